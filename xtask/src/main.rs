@@ -1,0 +1,62 @@
+//! `cargo xtask`: the chores of this repository that cargo itself has no command for.
+
+mod tidy;
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The chores of this repository.
+
+Usage: cargo xtask <command>
+
+Commands:
+  tidy  check the habits that no lint covers (CONTRIBUTING.md names them)
+  help  print this text
+
+Exit codes: 0 all is well, 1 tidy has findings, 2 the command could not be carried out.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        ["tidy"] => tidy().unwrap_or_else(|error| {
+            eprintln!("xtask: cannot read the repository: {error}");
+            ExitCode::from(2)
+        }),
+        _ => {
+            eprintln!("xtask: unknown command: {}\n\n{HELP}", arguments.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tidy() -> io::Result<ExitCode> {
+    let findings = tidy::findings(&workspace_root(&env::current_dir()?)?)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("tidy: {} finding(s)", findings.len());
+    Ok(ExitCode::FAILURE)
+}
+
+/// The lock file stands only in the root of a workspace.
+fn workspace_root(start: &Path) -> io::Result<PathBuf> {
+    let root = start
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").exists());
+    root.map(Path::to_path_buf).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "no Cargo.lock in this folder or above",
+        )
+    })
+}

@@ -1,0 +1,127 @@
+//! The habits of this repository that no lint covers, each held by one check.
+//!
+//! A check is a plain function from the tree to its findings, so that a test can hand it a tree of
+//! three small files with a fault planted in one of them.
+
+mod tree;
+
+mod source;
+
+mod list;
+
+mod opening;
+
+mod layers;
+
+mod size;
+
+mod unsafety;
+
+mod words;
+
+mod links;
+
+mod commands;
+
+mod dependencies;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use tree::Tree;
+
+type Check = fn(&Tree) -> Vec<Finding>;
+
+const CHECKS: [Check; 8] = [
+    opening::check,
+    layers::check,
+    size::check,
+    unsafety::check,
+    words::check,
+    links::check,
+    commands::check,
+    dependencies::check,
+];
+
+/// Everything untidy below `root`, sorted by place.
+pub(crate) fn findings(root: &Path) -> io::Result<Vec<Finding>> {
+    let tree = Tree::read(root)?;
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    findings.sort();
+    Ok(findings)
+}
+
+/// One fault: where it is, what it is, and what to do about it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+    remedy: &'static str,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, what: impl Into<String>, remedy: &'static str) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+            remedy,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            path,
+            line,
+            what,
+            remedy,
+        } = self;
+        write!(out, "{path}:{line}: {what}: {remedy}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sees `check` accept the files of `good`, and find exactly `expected` (each the start of a
+    /// finding) once the file `fault` has been added, or has taken the place of the good one of
+    /// that name.
+    pub(super) fn plant(
+        check: Check,
+        good: &[(&str, &str)],
+        fault: (&str, &str),
+        expected: &[&str],
+    ) {
+        let tree = |files: &[(&str, &str)]| Tree::new(files.iter().copied());
+        assert_eq!(check(&tree(good)), [], "the good tree has findings");
+        let found = check(&tree(&[good, &[fault]].concat()));
+        let shown: Vec<String> = found.iter().map(Finding::to_string).collect();
+        let matches = |(shown, expected): (&String, &&str)| shown.starts_with(expected);
+        assert_eq!(shown.len(), expected.len(), "{shown:#?}");
+        assert!(
+            shown.iter().zip(expected).all(matches),
+            "found {shown:#?}, expected {expected:#?}"
+        );
+    }
+
+    #[test]
+    fn this_repository_is_tidy() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("xtask lies in the root");
+        let findings = findings(root).expect("the repository can be read");
+        let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert!(shown.is_empty(), "cargo xtask tidy:\n{}", shown.join("\n"));
+    }
+
+    #[test]
+    fn a_finding_shows_place_fault_and_remedy() {
+        let finding = Finding::new("a/b.rs", 7, "this is wrong", "do that");
+        assert_eq!(finding.to_string(), "a/b.rs:7: this is wrong: do that");
+    }
+}

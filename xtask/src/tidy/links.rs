@@ -1,0 +1,89 @@
+//! A relative link in the documentation leads to a file that is there.
+
+use pulldown_cmark::{Event, Parser, Tag};
+
+use super::Finding;
+use super::tree::{Tree, line_at};
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
+        for (event, range) in Parser::new(text).into_offset_iter() {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
+            else {
+                continue;
+            };
+            let target = dest_url.split('#').next().unwrap_or_default();
+            if !target.is_empty()
+                && !is_url(&dest_url)
+                && !resolve(path, target).is_some_and(|found| tree.exists(&found))
+            {
+                let line = line_at(text, range.start);
+                let what = format!("the link to {target} leads nowhere");
+                findings.push(Finding::new(
+                    path,
+                    line,
+                    what,
+                    "correct it or write the file",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn is_url(target: &str) -> bool {
+    target.contains("://") || target.starts_with("mailto:")
+}
+
+/// The path from the root that `target`, written in the file `from`, means; none outside the
+/// repository.
+fn resolve(from: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.trim_end_matches('/').split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()?),
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::plant;
+
+    #[test]
+    fn a_link_must_lead_to_a_file() {
+        let good = "[a](../a.md#part) [b](b/) [c](https://a.example/x) [d](#a) ![e](b/e.svg)\n\
+                    `[f](f.md)` [g]\n\n[g]: .\n";
+        let good = [("a.md", ""), ("docs/b/e.svg", ""), ("docs/c.md", good)];
+        plant(
+            check,
+            &good,
+            ("a.md", "\n[x](docs/c.md)\n[y](docs/y.md)\n"),
+            &["a.md:3: the link to docs/y.md leads"],
+        );
+        plant(
+            check,
+            &good,
+            ("a.md", "A text [y].\n\n[y]: y.md\n"),
+            &["a.md:1: the link to y.md leads"],
+        );
+        plant(
+            check,
+            &good,
+            ("docs/c.md", "[x](../../a.md)"),
+            &["docs/c.md:1: the link to ../../a.md leads"],
+        );
+        plant(
+            check,
+            &good,
+            ("a.md", "\n![x](/docs/b/e.svg)\n"),
+            &["a.md:2: the link to /docs/b/e.svg leads"],
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! A Rust file as one flat row of tokens: comments are gone, a string is one token, `::` is one
+//! token, and each token knows its lines, its closing partner, and whether it stands in a test
+//! module.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
+
+#[derive(Default)]
+pub(crate) struct Source {
+    pub(crate) tokens: Vec<Token>,
+    /// What keeps the file from being Rust at all.
+    pub(crate) error: Option<String>,
+}
+
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+    line_last: usize,
+    /// For an opening bracket, the index of the token that closes it.
+    close: usize,
+    pub(crate) place: Place,
+}
+
+/// Where in the file a token stands.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// How many `mod name { .. }` of this file are around the token.
+    pub(crate) modules: usize,
+    /// Whether one of them is `#[cfg(test)]`.
+    pub(crate) tests: bool,
+}
+
+pub(crate) struct Function<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) line: usize,
+    pub(crate) lines: usize,
+}
+
+impl Source {
+    pub(crate) fn new(text: &str) -> Self {
+        let mut source = Self::default();
+        match TokenStream::from_str(text) {
+            Ok(stream) => source.flatten(stream, Place::default()),
+            Err(error) => source.error = Some(error.to_string()),
+        }
+        source
+    }
+
+    /// The text of a token, empty behind the end.
+    pub(crate) fn text(&self, index: usize) -> &str {
+        self.tokens.get(index).map_or("", |token| &token.text)
+    }
+
+    /// The lines with code on them: no blank line, no comment, no test module.
+    pub(crate) fn code_lines(&self) -> usize {
+        let code = self.tokens.iter().filter(|token| !token.place.tests);
+        code.flat_map(|token| token.line..=token.line_last)
+            .collect::<BTreeSet<_>>()
+            .len()
+    }
+
+    /// The functions that have a body, those of test modules too.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
+        let starts = (0..self.tokens.len()).filter(|&index| self.text(index) == "fn");
+        starts.filter_map(|start| {
+            let body = self.body(start)?;
+            let line = self.tokens[start].line;
+            let lines = self.tokens[self.tokens[body].close].line + 1 - line;
+            Some(Function {
+                name: self.text(start + 1),
+                line,
+                lines,
+            })
+        })
+    }
+
+    /// The indices where the elements of a list begin: behind its opening bracket, and behind each
+    /// comma that is not in a list within.
+    pub(crate) fn elements(&self, open: usize) -> Vec<usize> {
+        let mut starts = vec![open + 1];
+        let mut index = open + 1;
+        while index < self.tokens[open].close {
+            if self.text(index) == "," {
+                starts.push(index + 1);
+            }
+            index = self.after(index);
+        }
+        starts
+    }
+
+    /// The index behind a token, or behind the partner of an opening bracket.
+    fn after(&self, index: usize) -> usize {
+        self.tokens[index].close.max(index) + 1
+    }
+
+    /// The index of the brace that opens the body of the function whose `fn` is at `start`; none
+    /// for a declaration in a trait and for a function pointer type.
+    fn body(&self, start: usize) -> Option<usize> {
+        let mut index = start + 1;
+        loop {
+            match self.text(index) {
+                "(" if index == start + 1 => return None,
+                "{" => return Some(index),
+                ";" | ")" | "]" | "}" | "" => return None,
+                _ => index = self.after(index),
+            }
+        }
+    }
+
+    fn flatten(&mut self, stream: TokenStream, place: Place) {
+        let trees: Vec<TokenTree> = stream.into_iter().collect();
+        let mut doc_comment = None;
+        for (index, tree) in trees.iter().enumerate() {
+            let start = tree.span().start();
+            if doc_comment == Some(start) {
+                continue;
+            }
+            match tree {
+                // A doc comment comes as an attribute whose `#` spans the whole comment.
+                TokenTree::Punct(punct)
+                    if punct.as_char() == '#' && !is_one_character(punct.span()) =>
+                {
+                    doc_comment = Some(start);
+                }
+                TokenTree::Punct(punct)
+                    if punct.as_char() == ':' && follows_joint_colon(&trees[..index]) =>
+                {
+                    self.tokens
+                        .last_mut()
+                        .expect("the first colon")
+                        .text
+                        .push(':');
+                }
+                TokenTree::Group(group) => {
+                    self.flatten_group(group, place.inside(&trees[..index], group))
+                }
+                _ => self.push(&tree.to_string(), tree.span(), place),
+            }
+        }
+    }
+
+    fn flatten_group(&mut self, group: &Group, place: Place) {
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::None => return self.flatten(group.stream(), place),
+        };
+        let opened = self.tokens.len();
+        self.push(open, group.span_open(), place);
+        self.flatten(group.stream(), place);
+        self.tokens[opened].close = self.tokens.len();
+        self.push(close, group.span_close(), place);
+    }
+
+    fn push(&mut self, text: &str, span: Span, place: Place) {
+        let (line, line_last) = (span.start().line, span.end().line);
+        self.tokens.push(Token {
+            text: text.to_owned(),
+            line,
+            line_last,
+            close: 0,
+            place,
+        });
+    }
+}
+
+impl Place {
+    /// The place of what `group` holds, given the tokens before it.
+    fn inside(self, before: &[TokenTree], group: &Group) -> Self {
+        let [attributes @ .., TokenTree::Ident(word), TokenTree::Ident(_)] = before else {
+            return self;
+        };
+        if word != "mod" || group.delimiter() != Delimiter::Brace {
+            return self;
+        }
+        let item = attributes.rsplit(ends_item).next().unwrap_or_default();
+        let attributes: String = item
+            .iter()
+            .map(|tree| tree.to_string().replace(' ', ""))
+            .collect();
+        let tests = attributes.contains("[cfg(test)]") || attributes.contains("[cfg(all(test,");
+        Self {
+            modules: self.modules + 1,
+            tests: self.tests || tests,
+        }
+    }
+}
+
+fn ends_item(tree: &TokenTree) -> bool {
+    match tree {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Punct(punct) => punct.as_char() == ';',
+        _ => false,
+    }
+}
+
+fn is_one_character(span: Span) -> bool {
+    span.start().line == span.end().line && span.start().column + 1 == span.end().column
+}
+
+fn follows_joint_colon(before: &[TokenTree]) -> bool {
+    let Some(TokenTree::Punct(punct)) = before.last() else {
+        return false;
+    };
+    punct.as_char() == ':' && punct.spacing() == Spacing::Joint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_strings_and_tests_are_told_from_code() {
+        let source = Source::new(
+            "//! Doc.\n\n/* a\nb */ use crate::op; // crate::sched\n/// crate::driver\n\
+             const A: &str = \"crate::\nfiber\";\n\
+             #[cfg(test)]\nmod tests {\n    use super::*;\n}\nmod inner { struct B; }\n",
+        );
+        let texts: Vec<&str> = source
+            .tokens
+            .iter()
+            .take(5)
+            .map(|token| token.text.as_str())
+            .collect();
+        assert_eq!(texts, ["use", "crate", "::", "op", ";"]);
+        let paths = source.tokens.iter().filter(|token| token.text == "crate");
+        assert_eq!(paths.count(), 1);
+        // The import, the two lines of the string, the two that open the tests, the inner module.
+        assert_eq!(source.code_lines(), 6);
+        let last = source
+            .tokens
+            .iter()
+            .find(|token| token.text == "B")
+            .expect("the inner struct");
+        assert_eq!((last.place.modules, last.place.tests), (1, false));
+    }
+
+    #[test]
+    fn functions_are_measured_from_signature_to_brace() {
+        let source = Source::new(
+            "trait A { fn a(&self); }\ntype B = fn(u8);\n\
+             fn c<T>(t: [T; 1])\nwhere\n    T: Copy,\n{\n}\n",
+        );
+        let found: Vec<_> = source
+            .functions()
+            .map(|found| (found.name, found.line, found.lines))
+            .collect();
+        assert_eq!(found, [("c", 3, 5)]);
+    }
+
+    #[test]
+    fn what_is_no_rust_is_an_error_and_no_tokens() {
+        let source = Source::new("fn a( {");
+        assert!(source.error.is_some() && source.tokens.is_empty());
+    }
+}
