@@ -1,0 +1,220 @@
+//! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
+
+use std::io;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::op::Operation;
+use crate::op::fs::FileOperation;
+use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
+
+/// How long a call may block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Patience {
+    Forever,
+    Until(Instant),
+}
+
+impl Patience {
+    pub(crate) fn new(timeout: Option<Duration>) -> Patience {
+        // A deadline too far for the clock is none.
+        match timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
+            Some(deadline) => Patience::Until(deadline),
+            None => Patience::Forever,
+        }
+    }
+}
+
+/// Carries the operation out on the calling thread.
+///
+/// # Errors
+///
+/// The kernel's; `EAGAIN` where the patience ran out.
+pub(crate) fn perform(operation: &mut Operation<'_>, patience: Patience) -> io::Result<u32> {
+    loop {
+        match attempt(operation, patience) {
+            Err(Errno::INTR) if retries_interruption(operation) => {}
+            // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
+            Err(Errno::AGAIN) if awaited_events(operation).is_some() => {
+                let (fd, events) = awaited_events(operation).expect("checked by the guard");
+                wait_ready(fd, events, patience)?;
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Whether `std` tries again after a signal. Reads and writes report it, so that a program can look
+/// at what its handler noted.
+fn retries_interruption(operation: &Operation<'_>) -> bool {
+    !matches!(
+        operation,
+        Operation::Socket(SocketOperation::Receive { .. } | SocketOperation::Send { .. })
+            | Operation::File(FileOperation::Read { .. } | FileOperation::Write { .. })
+    )
+}
+
+/// What an operation on a socket waits for, if it waits.
+fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, PollFlags)> {
+    match operation {
+        Operation::Socket(SocketOperation::Accept { listener, .. }) => {
+            Some((*listener, PollFlags::IN))
+        }
+        Operation::Socket(SocketOperation::Receive { socket, .. }) => {
+            Some((*socket, PollFlags::IN))
+        }
+        Operation::Socket(SocketOperation::Send { socket, .. }) => Some((*socket, PollFlags::OUT)),
+        _ => None,
+    }
+}
+
+fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> io::Result<()> {
+    loop {
+        let remaining = match patience {
+            Patience::Forever => None,
+            Patience::Until(deadline) => {
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                Some(Timespec::try_from(remaining).map_err(|_| Errno::INVAL)?)
+            }
+        };
+        match rustix::event::poll(
+            &mut [PollFd::from_borrowed_fd(fd, events)],
+            remaining.as_ref(),
+        ) {
+            Ok(0) => return Err(Errno::AGAIN.into()),
+            Err(Errno::INTR) => {}
+            result => return Ok(result.map(|_| ())?),
+        }
+    }
+}
+
+/// One try; blocks only where that is what the patience allows.
+fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Result<u32> {
+    match operation {
+        Operation::Socket(operation) => attempt_socket(operation, patience),
+        Operation::File(operation) => attempt_file(operation),
+    }
+}
+
+fn attempt_socket(
+    operation: &mut SocketOperation<'_>,
+    patience: Patience,
+) -> rustix::io::Result<u32> {
+    let bounded = matches!(patience, Patience::Until(_));
+    match operation {
+        SocketOperation::Accept { listener, peer } => {
+            if bounded {
+                ready_now(*listener, PollFlags::IN)?;
+            }
+            accept(*listener, peer)
+        }
+        SocketOperation::Connect { socket, address } => {
+            rustix::net::connect(*socket, *address).map(|()| 0)
+        }
+        SocketOperation::Receive {
+            socket,
+            buffer,
+            peek,
+        } => {
+            let mut flags = RecvFlags::empty();
+            flags.set(RecvFlags::PEEK, *peek);
+            flags.set(RecvFlags::DONTWAIT, bounded);
+            rustix::net::recv(*socket, &mut **buffer, flags).map(|(count, _)| count_of(count))
+        }
+        SocketOperation::Send { socket, buffer } => {
+            let mut flags = SendFlags::NOSIGNAL;
+            flags.set(SendFlags::DONTWAIT, bounded);
+            rustix::net::send(*socket, buffer, flags).map(count_of)
+        }
+        SocketOperation::Poll { fd, events } => match wait_ready(*fd, *events, patience) {
+            Ok(()) => Ok(0),
+            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        },
+    }
+}
+
+fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
+    match operation {
+        FileOperation::Open {
+            directory,
+            path,
+            how,
+        } => {
+            let directory = directory.unwrap_or(CWD);
+            let flags = OFlags::from_bits_retain(how.flags as u32);
+            let mode = Mode::from_bits_retain(how.mode as u32);
+            let opened = if how.resolve == 0 {
+                rustix::fs::openat(directory, *path, flags, mode)
+            } else {
+                let resolve = ResolveFlags::from_bits_retain(how.resolve);
+                rustix::fs::openat2(directory, *path, flags, mode, resolve)
+            };
+            opened.map(result_of)
+        }
+        FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        } => match offset {
+            Some(offset) => rustix::io::pread(*file, &mut **buffer, *offset),
+            None => rustix::io::read(*file, &mut **buffer),
+        }
+        .map(count_of),
+        FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        } => match offset {
+            Some(offset) => rustix::io::pwrite(*file, buffer, *offset),
+            None => rustix::io::write(*file, buffer),
+        }
+        .map(count_of),
+        FileOperation::Sync { file, data_only } => match data_only {
+            true => rustix::fs::fdatasync(*file),
+            false => rustix::fs::fsync(*file),
+        }
+        .map(|()| 0),
+    }
+}
+
+fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<()> {
+    let now = Timespec::default();
+    match rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&now))? {
+        0 => Err(Errno::AGAIN),
+        _ => Ok(()),
+    }
+}
+
+#[allow(
+    unsafe_code,
+    reason = "the address goes into the operation's own storage"
+)]
+fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Result<u32> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the storage is live, writable and as long as `length` says.
+    let fd = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            (&raw mut peer.storage).cast(),
+            &mut peer.length,
+            SOCKET_FLAGS.bits().cast_signed(),
+        )
+    };
+    u32::try_from(fd)
+        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).expect("accept4 sets errno"))
+}
+
+/// A count that the kernel has bounded by `MAX_RW_COUNT`.
+fn count_of(count: usize) -> u32 {
+    u32::try_from(count).expect("the kernel moves less than 2 GiB at once")
+}
+
+/// A new descriptor in the form every operation's result has; its taker owns it again.
+fn result_of(fd: OwnedFd) -> u32 {
+    fd.into_raw_fd().cast_unsigned()
+}

@@ -1,0 +1,43 @@
+//! Whether a file's bytes are in memory, so that a call that has no "do not wait" will not.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The kernel's `struct cachestat_range`.
+#[repr(C)]
+struct Range {
+    offset: u64,
+    length: u64,
+}
+
+/// The kernel's `struct cachestat`: counts of pages.
+#[repr(C)]
+#[derive(Default)]
+struct Statistics {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Whether all of a range is in the page cache; true where the kernel cannot tell (before 6.5, or
+/// a file system without pages).
+#[allow(unsafe_code, reason = "a system call that no crate offers yet")]
+pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
+    const SYS_CACHESTAT: libc::c_long = 451;
+    let range = Range { offset, length };
+    let mut statistics = Statistics::default();
+    // SAFETY: both structures are the kernel's, alive over the call.
+    let result = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            file.as_raw_fd(),
+            &raw const range,
+            &raw mut statistics,
+            0,
+        )
+    };
+    let page = rustix::param::page_size() as u64;
+    let end = offset.saturating_add(length);
+    result != 0 || statistics.cached >= end.div_ceil(page) - offset / page
+}

@@ -1,0 +1,109 @@
+//! From an operation to a submission entry.
+
+use std::os::fd::AsRawFd;
+
+use io_uring::opcode;
+use io_uring::squeue::Entry;
+use io_uring::types::{Fd, FsyncFlags, OpenHow};
+
+use crate::op::fs::FileOperation;
+use crate::op::net::{SOCKET_FLAGS, SocketOperation};
+use crate::op::{Operation, TRANSFER_BYTES_MAX};
+
+/// The kernel's "at the file's position".
+const CURRENT_POSITION: u64 = u64::MAX;
+
+/// The entry for an operation; it points into what the operation borrows, and into itself.
+pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
+    match operation {
+        Operation::Socket(operation) => encode_socket(operation),
+        Operation::File(operation) => encode_file(operation),
+    }
+}
+
+fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
+    match operation {
+        SocketOperation::Accept { listener, peer } => opcode::Accept::new(
+            Fd(listener.as_raw_fd()),
+            (&raw mut peer.storage).cast(),
+            &raw mut peer.length,
+        )
+        .flags(SOCKET_FLAGS.bits().cast_signed())
+        .build(),
+        SocketOperation::Connect { socket, address } => opcode::Connect::new(
+            Fd(socket.as_raw_fd()),
+            address.as_ptr().cast(),
+            address.addr_len(),
+        )
+        .build(),
+        SocketOperation::Receive {
+            socket,
+            buffer,
+            peek,
+        } => opcode::Recv::new(
+            Fd(socket.as_raw_fd()),
+            buffer.as_mut_ptr(),
+            transfer_length(buffer),
+        )
+        .flags(if *peek { libc::MSG_PEEK } else { 0 })
+        .build(),
+        SocketOperation::Send { socket, buffer } => opcode::Send::new(
+            Fd(socket.as_raw_fd()),
+            buffer.as_ptr(),
+            transfer_length(buffer),
+        )
+        .flags(libc::MSG_NOSIGNAL)
+        .build(),
+        SocketOperation::Poll { fd, events } => {
+            opcode::PollAdd::new(Fd(fd.as_raw_fd()), u32::from(events.bits())).build()
+        }
+    }
+}
+
+fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
+    match operation {
+        FileOperation::Open {
+            directory,
+            path,
+            how,
+        } => {
+            let directory = directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd());
+            // Both are the kernel's `struct open_how`.
+            let how = (&raw const *how).cast::<OpenHow>();
+            opcode::OpenAt2::new(Fd(directory), path.as_ptr(), how).build()
+        }
+        FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        } => opcode::Read::new(
+            Fd(file.as_raw_fd()),
+            buffer.as_mut_ptr(),
+            transfer_length(buffer),
+        )
+        .offset(offset.unwrap_or(CURRENT_POSITION))
+        .build(),
+        FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        } => opcode::Write::new(
+            Fd(file.as_raw_fd()),
+            buffer.as_ptr(),
+            transfer_length(buffer),
+        )
+        .offset(offset.unwrap_or(CURRENT_POSITION))
+        .build(),
+        FileOperation::Sync { file, data_only } => {
+            let mut flags = FsyncFlags::empty();
+            flags.set(FsyncFlags::DATASYNC, *data_only);
+            opcode::Fsync::new(Fd(file.as_raw_fd()))
+                .flags(flags)
+                .build()
+        }
+    }
+}
+
+fn transfer_length(buffer: &[u8]) -> u32 {
+    buffer.len().min(TRANSFER_BYTES_MAX) as u32
+}

@@ -1,0 +1,151 @@
+//! Making a ring: the best set-up the kernel takes, found by trying, best first.
+
+use std::fmt;
+use std::io;
+
+use io_uring::IoUring;
+use rustix::io::Errno;
+
+/// Submission entries: one scheduler round submits at most about that many; a full queue only
+/// costs an early flush.
+const SUBMISSIONS: u32 = 256;
+
+/// Completion entries: room for a burst from thousands of operations in flight before the kernel
+/// falls back to its slow overflow list. With the submissions about 84 KiB of locked memory.
+const COMPLETIONS: u32 = 4096;
+
+/// The sizes of the last resort where locked memory is short: about 6 KiB.
+const SUBMISSIONS_MIN: u32 = 32;
+const COMPLETIONS_MIN: u32 = 128;
+
+/// How completions reach the worker, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The kernel finishes requests only when the worker asks: no interruption, full batches.
+    Deferred,
+    /// The kernel finishes requests at the worker's next entry for whatever reason.
+    Cooperative,
+    /// The kernel interrupts the worker for each.
+    Interrupting,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Mode::Deferred => "single issuer, deferred task work",
+            Mode::Cooperative => "cooperative task work",
+            Mode::Interrupting => "no task-work flags",
+        })
+    }
+}
+
+/// Makes the best ring there is.
+///
+/// # Errors
+///
+/// The kernel's, with the remedy in the message.
+pub(super) fn ring() -> io::Result<(IoUring, Mode)> {
+    let mut refused = io::Error::from(Errno::NOSYS);
+    for (submissions, completions) in [
+        (SUBMISSIONS, COMPLETIONS),
+        (SUBMISSIONS_MIN, COMPLETIONS_MIN),
+    ] {
+        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
+            match build(mode, submissions, completions) {
+                Ok(ring) if ring.params().is_feature_ext_arg() => return Ok((ring, mode)),
+                Ok(_) => return Err(explain(Errno::NOSYS.into())),
+                Err(error) => refused = error,
+            }
+            match Errno::from_io_error(&refused) {
+                Some(Errno::INVAL) => {}
+                // Locked memory is short: only a smaller ring can help.
+                Some(Errno::NOMEM) => break,
+                _ => return Err(explain(refused)),
+            }
+        }
+    }
+    Err(explain(refused))
+}
+
+fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.dontfork().setup_cqsize(completions);
+    match mode {
+        Mode::Deferred => builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all(),
+        Mode::Cooperative => builder
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all(),
+        Mode::Interrupting => &mut builder,
+    };
+    builder.build(submissions)
+}
+
+/// Adds what to do to the kernel's refusal.
+fn explain(error: io::Error) -> io::Error {
+    let remedy = match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => {
+            "io_uring is forbidden here: allow it by `sysctl kernel.io_uring_disabled=0`, or in a \
+             container by a seccomp profile that permits io_uring_setup, io_uring_enter and \
+             io_uring_register"
+        }
+        Some(Errno::NOSYS) => {
+            "this kernel has no usable io_uring, or a seccomp profile hides it: Linux 5.11 or \
+             newer is needed"
+        }
+        Some(Errno::NOMEM) => {
+            "not enough memory may be locked for a ring: raise it by `ulimit -l unlimited`, or run \
+             with fewer workers"
+        }
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "too many files are open for another ring: raise the limit by `ulimit -n`"
+        }
+        _ => "the kernel refused a ring",
+    };
+    io::Error::new(error.kind(), Refused { error, remedy })
+}
+
+/// The kernel's error, kept as the source, with the remedy.
+#[derive(Debug)]
+struct Refused {
+    error: io::Error,
+    remedy: &'static str,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "io_uring_setup: {}: {}", self.error, self.remedy)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_can_be_built_here() {
+        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
+            build(mode, SUBMISSIONS_MIN, COMPLETIONS_MIN).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_and_keeps_the_errno() {
+        let error = explain(Errno::PERM.into());
+        assert!(error.to_string().contains("io_uring_disabled=0"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let source = error.get_ref().unwrap().source().unwrap();
+        let errno = source.downcast_ref::<io::Error>().unwrap().raw_os_error();
+        assert_eq!(errno, Some(Errno::PERM.raw_os_error()));
+    }
+}

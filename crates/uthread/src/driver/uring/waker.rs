@@ -1,0 +1,138 @@
+//! Ending a worker's sleep from any thread: by a message to its ring, or through an eventfd.
+//!
+//! A message needs no ring on the sender's side (Linux 6.13 and newer) and no standing request on
+//! the receiver's. Elsewhere the ring keeps a read of an eventfd, and waking is a write to it.
+#![allow(unsafe_code, reason = "a system call that no crate offers yet")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use io_uring::squeue::Entry;
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+
+use super::TOKEN_WAKE;
+
+/// Wakes one worker. It keeps the ring's descriptor, so a late wake-up hits no stranger's file.
+pub(crate) enum Waker {
+    Message { ring: OwnedFd },
+    Eventfd { eventfd: OwnedFd },
+}
+
+impl Waker {
+    /// The best waker for a ring of the calling thread: a message if one arrives.
+    pub(super) fn new(ring: &IoUring) -> io::Result<Waker> {
+        let target = rustix::io::fcntl_dupfd_cloexec(as_fd(ring), 0)?;
+        let waker = Waker::Message { ring: target };
+        // The probe's message stays in the ring: a wake-up too many is harmless.
+        if waker.try_wake().is_ok() {
+            Ok(waker)
+        } else {
+            Waker::by_eventfd()
+        }
+    }
+
+    pub(super) fn by_eventfd() -> io::Result<Waker> {
+        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        Ok(Waker::Eventfd { eventfd })
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Waker::Message { .. } => "ring message",
+            Waker::Eventfd { .. } => "eventfd",
+        }
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Waker> {
+        Ok(match self {
+            Waker::Message { ring } => Waker::Message {
+                ring: ring.try_clone()?,
+            },
+            Waker::Eventfd { eventfd } => Waker::Eventfd {
+                eventfd: eventfd.try_clone()?,
+            },
+        })
+    }
+
+    /// Ends the worker's present wait, or its next. A kernel short of memory is asked again: a lost
+    /// wake-up would be a hang. Any other refusal of what worked when the ring was made is a fault
+    /// nobody could go on from, and ends the process.
+    pub(crate) fn wake(&self) {
+        while let Err(error) = self.try_wake() {
+            match Errno::from_io_error(&error) {
+                Some(Errno::NOMEM | Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
+                _ => {
+                    eprintln!("uthread: a worker cannot be woken: {error}: please report");
+                    std::process::abort();
+                }
+            }
+        }
+    }
+
+    fn try_wake(&self) -> io::Result<()> {
+        match self {
+            Waker::Message { ring } => send_message(ring),
+            Waker::Eventfd { eventfd } => {
+                rustix::io::write(eventfd, &1_u64.to_ne_bytes())?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The read that the ring must keep standing for this waker.
+    pub(super) fn read(&self) -> Option<WakerRead> {
+        match self {
+            Waker::Message { .. } => None,
+            Waker::Eventfd { eventfd } => Some(WakerRead {
+                fd: Fd(eventfd.as_raw_fd()),
+                count: Box::new([0; 8]),
+            }),
+        }
+    }
+}
+
+/// A read of an eventfd and the memory it goes to.
+pub(super) struct WakerRead {
+    fd: Fd,
+    count: Box<[u8; 8]>,
+}
+
+impl WakerRead {
+    pub(super) fn entry(&mut self) -> Entry {
+        let length = self.count.len() as u32;
+        opcode::Read::new(self.fd, self.count.as_mut_ptr(), length).build()
+    }
+}
+
+fn as_fd(ring: &IoUring) -> std::os::fd::BorrowedFd<'_> {
+    // SAFETY: the descriptor is the ring's and is borrowed only while the ring is.
+    unsafe { std::os::fd::BorrowedFd::borrow_raw(ring.as_raw_fd()) }
+}
+
+fn send_message(ring: &OwnedFd) -> io::Result<()> {
+    const REGISTER_SEND_MSG_RING: libc::c_uint = 31;
+    let ring = Fd(ring.as_fd().as_raw_fd());
+    let message: Entry = opcode::MsgRingData::new(ring, 0, TOKEN_WAKE, None).build();
+    // SAFETY: `Entry` is the kernel's `struct io_uring_sqe`, alive over the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            -1,
+            REGISTER_SEND_MSG_RING,
+            &raw const message,
+            1,
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match Errno::from_io_error(&error) {
+        // The worker has ended: it needs no wake-up.
+        Some(Errno::OWNERDEAD) => Ok(()),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,242 @@
+//! A fiber: its control block, its closure and its result, in one allocation.
+//!
+//! ```text
+//!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, coroutine
+//!               + closure   taken when the fiber starts
+//!               + Outcome   the value or the panic, and who waits for it
+//! ```
+//!
+//! Nothing here knows a queue or a driver: a woken fiber goes to its [`Home`], which the scheduler
+//! implements.
+
+pub(crate) mod control;
+mod outcome;
+mod waiter;
+pub(crate) mod wake;
+
+use std::cell::UnsafeCell;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+pub(crate) use control::{Control, Pause};
+pub(crate) use outcome::Outcome;
+pub(crate) use waiter::Waiter;
+
+/// A fiber as queues hold it.
+pub(crate) type FiberRef = Arc<dyn Body>;
+
+/// Where a woken fiber goes: the worker it started on.
+pub(crate) trait Home: Send + Sync {
+    /// Queues a started fiber to be resumed.
+    fn enqueue(&self, fiber: FiberRef);
+}
+
+/// What a queue can do with a fiber without knowing its types.
+pub(crate) trait Body: Send + Sync {
+    fn control(&self) -> &Control;
+    /// Runs the closure to its end, on the fiber's own stack.
+    fn run(&self);
+    /// Drops the closure instead of running it; joining yields `payload`. On the fiber's own stack
+    /// too where it has one, as destructors may wait.
+    fn abandon(&self, payload: Payload);
+}
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn std::any::Any + Send>;
+
+/// The payload of a fiber that was cut off because its runtime was dropped.
+///
+/// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`, and it unwinds a
+/// fiber that cannot be told by an error value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cancelled;
+
+/// Wakes the fiber: one token that its next (or present) park consumes.
+pub(crate) fn wake(fiber: &FiberRef) {
+    if let Some(home) = fiber.control().note_wake() {
+        home.enqueue(Arc::clone(fiber));
+    }
+}
+
+pub(crate) struct Fiber<F, T> {
+    control: Control,
+    /// Taken once, by the worker that starts or abandons the fiber.
+    closure: UnsafeCell<Option<F>>,
+    outcome: Outcome<T>,
+    scope: Option<Arc<Children>>,
+}
+
+#[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
+// SAFETY: `closure` is touched only by `take_closure`, which runs once on one thread (the queue
+// hands each fiber to one worker); the other fields are `Sync` by themselves when `T: Send`.
+unsafe impl<F: Send, T: Send> Sync for Fiber<F, T> {}
+
+impl<F, T> Fiber<F, T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    pub(crate) fn new(control: Control, closure: F, scope: Option<Arc<Children>>) -> Arc<Self> {
+        if let Some(children) = &scope {
+            children.begin();
+        }
+        Arc::new(Fiber {
+            control,
+            closure: UnsafeCell::new(Some(closure)),
+            outcome: Outcome::new(),
+            scope,
+        })
+    }
+
+    /// A fiber whose closure and value may borrow; in the forms that queues and handles hold.
+    ///
+    /// The caller returns to the owner of what is borrowed only after the fiber has ended and its
+    /// value was taken or dropped: a scope waits for its children, `Runtime::run` joins.
+    #[allow(unsafe_code, reason = "queues hold fibers without their lifetime")]
+    pub(crate) fn borrowing(
+        control: Control,
+        closure: F,
+        scope: Option<Arc<Children>>,
+    ) -> (FiberRef, Arc<dyn Joinable<T>>) {
+        let fiber = Fiber::new(control, closure, scope);
+        let body: Arc<dyn Body + '_> = fiber.clone();
+        let joinable: Arc<dyn Joinable<T> + '_> = fiber;
+        // SAFETY: only the lifetime changes. The closure is gone when the fiber has ended, and the
+        // value with it or with its handle: nothing borrowed is left, as promised above.
+        let body = unsafe { std::mem::transmute::<Arc<dyn Body + '_>, FiberRef>(body) };
+        // SAFETY: as above.
+        let joinable = unsafe {
+            std::mem::transmute::<Arc<dyn Joinable<T> + '_>, Arc<dyn Joinable<T>>>(joinable)
+        };
+        (body, joinable)
+    }
+
+    #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
+    fn take_closure(&self) -> F {
+        // SAFETY: the queues hand a fiber that has not started to exactly one worker, so nothing
+        // else refers to the closure.
+        let closure = unsafe { &mut *self.closure.get() };
+        closure.take().expect("a fiber starts or is abandoned once")
+    }
+
+    fn finish(&self, result: thread::Result<T>) {
+        if let (Some(children), Err(_)) = (&self.scope, &result) {
+            // Before the outcome is there to be joined, which may take the panic back.
+            children.note_panic();
+        }
+        self.outcome.complete(result);
+        // Last: after this the scope's borrows may end.
+        if let Some(children) = &self.scope {
+            children.end();
+        }
+    }
+}
+
+impl<F, T> Body for Fiber<F, T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn run(&self) {
+        let closure = self.take_closure();
+        self.finish(panic::catch_unwind(AssertUnwindSafe(closure)));
+    }
+
+    fn abandon(&self, payload: Payload) {
+        // A destructor of the closure's captures may panic: that too is the fiber's result.
+        let closure = self.take_closure();
+        let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(closure)));
+        self.finish(Err(dropped.err().unwrap_or(payload)));
+    }
+}
+
+/// What a join handle can do with a fiber without knowing its closure.
+pub(crate) trait Joinable<T>: Send + Sync {
+    fn control(&self) -> &Control;
+    fn outcome(&self) -> &Outcome<T>;
+}
+
+impl<F, T> Joinable<T> for Fiber<F, T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn outcome(&self) -> &Outcome<T> {
+        &self.outcome
+    }
+}
+
+/// The fibers of a scope that have not ended, and who waits for them.
+pub(crate) struct Children {
+    running: AtomicUsize,
+    /// Fibers whose panic nobody has taken by joining.
+    panicked: AtomicUsize,
+    parent: Waiter,
+}
+
+impl Children {
+    pub(crate) fn new(parent: Waiter) -> Children {
+        Children {
+            running: AtomicUsize::new(0),
+            panicked: AtomicUsize::new(0),
+            parent,
+        }
+    }
+
+    fn begin(&self) {
+        // Relaxed: only the scope's own fibers spawn into it, and each is counted already.
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn note_panic(&self) {
+        // Relaxed: read after `have_ended`, which orders it.
+        self.panicked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        // Release pairs with the Acquire in `have_ended`: all that the child did is visible then.
+        if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            self.parent.wake();
+        }
+    }
+
+    /// Whether all have ended; their effects are visible then.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// A join has handed a panic to its caller.
+    pub(crate) fn take_panic(&self) {
+        self.panicked.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether one has panicked unjoined. Meaningful once all have ended.
+    pub(crate) fn panicked(&self) -> bool {
+        self.panicked.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// Identity of a new fiber.
+pub(crate) struct Identity {
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) spawn_site: &'static Location<'static>,
+}
+
+impl Identity {
+    pub(crate) fn anonymous(spawn_site: &'static Location<'static>) -> Identity {
+        Identity {
+            name: None,
+            spawn_site,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A fiber's outcome: written once, waited for by at most one joiner.
+//!
+//! ```text
+//!   RUNNING --complete--> DONE          the joiner finds the value
+//!   RUNNING --await-----> AWAITED --complete--> DONE + wake the waiter
+//!   RUNNING --detach----> DETACHED --complete-> DONE, value dropped by the fiber
+//! ```
+//!
+//! The value of a detached fiber is dropped by whoever comes second, so that nothing a scoped
+//! fiber returned outlives its scope.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::{mem, thread};
+
+use super::Waiter;
+use crate::atomic::{AtomicU8, Ordering, UnsafeCell};
+
+const RUNNING: u8 = 0;
+const AWAITED: u8 = 1;
+const DETACHED: u8 = 2;
+const DONE: u8 = 3;
+
+pub(crate) struct Outcome<T> {
+    state: AtomicU8,
+    value: UnsafeCell<Option<thread::Result<T>>>,
+    waiter: UnsafeCell<Option<Waiter>>,
+}
+
+#[allow(unsafe_code, reason = "two cells guarded by the state")]
+// SAFETY: `value` is written before and read after the change to DONE, `waiter` before and after
+// the change to AWAITED; each by one side only.
+unsafe impl<T: Send> Sync for Outcome<T> {}
+
+#[allow(unsafe_code, reason = "two cells guarded by the state")]
+impl<T> Outcome<T> {
+    pub(crate) fn new() -> Outcome<T> {
+        Outcome {
+            state: AtomicU8::new(RUNNING),
+            value: UnsafeCell::new(None),
+            waiter: UnsafeCell::new(None),
+        }
+    }
+
+    /// Called once, by the fiber.
+    pub(crate) fn complete(&self, result: thread::Result<T>) {
+        self.value.with_mut(|value| {
+            // SAFETY: before DONE only the fiber touches the value.
+            let value = unsafe { &mut *value };
+            *value = Some(result);
+        });
+        // Release publishes the value to `is_done` and `detach`; Acquire sees the waiter of
+        // `await_done`.
+        match self.state.swap(DONE, Ordering::AcqRel) {
+            AWAITED => {
+                let waiter = self.waiter.with_mut(|waiter| {
+                    // SAFETY: the joiner wrote the waiter before AWAITED and does not touch it again.
+                    let waiter = unsafe { &mut *waiter };
+                    waiter.take()
+                });
+                if let Some(waiter) = waiter {
+                    waiter.wake();
+                }
+            }
+            // The handle is gone, so the value is the fiber's alone.
+            DETACHED => drop_quietly(self.take_value()),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        // Acquire pairs with the Release in `complete`.
+        self.state.load(Ordering::Acquire) == DONE
+    }
+
+    /// Asks for `waiter` to be woken at completion; false if that has come already. The caller
+    /// is the only holder of the join handle and asks once.
+    pub(crate) fn await_done(&self, waiter: Waiter) -> bool {
+        self.waiter.with_mut(|slot| {
+            // SAFETY: before AWAITED only the joiner touches the waiter.
+            let slot = unsafe { &mut *slot };
+            *slot = Some(waiter);
+        });
+        // Release publishes the waiter to `complete`.
+        self.state
+            .compare_exchange(RUNNING, AWAITED, Ordering::Release, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Takes the value. The caller is the only holder of the join handle and saw `is_done`.
+    pub(crate) fn take(&self) -> thread::Result<T> {
+        assert!(self.is_done(), "the outcome is taken after completion");
+        self.take_value().expect("the outcome is taken once")
+    }
+
+    /// The join handle is dropped unjoined.
+    pub(crate) fn detach(&self) {
+        // Acquire pairs with the Release in `complete`: it sees the value where the fiber came first.
+        if self.state.swap(DETACHED, Ordering::Acquire) == DONE {
+            drop_quietly(self.take_value());
+        }
+    }
+
+    /// Empties the value's cell: called after DONE, by the holder of the join handle or, once that
+    /// is gone, by the fiber.
+    fn take_value(&self) -> Option<thread::Result<T>> {
+        self.value.with_mut(|value| {
+            // SAFETY: the fiber has written the value, and only one side is left to touch it.
+            let value = unsafe { &mut *value };
+            value.take()
+        })
+    }
+}
+
+/// Drops a value nobody asked for. A panic of its destructor has nobody to go to, and what that panic
+/// carries is leaked: its destructor might panic as well.
+fn drop_quietly<T>(value: Option<thread::Result<T>>) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        mem::forget(payload);
+    }
+}

@@ -1,0 +1,63 @@
+//! An open directory, as the root of what may be reached.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{OFlags, ResolveFlags};
+
+use super::options::open;
+use super::{File, OpenOptions};
+use crate::op::fs::OpenHow;
+
+/// An open directory. Paths opened beneath it cannot leave it, whatever they contain.
+///
+/// ```
+/// use uthread::fs::{Dir, OpenOptions};
+///
+/// let here = Dir::open("src")?;
+/// assert!(here.open_beneath("lib.rs", OpenOptions::new().read(true)).is_ok());
+/// let outside = here.open_beneath("../Cargo.toml", OpenOptions::new().read(true));
+/// assert_eq!(outside.unwrap_err().kind(), std::io::ErrorKind::CrossesDevices);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Dir {
+    inner: File,
+}
+
+impl Dir {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOENT`, `ENOTDIR`, `EACCES`.
+    pub fn open<P: AsRef<Path>>(path: P) -> io::Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let how = OpenHow {
+            flags: u64::from(flags.bits()),
+            ..OpenHow::default()
+        };
+        let inner = open(None, path.as_ref(), how)?;
+        Ok(Dir { inner })
+    }
+
+    /// Opens a file beneath this directory: no `..`, absolute path or symbolic link on the way may
+    /// lead out of it, and no link of `/proc` is followed. The kernel checks each step
+    /// (`openat2` with `RESOLVE_BENEATH`), so there is no window between check and use.
+    ///
+    /// # Errors
+    ///
+    /// `EXDEV` ([`io::ErrorKind::CrossesDevices`]) where the path leads out; otherwise as
+    /// [`OpenOptions::open`]. `EAGAIN` where the tree was being renamed all the while.
+    pub fn open_beneath<P: AsRef<Path>>(&self, path: P, options: &OpenOptions) -> io::Result<File> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        open(Some(self.as_fd()), path.as_ref(), options.how(resolve)?)
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}

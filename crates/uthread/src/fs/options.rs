@@ -1,0 +1,200 @@
+//! How a file is opened.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::File;
+use crate::op::Operation;
+use crate::op::fs::{FileOperation, OpenHow};
+use crate::sched::wait;
+
+/// Permissions of a new file, before the process's umask.
+const MODE_DEFAULT: u32 = 0o666;
+
+/// Flags that make a file: a named one, or one without a name (of `O_TMPFILE`, this bit is not
+/// also `O_DIRECTORY`'s).
+const CREATING: OFlags = OFlags::CREATE.union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
+
+/// How a file is opened, as [`std::fs::OpenOptions`]; `OpenOptionsExt` of `std::os::unix` works
+/// with it too.
+///
+/// ```
+/// use std::io::Write;
+/// use uthread::fs::OpenOptions;
+///
+/// let path = std::env::temp_dir().join(format!("uthread-options-{}", std::process::id()));
+/// let mut log = OpenOptions::new().append(true).create(true).open(&path)?;
+/// log.write_all(b"one line\n")?;
+/// assert_eq!(uthread::fs::read(&path)?, b"one line\n");
+/// std::fs::remove_file(&path)
+/// # ;Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    append: bool,
+    truncate: bool,
+    create: bool,
+    create_new: bool,
+    mode: u32,
+    custom_flags: i32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::new()
+    }
+}
+
+impl OpenOptions {
+    /// Options that open nothing yet: choose at least one of read, write and append.
+    #[must_use]
+    pub fn new() -> OpenOptions {
+        OpenOptions {
+            read: false,
+            write: false,
+            append: false,
+            truncate: false,
+            create: false,
+            create_new: false,
+            mode: MODE_DEFAULT,
+            custom_flags: 0,
+        }
+    }
+
+    /// Whether the file can be read.
+    pub fn read(&mut self, read: bool) -> &mut OpenOptions {
+        self.read = read;
+        self
+    }
+
+    /// Whether the file can be written.
+    pub fn write(&mut self, write: bool) -> &mut OpenOptions {
+        self.write = write;
+        self
+    }
+
+    /// Whether each write goes to the end of the file.
+    pub fn append(&mut self, append: bool) -> &mut OpenOptions {
+        self.append = append;
+        self
+    }
+
+    /// Whether the file is emptied.
+    pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Whether a missing file is created.
+    pub fn create(&mut self, create: bool) -> &mut OpenOptions {
+        self.create = create;
+        self
+    }
+
+    /// Whether the file is created and must not exist before.
+    pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Opens the file. In a fiber a FIFO is opened without waiting for its other end: to read, at
+    /// once; to write where nobody reads, it is refused with `ENXIO`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; `InvalidInput` (`EINVAL`) for options that contradict each other.
+    pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
+        open(None, path.as_ref(), self.how(ResolveFlags::empty())?)
+    }
+
+    /// What the kernel is told.
+    pub(super) fn how(&self, resolve: ResolveFlags) -> io::Result<OpenHow> {
+        let creates = self.create || self.create_new;
+        let access = match (self.read, self.write, self.append) {
+            (true, false, false) => OFlags::RDONLY,
+            (false, true, false) => OFlags::WRONLY,
+            (true, true, false) => OFlags::RDWR,
+            (false, _, true) => OFlags::WRONLY | OFlags::APPEND,
+            (true, _, true) => OFlags::RDWR | OFlags::APPEND,
+            (false, false, false) => return Err(Errno::INVAL.into()),
+        };
+        // As `std`: what would silently change nothing, or everything, is refused.
+        let writes = self.write || self.append;
+        if (creates || self.truncate) && !writes || self.append && self.truncate && !self.create_new
+        {
+            return Err(Errno::INVAL.into());
+        }
+        let creation = match (self.create, self.truncate, self.create_new) {
+            (_, _, true) => OFlags::CREATE | OFlags::EXCL,
+            (true, true, false) => OFlags::CREATE | OFlags::TRUNC,
+            (true, false, false) => OFlags::CREATE,
+            (false, true, false) => OFlags::TRUNC,
+            (false, false, false) => OFlags::empty(),
+        };
+        let custom = OFlags::from_bits_retain(self.custom_flags.cast_unsigned())
+            & !(OFlags::WRONLY | OFlags::RDWR);
+        let flags = OFlags::CLOEXEC | access | creation | custom;
+        Ok(OpenHow {
+            flags: u64::from(flags.bits()),
+            // The kernel refuses a mode where no file is created.
+            mode: if flags.intersects(CREATING) {
+                u64::from(self.mode)
+            } else {
+                0
+            },
+            resolve: resolve.bits(),
+        })
+    }
+}
+
+impl OpenOptionsExt for OpenOptions {
+    fn mode(&mut self, mode: u32) -> &mut OpenOptions {
+        self.mode = mode;
+        self
+    }
+
+    fn custom_flags(&mut self, flags: i32) -> &mut OpenOptions {
+        self.custom_flags = flags;
+        self
+    }
+}
+
+pub(super) fn open(
+    directory: Option<BorrowedFd<'_>>,
+    path: &Path,
+    how: OpenHow,
+) -> io::Result<File> {
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a path must not contain a NUL byte",
+        )
+    })?;
+    let mut operation = Operation::File(FileOperation::Open {
+        directory,
+        path: &path,
+        how,
+    });
+    let result = wait::perform(&mut operation, None)?;
+    Ok(File::from(operation.descriptor(result)))
+}
+
+/// Opens a path only to ask about it: no permission on the file itself is needed, nothing waits.
+pub(super) fn open_for_metadata(path: &Path, follow: bool) -> io::Result<File> {
+    let mut flags = OFlags::PATH | OFlags::CLOEXEC;
+    flags.set(OFlags::NOFOLLOW, !follow);
+    let how = OpenHow {
+        flags: u64::from(flags.bits()),
+        ..OpenHow::default()
+    };
+    open(None, path, how)
+}

@@ -1,0 +1,109 @@
+//! Reading a directory. The ring cannot, so a thread fetches entries in batches.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{FileType, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::sched::offload;
+
+/// Entries fetched at once: about what one `getdents64` of `std`'s 32 KiB buffer returns.
+const BATCH_ENTRIES: usize = 512;
+
+/// The entries of a directory, in the file system's order, without `.` and `..`.
+///
+/// # Errors
+///
+/// The kernel's: `ENOENT`, `ENOTDIR`, `EACCES`.
+///
+/// ```
+/// let names: Vec<_> = uthread::fs::read_dir("src")?
+///     .map(|entry| Ok(entry?.file_name()))
+///     .collect::<std::io::Result<_>>()?;
+/// assert!(names.contains(&"lib.rs".into()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
+    let path = path.as_ref().to_owned();
+    let source = offload::run(move || std::fs::read_dir(path))?;
+    Ok(ReadDir {
+        source: Some(source),
+        fetched: VecDeque::new(),
+    })
+}
+
+/// An iterator over a directory's entries; see [`read_dir`].
+#[derive(Debug)]
+pub struct ReadDir {
+    /// `None` at the directory's end.
+    source: Option<std::fs::ReadDir>,
+    fetched: VecDeque<io::Result<DirEntry>>,
+}
+
+impl Iterator for ReadDir {
+    type Item = io::Result<DirEntry>;
+
+    fn next(&mut self) -> Option<io::Result<DirEntry>> {
+        if self.fetched.is_empty()
+            && let Some(mut source) = self.source.take()
+        {
+            let (source, fetched) = offload::run(move || {
+                let fetched: VecDeque<_> = source
+                    .by_ref()
+                    .take(BATCH_ENTRIES)
+                    .map(|entry| entry.and_then(DirEntry::new))
+                    .collect();
+                (source, fetched)
+            });
+            self.source = (fetched.len() == BATCH_ENTRIES).then_some(source);
+            self.fetched = fetched;
+        }
+        self.fetched.pop_front()
+    }
+}
+
+/// One entry of a directory, as [`std::fs::DirEntry`].
+#[derive(Debug)]
+pub struct DirEntry {
+    inner: std::fs::DirEntry,
+    file_type: FileType,
+}
+
+impl DirEntry {
+    /// Asks for the type here, off the worker: some file systems must look it up.
+    fn new(inner: std::fs::DirEntry) -> io::Result<DirEntry> {
+        let file_type = inner.file_type()?;
+        Ok(DirEntry { inner, file_type })
+    }
+
+    /// The directory's path as given, joined by the name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.inner.path()
+    }
+
+    /// The name alone.
+    #[must_use]
+    pub fn file_name(&self) -> OsString {
+        self.inner.file_name()
+    }
+
+    /// The type of the entry itself; symbolic links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// None; the signature is `std`'s.
+    pub fn file_type(&self) -> io::Result<FileType> {
+        Ok(self.file_type)
+    }
+
+    /// What is known of the entry itself; symbolic links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOENT` where it was removed since.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        super::symlink_metadata(self.path())
+    }
+}

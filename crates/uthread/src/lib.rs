@@ -1,0 +1,78 @@
+//! User-level threads for Linux: plain blocking code at io_uring speed.
+//!
+//! A *fiber* is a thread in user space. Every call of this crate that looks blocking is
+//! *pseudo-blocking*: it becomes an io_uring request, the fiber is suspended, its worker runs
+//! another, and the call returns with the result. The names and signatures are `std`'s; outside a
+//! runtime each call is the ordinary blocking one.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use uthread::net::{TcpListener, TcpStream};
+//!
+//! fn main() -> std::io::Result<()> {
+//!     uthread::run(|| {
+//!         let listener = TcpListener::bind("127.0.0.1:0")?;
+//!         let address = listener.local_addr()?;
+//!         uthread::spawn(move || {
+//!             let (mut stream, _) = listener.accept()?;
+//!             std::io::copy(&mut stream.try_clone()?, &mut stream)
+//!         });
+//!         let mut stream = TcpStream::connect(address)?;
+//!         stream.write_all(b"hello")?;
+//!         let mut echo = [0; 5];
+//!         stream.read_exact(&mut echo)?;
+//!         assert_eq!(&echo, b"hello");
+//!         Ok(())
+//!     })
+//! }
+//! ```
+
+pub mod fs;
+pub mod net;
+mod runtime;
+pub mod thread;
+pub mod time;
+
+mod op;
+mod sched;
+
+mod driver;
+mod fiber;
+mod stack;
+
+mod atomic;
+
+pub use runtime::{Builder, Runtime};
+pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};
+
+/// Runs `f` as the main fiber of a new runtime with the defaults, and drops the runtime after it:
+/// what is left then is cancelled, as the threads of a process are when `main` returns.
+///
+/// # Panics
+///
+/// With the panic of `f`, or when the kernel allows no runtime, with its reason and the remedy.
+/// To handle that, use [`Runtime::new`].
+///
+/// ```
+/// let sum = uthread::run(|| {
+///     let half = uthread::spawn(|| (1..=50).sum::<u32>());
+///     (51..=100).sum::<u32>() + half.join().unwrap()
+/// });
+/// assert_eq!(sum, 5050);
+/// ```
+#[track_caller]
+pub fn run<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    match Runtime::new() {
+        Ok(runtime) => runtime.run(f),
+        Err(error) => panic!("the runtime cannot start: {error}"),
+    }
+}
+
+/// The example of the README, so that it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

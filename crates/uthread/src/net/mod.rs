@@ -1,0 +1,16 @@
+//! Sockets by the names of `std::net`.
+//!
+//! In a fiber each call that waits suspends the fiber; outside the runtime it blocks the thread.
+//! What does not wait is the same in both. The plain types of `std::net` are re-exported.
+
+mod resolve;
+mod send_file;
+mod tcp;
+mod timeouts;
+
+pub use std::net::{
+    AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
+};
+
+pub use resolve::ToSocketAddrs;
+pub use tcp::{Incoming, TcpListener, TcpStream};

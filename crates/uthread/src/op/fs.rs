@@ -1,0 +1,43 @@
+//! Operations on files.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+/// One request on a file.
+pub(crate) enum FileOperation<'a> {
+    Open {
+        /// Where a relative path starts; `None` is the working directory.
+        directory: Option<BorrowedFd<'a>>,
+        path: &'a CStr,
+        how: OpenHow,
+    },
+    Read {
+        file: BorrowedFd<'a>,
+        buffer: &'a mut [u8],
+        /// `None` reads at the file's position and moves it.
+        offset: Option<u64>,
+    },
+    Write {
+        file: BorrowedFd<'a>,
+        buffer: &'a [u8],
+        /// `None` writes at the file's position and moves it.
+        offset: Option<u64>,
+    },
+    Sync {
+        file: BorrowedFd<'a>,
+        /// Only the data and what is needed to find it.
+        data_only: bool,
+    },
+}
+
+/// The kernel's `struct open_how`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct OpenHow {
+    /// `O_*`.
+    pub(crate) flags: u64,
+    /// Permission bits of a file that is created; zero otherwise.
+    pub(crate) mode: u64,
+    /// `RESOLVE_*`.
+    pub(crate) resolve: u64,
+}

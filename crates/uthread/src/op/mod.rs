@@ -1,0 +1,50 @@
+//! Operations: one request to the kernel each, as plain data.
+//!
+//! An operation borrows all that the kernel will touch. That is what makes borrowed buffers sound:
+//! whoever carries an operation out returns only after its terminal completion, so the borrow
+//! covers the kernel's last access.
+
+pub(crate) mod fs;
+pub(crate) mod net;
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// The errno of an operation that was cancelled.
+pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
+
+/// Results of an operation that was cancelled: before it began, or within a kernel worker.
+pub(crate) const CANCELLED_RESULTS: [i32; 2] =
+    [-CANCELLED, -rustix::io::Errno::INTR.raw_os_error()];
+
+/// The errno of an operation that was cut off by its timeout: as a socket of `std` on Unix.
+pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
+
+/// The errno of an argument that makes no sense.
+pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
+
+/// The most bytes one request moves: `MAX_RW_COUNT` of the kernel, which cuts longer ones itself.
+pub(crate) const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
+
+/// One request to the kernel. The result is a count, or a descriptor where it makes one.
+pub(crate) enum Operation<'a> {
+    Socket(net::SocketOperation<'a>),
+    File(fs::FileOperation<'a>),
+}
+
+impl Operation<'_> {
+    /// Takes ownership of the descriptor that this operation returned.
+    #[allow(
+        unsafe_code,
+        reason = "a result becomes an owned descriptor in one place"
+    )]
+    pub(crate) fn descriptor(&self, result: u32) -> OwnedFd {
+        let makes_one = matches!(
+            self,
+            Operation::Socket(net::SocketOperation::Accept { .. })
+                | Operation::File(fs::FileOperation::Open { .. })
+        );
+        assert!(makes_one, "only accept and open return a descriptor");
+        // SAFETY: the kernel made this descriptor for this operation; its result is taken once.
+        unsafe { OwnedFd::from_raw_fd(result.cast_signed()) }
+    }
+}

@@ -1,0 +1,70 @@
+//! Operations on sockets.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::PollFlags;
+use rustix::net::addr::SocketAddrStorage;
+use rustix::net::{SocketAddrAny, SocketFlags};
+
+/// What every descriptor of ours is made with.
+pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;
+
+/// One request on a socket, or on anything that can be polled.
+pub(crate) enum SocketOperation<'a> {
+    Accept {
+        listener: BorrowedFd<'a>,
+        peer: &'a mut PeerAddress,
+    },
+    Connect {
+        socket: BorrowedFd<'a>,
+        address: &'a SocketAddrAny,
+    },
+    Receive {
+        socket: BorrowedFd<'a>,
+        buffer: &'a mut [u8],
+        /// Leave the bytes in the socket's queue.
+        peek: bool,
+    },
+    Send {
+        socket: BorrowedFd<'a>,
+        buffer: &'a [u8],
+    },
+    /// Waits until one of `events` is there.
+    Poll {
+        fd: BorrowedFd<'a>,
+        events: PollFlags,
+    },
+}
+
+/// Where the kernel writes the address of an accepted peer.
+pub(crate) struct PeerAddress {
+    pub(crate) storage: libc::sockaddr_storage,
+    pub(crate) length: libc::socklen_t,
+}
+
+impl PeerAddress {
+    #[allow(unsafe_code, reason = "an empty address is all zeroes")]
+    pub(crate) fn new() -> PeerAddress {
+        PeerAddress {
+            // SAFETY: `sockaddr_storage` is plain bytes and integers; zero is valid for each.
+            storage: unsafe { mem::zeroed() },
+            length: size_of::<libc::sockaddr_storage>() as libc::socklen_t,
+        }
+    }
+
+    /// The address as an internet one.
+    ///
+    /// # Errors
+    ///
+    /// `EAFNOSUPPORT` where the peer is of another family.
+    #[allow(unsafe_code, reason = "the kernel's bytes are read as an address")]
+    pub(crate) fn to_socket_addr(&self) -> io::Result<SocketAddr> {
+        let storage = (&raw const self.storage).cast::<SocketAddrStorage>();
+        // SAFETY: the storage is initialised whole and longer than any length the kernel reports.
+        let address = unsafe { SocketAddrAny::read(storage, self.length) };
+        Ok(SocketAddr::try_from(address)?)
+    }
+}

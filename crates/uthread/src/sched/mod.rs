@@ -1,0 +1,25 @@
+//! The scheduler: workers, their queues, and the calls by which a fiber waits.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | [`worker`] | the loop of one worker |
+//! | [`current`] | which worker the calling thread is |
+//! | [`shared`] | what workers share: injector, shutdown |
+//! | [`inbox`] | what others hand to one worker |
+//! | [`idle`] | who sleeps and who is woken (with a README) |
+//! | [`operations`] | the operations a worker has in flight |
+//! | [`timers`] | the timer wheel |
+//! | [`offload`] | threads for calls that only block |
+//! | [`turn`] | a fair lock for fibers and threads |
+//! | [`wait`] | how a fiber, or a thread outside, waits for something |
+
+pub(crate) mod current;
+pub(crate) mod idle;
+pub(crate) mod inbox;
+pub(crate) mod offload;
+pub(crate) mod operations;
+pub(crate) mod shared;
+pub(crate) mod timers;
+pub(crate) mod turn;
+pub(crate) mod wait;
+pub(crate) mod worker;

@@ -1,0 +1,109 @@
+//! The operations one worker has in flight: who waits for each, and until when.
+
+use slab::Slab;
+
+use super::timers;
+use crate::driver::Token;
+use crate::fiber::FiberRef;
+use crate::fiber::control::Completion;
+use crate::op;
+
+/// A fiber waiting for a completion.
+struct InFlight {
+    /// Tells this use of the slot from earlier ones, in which a late event may have been meant.
+    sequence: u32,
+    fiber: FiberRef,
+    timer: Option<timers::Key>,
+    timed_out: bool,
+}
+
+/// All operations in flight of one worker.
+#[derive(Default)]
+pub(crate) struct Operations {
+    slots: Slab<InFlight>,
+    next_sequence: u32,
+}
+
+impl Operations {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Notes that `fiber` waits, and names the operation.
+    pub(crate) fn insert(&mut self, fiber: FiberRef) -> Token {
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.wrapping_add(1);
+        let slot = self.slots.insert(InFlight {
+            sequence,
+            fiber,
+            timer: None,
+            timed_out: false,
+        });
+        let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
+        debug_assert!(slot < u32::MAX, "the highest tokens are the driver's");
+        Token(u64::from(slot) << 32 | u64::from(sequence))
+    }
+
+    /// Attaches the timer that bounds an operation just inserted.
+    pub(crate) fn set_timer(&mut self, token: Token, timer: timers::Key) {
+        if let Some(operation) = self.find(token) {
+            operation.timer = Some(timer);
+        }
+    }
+
+    /// The operation's timer has expired; false if its completion came first.
+    pub(crate) fn time_out(&mut self, token: Token) -> bool {
+        match self.find(token) {
+            Some(operation) => {
+                operation.timer = None;
+                operation.timed_out = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes a completed operation out: its fiber, carrying the result, and its pending timer.
+    ///
+    /// # Panics
+    ///
+    /// When the token names nothing in flight: the driver completed an operation twice.
+    pub(crate) fn complete(
+        &mut self,
+        token: Token,
+        result: i32,
+    ) -> (FiberRef, Option<timers::Key>) {
+        assert!(self.find(token).is_some(), "{token:?} completed twice");
+        let operation = self.slots.remove(slot(token));
+        operation.fiber.control().completion.set(Completion {
+            result,
+            timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
+        });
+        (operation.fiber, operation.timer)
+    }
+
+    /// All timers are gone.
+    pub(crate) fn forget_timers(&mut self) {
+        self.slots
+            .iter_mut()
+            .for_each(|(_, operation)| operation.timer = None);
+    }
+
+    /// The names of all.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        self.slots
+            .iter()
+            .map(|(slot, operation)| Token((slot as u64) << 32 | u64::from(operation.sequence)))
+            .collect()
+    }
+
+    fn find(&mut self, token: Token) -> Option<&mut InFlight> {
+        self.slots
+            .get_mut(slot(token))
+            .filter(|operation| u64::from(operation.sequence) == token.0 & u64::from(u32::MAX))
+    }
+}
+
+fn slot(token: Token) -> usize {
+    (token.0 >> 32) as usize
+}

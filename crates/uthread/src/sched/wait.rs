@@ -1,0 +1,107 @@
+//! How a caller waits: a fiber gives its worker up, a thread outside the runtime blocks.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::current;
+use super::worker::Expiry;
+use crate::driver::native::{self, Patience};
+use crate::fiber::{FiberRef, Pause, Waiter};
+use crate::op::Operation;
+
+/// Carries an operation out; returns only after its terminal completion.
+///
+/// # Errors
+///
+/// The kernel's; `EAGAIN` after the timeout, `ECANCELED` once the fiber is cancelled.
+pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+    match current::with_fiber(|worker| worker.perform(operation, timeout)) {
+        Some(result) => result,
+        None => native::perform(operation, Patience::new(timeout)),
+    }
+}
+
+/// Waits for a wake-up of the caller; may return without one.
+pub(crate) fn park() {
+    let parked = current::with_fiber(|worker| {
+        if !worker.take_wake() {
+            worker.suspend(Pause::Parked);
+            worker.take_wake();
+        }
+    });
+    if parked.is_none() {
+        std::thread::park();
+    }
+}
+
+/// The same for a caller that nothing but itself waits for: unwound once the runtime is shut down.
+pub(crate) fn park_cancellable() {
+    current::with_fiber(|worker| worker.unwind_if_shut_down());
+    park();
+    current::with_fiber(|worker| worker.unwind_if_shut_down());
+}
+
+/// Waits until `done`, which whoever makes it true follows by a wake-up.
+pub(crate) fn park_until(done: impl Fn() -> bool) {
+    while !done() {
+        park();
+    }
+}
+
+/// A handle by which the caller is woken from [`park`].
+pub(crate) fn waiter() -> Waiter {
+    match current::with_fiber(|worker| worker.current_fiber()) {
+        Some(fiber) => Waiter::Fiber(fiber),
+        None => Waiter::Thread(std::thread::current()),
+    }
+}
+
+/// Lets others run.
+pub(crate) fn yield_now() {
+    let yielded = current::with_fiber(|worker| {
+        worker.unwind_if_shut_down();
+        let fiber = worker.take_current();
+        worker.make_ready(fiber);
+        worker.suspend(Pause::Held);
+    });
+    if yielded.is_none() {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until the deadline.
+pub(crate) fn sleep_until(deadline: Instant) {
+    let slept = current::with_fiber(|worker| {
+        worker.unwind_if_shut_down();
+        if worker.shared().is_shut_down() {
+            return; // It is unwinding already, and nothing shall hold up the end.
+        }
+        let fiber = worker.take_current();
+        worker.add_timer(deadline, Expiry::Resume(fiber));
+        worker.suspend(Pause::Held);
+        worker.unwind_if_shut_down();
+    });
+    if slept.is_none() {
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Whether the caller is on a worker's thread, so that [`spawn_here`] may be called.
+pub(crate) fn on_worker() -> bool {
+    current::with_worker(|_| ()).is_some()
+}
+
+/// Queues a new fiber on the caller's worker.
+///
+/// # Panics
+///
+/// When the caller is on none.
+pub(crate) fn spawn_here(fiber: FiberRef) {
+    let spawned = current::with_worker(|worker| worker.spawn(fiber));
+    assert!(spawned.is_some(), "only a worker has a queue of its own");
+}
+
+/// Whether the caller is a fiber.
+pub(crate) fn in_fiber() -> bool {
+    current::with_fiber(|_| ()).is_some()
+}

@@ -1,0 +1,324 @@
+//! The pool of stacks: few large mappings, many stacks, memory only where one was used.
+//!
+//! A slab is one anonymous mapping that holds many stacks. Each stack's lowest pages are its guard,
+//! by `MADV_GUARD_INSTALL` where the kernel has it (no mapping of its own, so a million stacks fit
+//! under `vm.max_map_count`) and by `mprotect` where it has not (two mappings a stack).
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+use super::Stack;
+
+/// The smallest stack without its guard: room for a panic with its backtrace.
+pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
+
+/// Stacks in the first slab: enough for a small program, 16 MiB of address space at the default.
+const SLAB_STACKS_FIRST: usize = 64;
+
+/// Stacks in the largest slab: slabs double up to here, so that a million stacks take a few
+/// hundred mappings while no single one asks for more than 1 GiB of address space at the default.
+const SLAB_STACKS_MAX: usize = 4096;
+
+/// The guard: more than the frame of any C function that is built without stack probes ought to
+/// have. With guard regions it costs address space only.
+const GUARD_BYTES: usize = 16 * 1024;
+
+/// What a returned stack keeps: the pages any fiber touches again at once.
+const KEPT_BYTES: usize = 8 * 1024;
+
+/// Free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to start
+/// warm. Those above keep nothing, so that a burst of a million fibers is not remembered.
+const WARM_STACKS_MAX: usize = 1024;
+
+/// All stacks of one runtime, of one size.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    stack_size: usize,
+    /// Cleared by the first kernel that does not know guard regions.
+    guard_regions: AtomicBool,
+    /// Length of the free list, to be read without the lock.
+    free_count: AtomicUsize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    free: Vec<Stack>,
+    slabs: Vec<Slab>,
+    /// Stacks handed out and not yet returned.
+    lent: usize,
+}
+
+#[derive(Debug)]
+struct Slab {
+    start: NonNull<u8>,
+    stacks: usize,
+    carved: usize,
+}
+
+#[allow(
+    unsafe_code,
+    reason = "the pointer is the address of a mapping, owned like a Box"
+)]
+// SAFETY: the mapping belongs to the slab alone and is bound to no thread.
+unsafe impl Send for Slab {}
+
+impl Pool {
+    /// A pool of stacks of `stack_size` bytes, guard included, rounded up to pages and to what a
+    /// guard and [`STACK_SIZE_MIN`] take.
+    pub(crate) fn new(stack_size: usize) -> Pool {
+        let stack_size = stack_size.max(STACK_SIZE_MIN).next_multiple_of(page_size());
+        Pool {
+            stack_size,
+            guard_regions: AtomicBool::new(true),
+            free_count: AtomicUsize::new(0),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// A stack with its guard in place, used before or new.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` where address space or `vm.max_map_count` is used up.
+    pub(crate) fn take(&self) -> io::Result<Stack> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let stack = match inner.free.pop() {
+            Some(stack) => stack,
+            None => self.carve(&mut inner)?,
+        };
+        inner.lent += 1;
+        self.free_count.store(inner.free.len(), Ordering::Relaxed);
+        Ok(stack)
+    }
+
+    /// Takes a stack back, and returns all but its hottest pages to the kernel.
+    pub(crate) fn give(&self, stack: Stack) {
+        // Relaxed: a guess is enough.
+        let is_warm = self.free_count.load(Ordering::Relaxed) < WARM_STACKS_MAX;
+        let kept = if is_warm { KEPT_BYTES } else { 0 };
+        let start = stack.limit.get() + guard_size();
+        // Failure only keeps the pages: nothing to report.
+        let _ = discard(start, stack.base.get() - kept - start);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.free.push(stack);
+        inner.lent -= 1;
+        self.free_count.store(inner.free.len(), Ordering::Relaxed);
+    }
+
+    /// The next stack of the newest slab, or the first of a new one.
+    fn carve(&self, inner: &mut Inner) -> io::Result<Stack> {
+        if inner
+            .slabs
+            .last()
+            .is_none_or(|slab| slab.carved == slab.stacks)
+        {
+            let stacks = inner.slabs.last().map_or(SLAB_STACKS_FIRST, |slab| {
+                (slab.stacks * 2).min(SLAB_STACKS_MAX)
+            });
+            inner.slabs.push(self.new_slab(stacks)?);
+        }
+        let slab = inner
+            .slabs
+            .last_mut()
+            .expect("a slab was pushed just above");
+        let limit = slab.start.addr().get() + slab.carved * self.stack_size;
+        self.install_guard(limit)?;
+        slab.carved += 1;
+        Ok(Stack {
+            limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
+            base: NonZeroUsize::new(limit + self.stack_size).expect("above a non-zero limit"),
+        })
+    }
+
+    /// A slab of that many stacks, or of fewer where so much address space is refused (strict
+    /// overcommit, `ulimit -v`).
+    fn new_slab(&self, mut stacks: usize) -> io::Result<Slab> {
+        loop {
+            match map(stacks * self.stack_size) {
+                Ok(start) => {
+                    return Ok(Slab {
+                        start,
+                        stacks,
+                        carved: 0,
+                    });
+                }
+                Err(_) if stacks > 1 => stacks /= 2,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn install_guard(&self, limit: usize) -> io::Result<()> {
+        // Relaxed: a late reader only tries the newer way once more.
+        if self.guard_regions.load(Ordering::Relaxed) {
+            match guard_by_region(limit) {
+                Ok(()) => return Ok(()),
+                Err(rustix::io::Errno::INVAL) => {
+                    self.guard_regions.store(false, Ordering::Relaxed);
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(guard_by_protection(limit)?)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // A stack that is still out may be running or be written by the kernel: leak, never free.
+        if inner.lent == 0 {
+            for slab in inner.slabs.drain(..) {
+                unmap(&slab, self.stack_size);
+            }
+        }
+    }
+}
+
+/// The size of a stack's guard in bytes: whole pages.
+pub(super) fn guard_size() -> usize {
+    GUARD_BYTES.next_multiple_of(page_size())
+}
+
+fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+#[allow(unsafe_code, reason = "mapping memory")]
+fn map(length: usize) -> rustix::io::Result<NonNull<u8>> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+    let start = unsafe {
+        rustix::mm::mmap_anonymous(
+            ptr::null_mut(),
+            length,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags,
+        )
+    }?;
+    // A huge page would commit 2 MiB for the first touch of any stack in it.
+    // SAFETY: the range is the mapping made above; the advice does not change its contents.
+    let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxNoHugepage) };
+    Ok(NonNull::new(start.cast()).expect("mmap never returns null"))
+}
+
+#[allow(unsafe_code, reason = "unmapping memory")]
+fn unmap(slab: &Slab, stack_size: usize) {
+    // SAFETY: no stack of the pool is lent, so nothing refers to the mapping any more.
+    let unmapped =
+        unsafe { rustix::mm::munmap(slab.start.as_ptr().cast(), slab.stacks * stack_size) };
+    debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
+}
+
+#[allow(unsafe_code, reason = "giving pages back")]
+fn discard(start: usize, length: usize) -> rustix::io::Result<()> {
+    let start = ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the range lies in a free stack, above its guard; nobody reads what was in it.
+    unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) }
+}
+
+#[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
+fn guard_by_region(limit: usize) -> rustix::io::Result<()> {
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    let start = ptr::with_exposed_provenance_mut(limit);
+    // SAFETY: the range is the lowest of a stack that was never handed out.
+    let result = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_INSTALL) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::INVAL))
+}
+
+#[allow(unsafe_code, reason = "protecting the guard")]
+fn guard_by_protection(limit: usize) -> rustix::io::Result<()> {
+    let start = ptr::with_exposed_provenance_mut(limit);
+    // SAFETY: the range is the lowest of a stack that was never handed out.
+    unsafe { rustix::mm::mprotect(start, guard_size(), MprotectFlags::empty()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_disjoint_and_reused() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let a = pool.take().unwrap();
+        let b = pool.take().unwrap();
+        assert!(a.base <= b.limit || b.base <= a.limit);
+        let limit = a.limit;
+        pool.give(a);
+        let again = pool.take().unwrap();
+        assert_eq!(again.limit, limit);
+        pool.give(again);
+        pool.give(b);
+    }
+
+    #[test]
+    fn the_older_guard_works_too() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        pool.guard_regions.store(false, Ordering::Relaxed);
+        let stack = pool.take().unwrap();
+        assert!(stack.extent().guards(stack.limit.get()));
+        assert!(!stack.extent().guards(stack.limit.get() + guard_size()));
+        pool.give(stack);
+    }
+
+    #[test]
+    fn only_so_many_free_stacks_stay_warm() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let stacks: Vec<_> = (0..WARM_STACKS_MAX + 10)
+            .map(|_| {
+                let stack = pool.take().unwrap();
+                touch(&stack);
+                stack
+            })
+            .collect();
+        let bases: Vec<_> = stacks.iter().map(|stack| stack.base.get()).collect();
+        stacks.into_iter().for_each(|stack| pool.give(stack));
+        let warm = bases.into_iter().filter(|base| is_resident(*base)).count();
+        assert_eq!(warm, WARM_STACKS_MAX);
+    }
+
+    #[allow(unsafe_code, reason = "writes to a stack nobody runs on")]
+    fn touch(stack: &Stack) {
+        let top = ptr::with_exposed_provenance_mut::<u8>(stack.base.get() - 1);
+        // SAFETY: the byte is the stack's highest, and nobody else uses the stack.
+        unsafe { top.write_volatile(1) };
+    }
+
+    /// Whether the page just below `base` is in memory.
+    #[allow(unsafe_code, reason = "mincore has no safe form")]
+    fn is_resident(base: usize) -> bool {
+        let page = ptr::with_exposed_provenance_mut(base - page_size());
+        let mut resident = 0_u8;
+        // SAFETY: the page is mapped, and one page needs one byte for the answer.
+        let result = unsafe { libc::mincore(page, page_size(), &mut resident) };
+        assert_eq!(result, 0);
+        resident & 1 == 1
+    }
+
+    #[test]
+    fn many_stacks_take_few_mappings() {
+        let mappings = || {
+            std::fs::read_to_string("/proc/self/maps")
+                .unwrap()
+                .lines()
+                .count()
+        };
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let before = mappings();
+        let stacks: Vec<_> = (0..10_000).map(|_| pool.take().unwrap()).collect();
+        if pool.guard_regions.load(Ordering::Relaxed) {
+            assert!(mappings() - before < 100);
+        }
+        stacks.into_iter().for_each(|stack| pool.give(stack));
+    }
+}

@@ -1,0 +1,242 @@
+//! Spawning, joining, scopes, parking, sleeping, yielding: on one worker and on several.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use uthread::thread::{Builder, Thread, park};
+use uthread::{Runtime, current, scope, sleep, spawn, yield_now};
+
+/// Runs a behaviour on runtimes of one, two and four workers.
+fn on_each(behaviour: impl Fn() + Send + Sync) {
+    for workers in [1, 2, 4] {
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        runtime.run(&behaviour);
+    }
+}
+
+#[test]
+fn join_returns_the_value_or_the_panic() {
+    on_each(|| {
+        assert_eq!(spawn(|| "value").join().unwrap(), "value");
+        let payload = spawn(|| -> u8 { std::panic::panic_any(7_u8) })
+            .join()
+            .unwrap_err();
+        assert_eq!(*payload.downcast::<u8>().unwrap(), 7);
+    });
+}
+
+#[test]
+fn ten_thousand_fibers_each_run_once() {
+    on_each(|| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let handles: Vec<_> = (0..10_000)
+            .map(|index| {
+                let count = Arc::clone(&count);
+                spawn(move || {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if index % 3 == 0 {
+                        yield_now();
+                    }
+                    index
+                })
+            })
+            .collect();
+        for (index, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), index);
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 10_000);
+    });
+}
+
+#[test]
+fn fork_join_recursion_borrows_its_results() {
+    fn fib(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let (mut a, mut b) = (0, 0);
+        scope(|scope| {
+            scope.spawn(|| a = fib(n - 1));
+            b = fib(n - 2);
+        });
+        a + b
+    }
+    on_each(|| assert_eq!(fib(16), 987));
+}
+
+#[test]
+fn a_scope_joins_all_its_fibers_also_when_it_panics() {
+    on_each(|| {
+        let ended = AtomicUsize::new(0);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            scope(|scope| {
+                for _ in 0..10 {
+                    scope.spawn(|| {
+                        sleep(Duration::from_millis(5));
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                std::panic::resume_unwind(Box::new("the scope's own"));
+            });
+        }));
+        assert_eq!(
+            *outcome.unwrap_err().downcast::<&str>().unwrap(),
+            "the scope's own"
+        );
+        assert_eq!(ended.load(Ordering::Relaxed), 10);
+    });
+}
+
+#[test]
+fn a_scope_reports_a_fiber_that_panicked_unjoined() {
+    on_each(|| {
+        let outcome = std::panic::catch_unwind(|| {
+            scope(|scope| {
+                scope.spawn(|| std::panic::resume_unwind(Box::new(())));
+            });
+        });
+        assert!(outcome.is_err());
+    });
+}
+
+#[test]
+fn a_scope_is_quiet_about_a_panic_that_was_joined() {
+    on_each(|| {
+        scope(|scope| {
+            let fiber = scope.spawn(|| std::panic::resume_unwind(Box::new(5_u8)));
+            let payload = fiber.join().unwrap_err();
+            assert_eq!(*payload.downcast::<u8>().unwrap(), 5);
+        });
+    });
+}
+
+#[test]
+fn a_scope_works_on_a_thread_outside() {
+    let mut words = vec!["one", "two", "three"];
+    scope(|scope| {
+        for word in &mut words {
+            scope.spawn(move || *word = &word[1..]);
+        }
+    });
+    assert_eq!(words, ["ne", "wo", "hree"]);
+}
+
+#[test]
+fn a_detached_value_is_dropped() {
+    on_each(|| {
+        let witness = Arc::new(());
+        let theirs = Arc::clone(&witness);
+        drop(spawn(move || theirs));
+        while Arc::strong_count(&witness) > 1 {
+            yield_now();
+        }
+    });
+}
+
+#[test]
+fn an_unpark_before_the_park_is_remembered() {
+    on_each(|| {
+        current().unpark();
+        park();
+    });
+}
+
+#[test]
+fn fibers_and_threads_unpark_each_other() {
+    on_each(|| {
+        for _ in 0..200 {
+            let fiber = current();
+            let thread = std::thread::spawn(move || {
+                fiber.unpark();
+                std::thread::park();
+            });
+            park();
+            thread.thread().unpark();
+            let joiner = spawn(move || thread.join().unwrap());
+            joiner.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn two_fibers_pass_a_token_between_workers() {
+    on_each(|| {
+        const ROUNDS: usize = 2_000;
+        let turn = Arc::new(AtomicUsize::new(0));
+        let play = |parity: usize, turn: &AtomicUsize, other: &Thread| {
+            for round in 0..ROUNDS {
+                while turn.load(Ordering::Acquire) != 2 * round + parity {
+                    park();
+                }
+                turn.fetch_add(1, Ordering::AcqRel);
+                other.unpark();
+            }
+        };
+        let main = current();
+        let introduction = Arc::new(Mutex::new(None));
+        let (theirs, introduce) = (Arc::clone(&turn), Arc::clone(&introduction));
+        let other = spawn(move || {
+            *introduce.lock().unwrap() = Some(current());
+            main.unpark();
+            play(1, &theirs, &main);
+        });
+        let thread = loop {
+            if let Some(thread) = introduction.lock().unwrap().take() {
+                break thread;
+            }
+            park();
+        };
+        play(0, &turn, &thread);
+        other.join().unwrap();
+        assert_eq!(turn.load(Ordering::Relaxed), 2 * ROUNDS);
+    });
+}
+
+#[test]
+fn sleeps_end_in_the_order_of_their_deadlines() {
+    on_each(|| {
+        let start = Instant::now();
+        let handles: Vec<_> = [30, 10, 20]
+            .map(|milliseconds| {
+                spawn(move || {
+                    sleep(Duration::from_millis(milliseconds));
+                    start.elapsed()
+                })
+            })
+            .into_iter()
+            .map(|handle| handle.join().unwrap())
+            .collect();
+        assert!(
+            handles[1] < handles[2] && handles[2] < handles[0],
+            "{handles:?}"
+        );
+        assert!(handles[1] >= Duration::from_millis(10));
+    });
+}
+
+#[test]
+fn a_native_thread_joins_through_the_default_runtime() {
+    let handle = Builder::new()
+        .name("guest")
+        .spawn(|| current().name().map(str::to_owned));
+    assert_eq!(handle.join().unwrap().as_deref(), Some("guest"));
+}
+
+#[test]
+fn run_borrows_from_the_caller_and_passes_panics_on() {
+    let text = String::from("borrowed");
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    assert_eq!(runtime.run(|| text.len()), 8);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.run(|| std::panic::resume_unwind(Box::new(3_u8)))
+    }));
+    assert_eq!(*outcome.unwrap_err().downcast::<u8>().unwrap(), 3);
+}
+
+#[test]
+fn zero_workers_are_refused() {
+    let error = Runtime::builder().workers(0).build().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("choose from 1"), "{error}");
+}

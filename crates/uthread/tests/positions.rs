@@ -1,0 +1,113 @@
+//! The position of an open file: shared by clones, used by one call at a time.
+
+use std::fs::Permissions;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::sync::Arc;
+
+use uthread::fs::{File, OpenOptions};
+use uthread::{Runtime, spawn};
+
+const WRITERS: usize = 8;
+const RECORDS: usize = 500;
+const RECORD_BYTES: usize = 64;
+
+fn temporary() -> File {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .mode(0o640)
+        .custom_flags(rustix::fs::OFlags::TMPFILE.bits().cast_signed());
+    options.open(std::env::temp_dir()).unwrap()
+}
+
+fn write_records(mut file: &File, writer: usize) {
+    for _ in 0..RECORDS {
+        file.write_all(&[writer as u8; RECORD_BYTES]).unwrap();
+    }
+}
+
+/// Without turns, requests of the ring start at the same position and write over each other.
+#[test]
+fn writers_that_share_a_position_lose_nothing() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    runtime.run(|| {
+        let file = Arc::new(temporary());
+        let clone = Arc::new(file.try_clone().unwrap());
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let file = Arc::clone([&file, &clone][writer % 2]);
+                spawn(move || write_records(&file, writer))
+            })
+            .collect();
+        let outside = Arc::clone(&file);
+        let thread = std::thread::spawn(move || write_records(&outside, WRITERS));
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        spawn(move || thread.join().unwrap()).join().unwrap();
+
+        let mut bytes = Vec::new();
+        (&*file).rewind().unwrap();
+        (&*clone).read_to_end(&mut bytes).unwrap();
+        let mut counts = [0; WRITERS + 1];
+        for record in bytes.chunks(RECORD_BYTES) {
+            assert!(
+                record.iter().all(|byte| *byte == record[0]),
+                "a torn record"
+            );
+            counts[usize::from(record[0])] += 1;
+        }
+        assert_eq!(counts, [RECORDS; WRITERS + 1]);
+    });
+}
+
+#[test]
+fn offsets_beyond_the_signed_range_are_refused() {
+    let check = || {
+        let file = temporary();
+        file.write_all_at(b"text", 0).unwrap();
+        for offset in [u64::MAX, i64::MAX as u64 + 1] {
+            let error = file.read_at(&mut [0; 4], offset).unwrap_err();
+            assert_eq!(
+                error.raw_os_error(),
+                Some(rustix::io::Errno::INVAL.raw_os_error())
+            );
+            assert!(file.write_at(b"x", offset).is_err());
+        }
+        assert_eq!((&file).stream_position().unwrap(), 0);
+    };
+    check();
+    spawn(check).join().unwrap();
+}
+
+#[test]
+fn a_file_without_a_name_has_the_mode_asked_for() {
+    let mode = spawn(|| temporary().metadata().unwrap().permissions());
+    assert_eq!(
+        mode.join().unwrap().mode() & 0o777,
+        Permissions::from_mode(0o640).mode()
+    );
+}
+
+#[test]
+fn reading_to_the_end_starts_at_the_position_and_sees_growth() {
+    let check = || {
+        let mut file = temporary();
+        file.write_all(&[7; 100_000]).unwrap();
+        file.seek(std::io::SeekFrom::Start(99_000)).unwrap();
+        let mut bytes = vec![1, 2];
+        assert_eq!(file.read_to_end(&mut bytes).unwrap(), 1000);
+        assert_eq!(bytes.len(), 1002);
+        assert_eq!(&bytes[..3], [1, 2, 7]);
+        let mut version = String::new();
+        File::open("/proc/version")
+            .unwrap()
+            .read_to_string(&mut version)
+            .unwrap();
+        assert!(version.starts_with("Linux"));
+    };
+    check();
+    spawn(check).join().unwrap();
+}
