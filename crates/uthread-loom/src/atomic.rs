@@ -1,0 +1,7 @@
+//! What the included files find under `crate::atomic`: loom's in place of `std`'s.
+
+pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::sync::atomic::{
+    AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence,
+};
+pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -1,0 +1,149 @@
+//! Workers that go to sleep against whoever has work for them. A lost wake-up is a deadlock here,
+//! which loom reports.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check;
+use crate::runtime::{Runtime, Worker};
+
+/// One worker and one or two pushers: three seconds at most.
+const PREEMPTIONS_MAX_OF_ONE: usize = 3;
+/// Two workers and a pusher: about a second each, and twenty with one preemption more.
+const PREEMPTIONS_MAX_OF_TWO: usize = 2;
+
+/// Otherwise a new fiber would wait for ever in the injector beside a worker that sleeps.
+#[test]
+fn a_worker_going_to_sleep_takes_new_work() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::new(1, 1);
+        let workers = vec![Worker::start(&runtime, 0)];
+        runtime.inject();
+        runtime.finish(1, workers);
+    });
+}
+
+/// Otherwise a started fiber that was woken from elsewhere would stay in its owner's inbox.
+#[test]
+fn a_worker_going_to_sleep_takes_mail() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::new(1, 1);
+        let workers = vec![Worker::start(&runtime, 0)];
+        runtime.enqueue(0);
+        runtime.finish(1, workers);
+    });
+}
+
+/// Otherwise mail that comes while the worker empties its inbox would stay there.
+#[test]
+fn a_worker_emptying_its_inbox_takes_late_mail() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::new(1, 1);
+        let workers = vec![Worker::start(&runtime, 0)];
+        runtime.enqueue(0);
+        runtime.enqueue(0);
+        runtime.finish(2, workers);
+    });
+}
+
+/// Otherwise the second of two pushers would rely on a wake-up that the first one did not send, or
+/// both would count the worker.
+#[test]
+fn two_pushers_claim_a_worker_once() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::new(1, 1);
+        let workers = vec![Worker::start_tired(&runtime, 0)];
+        let pusher = {
+            let runtime = Arc::clone(&runtime);
+            thread::spawn(move || runtime.enqueue(0))
+        };
+        runtime.inject();
+        pusher.join().unwrap();
+        runtime.finish(2, workers);
+    });
+}
+
+/// Otherwise a fiber would wait where one worker searches in vain while the other gives up.
+#[test]
+fn one_of_two_workers_takes_a_fiber() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::new(2, 1);
+        let workers = vec![Worker::start(&runtime, 0), Worker::start(&runtime, 1)];
+        runtime.inject();
+        runtime.finish(1, workers);
+    });
+}
+
+/// The second pusher sees a searcher and wakes nobody. Otherwise the searcher, which took the first
+/// fiber and computes, would not have passed the wake-up on.
+#[test]
+fn two_fibers_wake_two_workers() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::new(2, 2);
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.inject();
+        runtime.inject();
+        runtime.finish(2, workers);
+    });
+}
+
+/// A completion ends the sleep of a worker just when a pusher claims it. Otherwise it would run its
+/// own fiber, end a search that the pusher has yet to count, and not pass the wake-up on.
+#[test]
+fn a_claimed_worker_that_is_up_already_wakes_the_next() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::new(2, 2);
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.complete(0);
+        runtime.inject();
+        runtime.finish(2, workers);
+    });
+}
+
+/// A worker sees work in its last look, left to it by a pusher who saw it search, and at the same
+/// time gets a fiber of its own. Otherwise it would run that, and nobody the work.
+#[test]
+fn a_worker_that_saw_work_wakes_the_next() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::new(2, 2);
+        let workers = vec![
+            Worker::start_tired(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.complete(0);
+        runtime.inject();
+        runtime.finish(2, workers);
+    });
+}
+
+/// A busy worker moves a fiber from the injector to its deque. Otherwise the worker that was woken
+/// for it would miss it on its way and sleep again.
+#[test]
+fn a_fiber_on_its_way_to_a_deque_is_not_missed() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::new(2, 2);
+        let workers = vec![
+            Worker::start_busy(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.inject();
+        runtime.finish(2, workers);
+    });
+}
+
+/// A runtime that failed to start ends the workers that have started. Otherwise one of them would
+/// set its waker too late for the shutdown, and sleep through it.
+#[test]
+fn a_starting_worker_sees_the_shutdown() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::new(1, 1);
+        let workers = vec![Worker::start(&runtime, 0)];
+        runtime.finish(0, workers);
+    });
+}

@@ -1,0 +1,32 @@
+//! The protocols of `uthread` under every interleaving of a few threads.
+//!
+//! The files of the protocols are included as they are; `atomic.rs` gives them loom's atomics, locks
+//! and cells where the library gives `std`'s. What the models add is the code around a protocol:
+//! whoever changes that in the library changes it here. No special flag is needed: `cargo test`.
+//!
+//! loom knows all orders of the threads and all values that a load may return under the memory
+//! model, but gives `SeqCst` no more meaning than `AcqRel`, except in a fence: what passes here
+//! rests on the fences alone.
+#![cfg(test)]
+
+mod wake_models;
+
+mod outcome_models;
+
+mod idle_models;
+
+mod runtime;
+
+mod fiber;
+mod sched;
+
+mod atomic;
+
+/// Runs `model` in every interleaving with at most `preemptions_max` switches away from a thread
+/// that could go on. Most faults of such protocols need two or three; each more multiplies the
+/// time, so each model says what it can afford.
+fn check(preemptions_max: impl Into<Option<usize>>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions_max.into();
+    builder.check(model);
+}

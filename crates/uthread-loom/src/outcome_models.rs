@@ -1,0 +1,62 @@
+//! The end of a fiber against the holder of its join handle.
+
+use std::sync::Arc as Count;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check;
+use crate::fiber::Waiter;
+use crate::fiber::outcome::Outcome;
+
+/// No bound on preemptions: two threads of a few steps are explored in full.
+const PREEMPTIONS_MAX: Option<usize> = None;
+
+/// Completes an outcome in a thread of its own while `handle` does what a join handle does, then
+/// sees that the value is gone.
+fn check_handle(handle: fn(&Outcome<Count<()>>)) {
+    check(PREEMPTIONS_MAX, move || {
+        let witness = Count::new(());
+        let value = Count::clone(&witness);
+        let outcome = Arc::new(Outcome::new());
+        let fiber = {
+            let outcome = Arc::clone(&outcome);
+            thread::spawn(move || outcome.complete(Ok(value)))
+        };
+        handle(&outcome);
+        fiber.join().unwrap();
+        assert_eq!(Count::strong_count(&witness), 1, "the value is still there");
+    });
+}
+
+/// As `JoinHandle::join`, the drop of the handle included. Otherwise a joiner would sleep for
+/// ever, or read a value that is not yet written.
+#[test]
+fn a_joiner_is_woken_and_takes_the_value() {
+    check_handle(|outcome| {
+        if !outcome.is_done() && outcome.await_done(Waiter::current()) {
+            while !outcome.is_done() {
+                thread::park();
+            }
+        }
+        let value = outcome.take().unwrap();
+        assert_eq!(Count::strong_count(&value), 2, "the value was copied");
+        outcome.detach();
+    });
+}
+
+/// Otherwise what a scoped fiber returned would outlive its scope, or be dropped twice.
+#[test]
+fn a_detached_value_is_dropped_by_whoever_comes_second() {
+    check_handle(Outcome::detach);
+}
+
+/// A joiner that is unwound at shutdown drops its handle while it is awaited. Otherwise the value
+/// would stay, or the fiber and the joiner take the waiter and the value from each other.
+#[test]
+fn a_joiner_may_give_up() {
+    check_handle(|outcome| {
+        outcome.await_done(Waiter::current());
+        outcome.detach();
+    });
+}

@@ -1,0 +1,387 @@
+//! A runtime reduced to what the idle protocol touches. The order of calls is that of the
+//! functions of the same names in `sched/worker.rs` and `sched/shared.rs`.
+
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread::{self, JoinHandle};
+
+use crate::sched::idle::{Idle, Sleeper};
+use crate::sched::inbox::Inbox;
+
+/// `Shared`, with what each worker has in `seats`.
+pub(crate) struct Runtime {
+    idle: Idle,
+    injector: Queue,
+    seats: Vec<Seat>,
+    shut_down: AtomicBool,
+    ran: Latch,
+    /// What a fiber is: it computes until so many have begun, and keeps its worker meanwhile. Equal
+    /// to the number of workers, it asks that none of them sleeps while a fiber waits for it.
+    together: usize,
+}
+
+/// `Remote` and the worker's ring.
+struct Seat {
+    sleeper: Sleeper,
+    deque: Queue,
+    inbox: Inbox<()>,
+    has_waker: AtomicBool,
+    ring: Ring,
+}
+
+impl Runtime {
+    pub(crate) fn new(workers: usize, together: usize) -> Arc<Runtime> {
+        Arc::new(Runtime {
+            idle: Idle::default(),
+            injector: Queue::default(),
+            seats: (0..workers).map(|_| Seat::new()).collect(),
+            shut_down: AtomicBool::new(false),
+            ran: Latch::default(),
+            together,
+        })
+    }
+
+    pub(crate) fn inject(&self) {
+        self.injector.push();
+        self.wake_one();
+    }
+
+    /// As `Home::enqueue`, called elsewhere than on the worker.
+    pub(crate) fn enqueue(&self, owner: usize) {
+        let seat = &self.seats[owner];
+        seat.inbox.put(());
+        if self.idle.claim_owner(&seat.sleeper) {
+            seat.wake();
+        }
+    }
+
+    /// The kernel completes an operation of this worker, whose fiber can go on.
+    pub(crate) fn complete(&self, owner: usize) {
+        self.seats[owner].ring.complete();
+    }
+
+    /// Waits until so many fibers have begun, ends the workers, and sees that every one of them was
+    /// counted out again.
+    pub(crate) fn finish(&self, fibers: usize, workers: Vec<JoinHandle<()>>) {
+        self.ran.wait_for(fibers);
+        self.shut_down();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        self.check_counters();
+    }
+
+    /// With nobody left, one more sleeper is all that is counted, and one searcher hides it.
+    fn check_counters(&self) {
+        assert!(!self.idle.wanted(), "somebody is still counted as asleep");
+        let sleeper = Sleeper::default();
+        self.idle.begin_search();
+        self.idle.announce_sleep(&sleeper);
+        assert!(self.idle.wanted(), "somebody is still counted as searching");
+        self.idle.begin_search();
+        assert!(!self.idle.wanted(), "fewer than none are searching");
+    }
+
+    fn shut_down(&self) {
+        self.shut_down.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.seats.iter().for_each(Seat::wake);
+    }
+
+    fn wake_one(&self) {
+        if self.idle.wanted()
+            && let Some(seat) = self
+                .seats
+                .iter()
+                .find(|seat| self.idle.claim(&seat.sleeper))
+        {
+            seat.wake();
+        }
+    }
+
+    fn has_stealable_work(&self) -> bool {
+        !self.injector.is_empty() || self.seats.iter().any(|seat| !seat.deque.is_empty())
+    }
+
+    fn run_fiber(&self) {
+        self.ran.begin_one();
+        self.ran.wait_for(self.together);
+    }
+}
+
+impl Seat {
+    fn new() -> Seat {
+        Seat {
+            sleeper: Sleeper::default(),
+            deque: Queue::default(),
+            inbox: Inbox::default(),
+            has_waker: AtomicBool::new(false),
+            ring: Ring::default(),
+        }
+    }
+
+    fn set_waker(&self) {
+        self.has_waker.store(true, Ordering::Release);
+    }
+
+    fn wake(&self) {
+        if self.has_waker.load(Ordering::Acquire) {
+            self.ring.wake();
+        }
+    }
+}
+
+/// One worker, reduced likewise.
+pub(crate) struct Worker {
+    runtime: Arc<Runtime>,
+    index: usize,
+    searching: bool,
+    /// How many fibers are in its queue of those that can go on.
+    ready: usize,
+}
+
+impl Worker {
+    fn new(runtime: &Arc<Runtime>, index: usize) -> Worker {
+        Worker {
+            runtime: Arc::clone(runtime),
+            index,
+            searching: false,
+            ready: 0,
+        }
+    }
+
+    /// Starts a worker that looks around first.
+    pub(crate) fn start(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
+        let mut worker = Worker::new(runtime, index);
+        thread::spawn(move || {
+            worker.seat().set_waker();
+            worker.run();
+        })
+    }
+
+    /// Starts a worker that sleeps already, which spares loom its way there.
+    pub(crate) fn start_asleep(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
+        let mut worker = Worker::new(runtime, index);
+        runtime.idle.begin_search();
+        runtime.idle.announce_sleep(&worker.seat().sleeper);
+        worker.seat().set_waker();
+        thread::spawn(move || {
+            worker.seat().ring.wait();
+            worker.end_sleep(false);
+            worker.run();
+        })
+    }
+
+    /// Starts a worker that has searched in vain and is about to announce its sleep.
+    pub(crate) fn start_tired(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
+        let mut worker = Worker::new(runtime, index);
+        runtime.idle.begin_search();
+        worker.searching = true;
+        worker.seat().set_waker();
+        thread::spawn(move || {
+            worker.sleep();
+            worker.run();
+        })
+    }
+
+    /// Starts a worker that has a fiber left after a batch.
+    pub(crate) fn start_busy(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
+        let mut worker = Worker::new(runtime, index);
+        worker.ready = 1;
+        worker.seat().set_waker();
+        thread::spawn(move || {
+            worker.look_around();
+            worker.run();
+        })
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.runtime.seats[self.index]
+    }
+
+    /// It ends with the shutdown; what fibers are left is no matter of this protocol.
+    fn run(&mut self) {
+        loop {
+            self.run_batch();
+            if self.look_around() || self.search() {
+                continue;
+            }
+            if self.runtime.shut_down.load(Ordering::Acquire) {
+                break;
+            }
+            self.sleep();
+        }
+        self.end_search();
+    }
+
+    /// A batch without a bound.
+    fn run_batch(&mut self) {
+        while self.ready > 0 || self.seat().deque.pop() {
+            self.ready = self.ready.saturating_sub(1);
+            self.runtime.run_fiber();
+        }
+    }
+
+    fn look_around(&mut self) -> bool {
+        if self.has_own_work() && self.runtime.injector.pop() {
+            self.seat().deque.push();
+            self.runtime.wake_one();
+        }
+        self.ready += self.seat().inbox.take().len();
+        self.ready += self.seat().ring.reap();
+        let found = self.has_own_work();
+        if found {
+            self.end_search();
+        }
+        found
+    }
+
+    fn has_own_work(&self) -> bool {
+        self.ready > 0 || !self.seat().deque.is_empty()
+    }
+
+    fn search(&mut self) -> bool {
+        if !self.searching {
+            self.searching = true;
+            self.runtime.idle.begin_search();
+        }
+        let found = self.steal();
+        if found {
+            self.end_search();
+            self.runtime.run_fiber();
+        }
+        found
+    }
+
+    /// Takes one fiber, and one more into the deque if there is one, as a batch does.
+    fn steal(&self) -> bool {
+        let mut sources = vec![&self.runtime.injector];
+        sources.extend(self.runtime.seats.iter().map(|seat| &seat.deque));
+        sources.into_iter().any(|source| {
+            let found = source.pop();
+            if found && source.pop() {
+                self.seat().deque.push();
+            }
+            found
+        })
+    }
+
+    fn end_search(&mut self) {
+        if self.searching {
+            self.searching = false;
+            if self.runtime.idle.end_search() && self.runtime.has_stealable_work() {
+                self.runtime.wake_one();
+            }
+        }
+    }
+
+    fn sleep(&mut self) {
+        self.runtime.idle.announce_sleep(&self.seat().sleeper);
+        self.searching = false;
+        let saw_work = self.runtime.has_stealable_work();
+        let has_work = saw_work
+            || self.seat().inbox.has_mail()
+            || self.runtime.shut_down.load(Ordering::Acquire);
+        if !has_work {
+            self.seat().ring.wait();
+        }
+        self.end_sleep(saw_work);
+    }
+
+    fn end_sleep(&mut self, saw_work: bool) {
+        let sleeper = &self.runtime.seats[self.index].sleeper;
+        self.searching = self.runtime.idle.end_sleep(sleeper, saw_work);
+    }
+}
+
+/// A deque or the injector, as weak as one can be: a look may miss what was queued, unless
+/// something else orders the two.
+#[derive(Default)]
+struct Queue {
+    length: AtomicUsize,
+}
+
+impl Queue {
+    fn push(&self) {
+        self.length.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn pop(&self) -> bool {
+        let mut length = self.length.load(Ordering::Relaxed);
+        while length > 0 {
+            match self.length.compare_exchange(
+                length,
+                length - 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(found) => length = found,
+            }
+        }
+        false
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// A driver: wake-ups and completions stay in it until the worker reaps them, awake or not.
+#[derive(Default)]
+struct Ring {
+    entries: Mutex<Entries>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Entries {
+    woken: bool,
+    completions: usize,
+}
+
+impl Ring {
+    fn wake(&self) {
+        self.entries.lock().unwrap().woken = true;
+        self.arrived.notify_one();
+    }
+
+    fn complete(&self) {
+        self.entries.lock().unwrap().completions += 1;
+        self.arrived.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut entries = self.entries.lock().unwrap();
+        while !entries.woken && entries.completions == 0 {
+            entries = self.arrived.wait(entries).unwrap();
+        }
+    }
+
+    fn reap(&self) -> usize {
+        let mut entries = self.entries.lock().unwrap();
+        entries.woken = false;
+        std::mem::take(&mut entries.completions)
+    }
+}
+
+/// How many fibers have begun.
+#[derive(Default)]
+struct Latch {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Latch {
+    fn begin_one(&self) {
+        *self.count.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, wanted: usize) {
+        let mut count = self.count.lock().unwrap();
+        while *count < wanted {
+            count = self.changed.wait(count).unwrap();
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The protocols of the layer `sched`.
+
+#[path = "../../uthread/src/sched/idle.rs"]
+pub(crate) mod idle;
+#[path = "../../uthread/src/sched/inbox.rs"]
+pub(crate) mod inbox;

@@ -1,0 +1,102 @@
+//! A fiber that parks against those who wake it.
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use crate::check;
+use crate::fiber::wake::WakeToken;
+
+/// A fiber, and the queue of its worker.
+struct Fiber {
+    token: WakeToken,
+    /// What each waker does before it wakes. Relaxed, so that only the token can publish it.
+    done: Vec<AtomicBool>,
+    /// Whether the fiber has left its stack. Relaxed likewise.
+    off_stack: AtomicBool,
+    /// How often the fiber is in the queue: `Home::enqueue` adds, the worker takes.
+    queued: Mutex<usize>,
+    filled: Condvar,
+}
+
+impl Fiber {
+    fn new(wakers: usize) -> Arc<Fiber> {
+        Arc::new(Fiber {
+            token: WakeToken::new(),
+            done: (0..wakers).map(|_| AtomicBool::new(false)).collect(),
+            off_stack: AtomicBool::new(false),
+            queued: Mutex::new(0),
+            filled: Condvar::new(),
+        })
+    }
+
+    /// As `fiber::wake`.
+    fn wake(&self, waker: usize) {
+        self.done[waker].store(true, Ordering::Relaxed);
+        if self.token.leave() {
+            assert!(
+                self.off_stack.load(Ordering::Relaxed),
+                "enqueued on its stack"
+            );
+            let mut queued = self.queued.lock().unwrap();
+            *queued += 1;
+            assert_eq!(*queued, 1, "enqueued twice");
+            self.filled.notify_one();
+        }
+    }
+
+    /// As `wait::park` in the fiber, with its worker's `run_fiber` in place of the switch.
+    fn park(&self) {
+        if self.token.take() {
+            return;
+        }
+        self.off_stack.store(true, Ordering::Relaxed);
+        if self.token.settle_park() {
+            let mut queued = self.queued.lock().unwrap();
+            while *queued == 0 {
+                queued = self.filled.wait(queued).unwrap();
+            }
+            *queued -= 1;
+        }
+        self.off_stack.store(false, Ordering::Relaxed);
+        self.token.take();
+    }
+
+    /// As `wait::park_until`, for all wakers.
+    fn park_until_done(&self) {
+        while !self.done.iter().all(|done| done.load(Ordering::Relaxed)) {
+            self.park();
+        }
+    }
+}
+
+fn check_wakers(count: usize, preemptions_max: usize) {
+    check(preemptions_max, move || {
+        let fiber = Fiber::new(count);
+        let wakers: Vec<_> = (0..count)
+            .map(|waker| {
+                let fiber = Arc::clone(&fiber);
+                thread::spawn(move || fiber.wake(waker))
+            })
+            .collect();
+        fiber.park_until_done();
+        for waker in wakers {
+            waker.join().unwrap();
+        }
+        let queued = *fiber.queued.lock().unwrap();
+        assert_eq!(queued, 0, "enqueued by the waker and run by the worker");
+    });
+}
+
+/// Otherwise a fiber would park for ever beside the token that was left for it, be resumed while
+/// it is still on its stack, or run without what its waker had done.
+#[test]
+fn a_parking_fiber_is_run_once_by_its_waker() {
+    check_wakers(1, 5);
+}
+
+/// Otherwise two wakers would enqueue the fiber twice, or the second one's token be lost.
+#[test]
+fn two_wakers_enqueue_a_fiber_once() {
+    check_wakers(2, 4);
+}
