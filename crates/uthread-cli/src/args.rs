@@ -1,0 +1,178 @@
+//! The command line: what can be asked of `uthread`, and the text of `--help`.
+//!
+//! Every default is written here and nowhere else; values are checked while they are parsed, so the rest of the program
+//! never meets a zero timeout.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  uthread serve                              this directory on http://127.0.0.1:8080/
+  uthread serve site --listen 0.0.0.0:80     a directory, to everyone
+  uthread serve site --log json | jq .status
+  uthread echo --listen 127.0.0.1:7000       a TCP echo server to measure against
+
+Exit codes:
+  0  done; for serve: stopped, and every response was finished
+  1  failed while running
+  2  wrong usage, or could not start (port taken, directory missing, not permitted)
+  3  stopped, but responses that outlasted the grace period were cut";
+
+/// Serve files or echo bytes, on user-level threads
+#[derive(Debug, Parser)]
+#[command(name = "uthread", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a directory over HTTP/1.1
+    Serve(ServeArgs),
+    /// Send back whatever is received over TCP
+    Echo(EchoArgs),
+    /// Print shell completions (try: uthread completions fish | source)
+    Completions {
+        /// The shell to complete for
+        #[arg(value_parser = clap::builder::EnumValueParser::<Shell>::new())]
+        shell: Shell,
+    },
+    /// Print a manual page (try: uthread man serve | man -l -)
+    Man {
+        /// The subcommand to describe; without it, the program
+        command: Option<String>,
+    },
+}
+
+const SERVE_NOTES: &str = "\
+Signals:
+  SIGTERM or Ctrl-C stops accepting, closes idle connections, and lets running responses finish
+  within --grace. A second signal cuts them at once.
+
+Never served:
+  names that begin with a dot (but /.well-known/), symbolic links that leave DIR, and anything that
+  is not a regular file or a directory.
+
+Precompressed neighbours:
+  page.html.br, page.html.zst and page.html.gz are sent in place of page.html to clients that accept
+  them.
+
+Exit codes:
+  0 stopped, all responses finished   1 failed while running   2 could not start   3 responses cut";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_NOTES)]
+pub(crate) struct ServeArgs {
+    /// The directory to serve
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Where to listen; port 0 takes a free one and prints it
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+
+    /// OS threads that run the connections [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<NonZeroUsize>,
+
+    /// Answer 403 for a directory without index.html, in place of a list of its files
+    #[arg(long, help_heading = "Content")]
+    pub(crate) no_listing: bool,
+
+    /// Take error pages from this directory: 404.html, 503.html, ...
+    #[arg(long, value_name = "DIR", help_heading = "Content")]
+    pub(crate) error_pages: Option<PathBuf>,
+
+    /// Access log on stdout: common, json or off
+    #[arg(long, value_enum, default_value_t = LogFormat::Common, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
+    pub(crate) log: LogFormat,
+
+    /// Most connections at once; a further one is answered 503 and closed
+    #[arg(
+        long,
+        default_value = "10000",
+        value_name = "N",
+        help_heading = "Limits"
+    )]
+    pub(crate) max_connections: NonZeroUsize,
+
+    /// Time for a whole request head, from its first byte (then 408)
+    #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) header_timeout: Duration,
+
+    /// Time a connection may wait between requests (then closed)
+    #[arg(long, default_value = "60s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) idle_timeout: Duration,
+
+    /// Time without progress while sending (then cut)
+    #[arg(long, default_value = "30s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) write_timeout: Duration,
+
+    /// Time for running responses to finish after SIGTERM (then cut)
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) grace: Duration,
+}
+
+/// No doc comments on the variants: one would switch `--help` to its long form, a paragraph per option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Common,
+    Json,
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EchoArgs {
+    /// Where to listen; port 0 takes a free one and prints it
+    #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+
+    /// OS threads that run the connections [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<NonZeroUsize>,
+
+    /// Busy work before each reply, such as 20us
+    #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub(crate) compute: Duration,
+}
+
+/// A deadline of zero would refuse every client; the kernel reads a zero timeout as "none".
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be longer than zero".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("10s", Some(Duration::from_secs(10))),
+            ("500ms", Some(Duration::from_millis(500))),
+            ("20us", Some(Duration::from_micros(20))),
+            ("0s", None),
+            ("10", None),
+            ("soon", None),
+        ] {
+            assert_eq!(positive_duration(text).ok(), expected, "{text}");
+        }
+    }
+}

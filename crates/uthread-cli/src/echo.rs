@@ -1,0 +1,74 @@
+//! `uthread echo`: sends back whatever it receives, after as much busy work as asked for. It is there to be measured.
+
+use std::hint::spin_loop;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+use uthread::Runtime;
+use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::thread;
+
+use crate::Exit;
+use crate::args::EchoArgs;
+use crate::listen::{accept_each, listen};
+use crate::runtime;
+use crate::tell;
+
+/// Bytes read, and so sent back, at a time.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+pub(crate) fn run(args: &EchoArgs) -> Exit {
+    let (runtime, listener, addr) = match start(args) {
+        Ok(started) => started,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            return Exit::CouldNotStart;
+        }
+    };
+    // Whoever measures waits for this line; if nobody reads it, that is no reason to stop.
+    let _ = writeln!(io::stdout(), "listening on {addr}");
+    let compute = args.compute;
+    runtime.run(|| {
+        accept_each(
+            &listener,
+            || false,
+            |stream, _| {
+                thread::spawn(move || {
+                    // An error means that the client is gone, which is how every echo ends.
+                    let _ = echo(stream, compute);
+                });
+            },
+        );
+    });
+    Exit::Done
+}
+
+fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, TcpListener, SocketAddr)> {
+    let runtime = runtime::start(args.workers)?;
+    let listener = listen(args.listen)?;
+    let addr = listener.local_addr()?;
+    Ok((runtime, listener, addr))
+}
+
+fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = stream.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        work(compute);
+        stream.write_all(&chunk[..count])?;
+    }
+}
+
+/// Keeps the CPU busy, as the handling of a request would.
+fn work(compute: Duration) {
+    if compute.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    while start.elapsed() < compute {
+        spin_loop();
+    }
+}

@@ -1,0 +1,97 @@
+//! What kind of content a file is, told by its name.
+
+/// A media type, and what else follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MediaType {
+    essence: &'static str,
+    text: bool,
+}
+
+/// Binary types that still shrink well. The other binary types are compressed by their own format.
+const COMPRESSIBLE: [&str; 5] = [
+    "application/wasm",
+    "application/vnd.ms-fontobject",
+    "font/ttf",
+    "font/otf",
+    "image/bmp",
+];
+
+impl MediaType {
+    /// The type of a file of this name; unknown names are bytes to download, never text to guess at.
+    pub(crate) fn of_name(name: &[u8]) -> MediaType {
+        let essence = extension(name)
+            .and_then(|extension| mime_guess::from_ext(extension).first_raw())
+            .unwrap_or("application/octet-stream");
+        MediaType {
+            essence,
+            text: is_text(essence),
+        }
+    }
+
+    pub(crate) fn essence(self) -> &'static str {
+        self.essence
+    }
+
+    /// What follows the essence in `Content-Type`. Text without a charset is guessed at by browsers; UTF-8 is what files
+    /// are written in.
+    pub(crate) fn charset(self) -> &'static str {
+        if self.text { "; charset=utf-8" } else { "" }
+    }
+
+    /// Whether a precompressed neighbour is worth looking for.
+    pub(crate) fn compresses(self) -> bool {
+        self.text || COMPRESSIBLE.contains(&self.essence)
+    }
+}
+
+fn extension(name: &[u8]) -> Option<&str> {
+    let dot = name.iter().rposition(|&byte| byte == b'.')?;
+    std::str::from_utf8(&name[dot + 1..]).ok()
+}
+
+fn is_text(essence: &str) -> bool {
+    essence.starts_with("text/")
+        || essence.ends_with("+xml")
+        || essence.ends_with("+json")
+        || matches!(
+            essence,
+            "application/javascript" | "application/json" | "application/xml" | "application/toml"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: &str, compresses: bool) {
+        let found = MediaType::of_name(name.as_bytes());
+        assert_eq!(
+            format!("{}{}", found.essence(), found.charset()),
+            expected,
+            "{name}"
+        );
+        assert_eq!(found.compresses(), compresses, "{name}");
+    }
+
+    #[test]
+    fn types() {
+        check("index.html", "text/html; charset=utf-8", true);
+        check("INDEX.HTML", "text/html; charset=utf-8", true);
+        check("a.css", "text/css; charset=utf-8", true);
+        check("a.js", "text/javascript; charset=utf-8", true);
+        check("a.mjs", "application/javascript; charset=utf-8", true);
+        check("a.json", "application/json; charset=utf-8", true);
+        check("a.svg", "image/svg+xml; charset=utf-8", true);
+        check("a.xml", "text/xml; charset=utf-8", true);
+        check("a.txt", "text/plain; charset=utf-8", true);
+        check("a.md", "text/markdown; charset=utf-8", true);
+        check("a.wasm", "application/wasm", true);
+        check("a.png", "image/png", false);
+        check("a.jpg", "image/jpeg", false);
+        check("a.woff2", "font/woff2", false);
+        check("a.tar.gz", "application/gzip", false);
+        check("README", "application/octet-stream", false);
+        check("a.", "application/octet-stream", false);
+        check("a.unheard-of", "application/octet-stream", false);
+    }
+}

@@ -1,0 +1,490 @@
+//! Request heads: where one ends, and what it says.
+//!
+//! `httparse` knows the grammar but is lenient where leniency lets two servers in a row read one byte stream as different
+//! requests (smuggling). So the strict part is here: line ends are CRLF and nothing else, a body has exactly one length,
+//! and a head that could be read in two ways is refused.
+
+use std::mem::MaybeUninit;
+
+use super::response::Status;
+
+/// Longest request line. Browsers and proxies stop at about 8 KiB, and so do the other servers.
+pub(crate) const REQUEST_LINE_BYTES_MAX: usize = 8 * 1024;
+/// Longest head: the longest request line and as much again for the fields (cookies are the largest).
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Most header fields. Browsers send about 20; 100 is what the other servers allow.
+pub(crate) const HEADERS_MAX: usize = 100;
+
+const LINE_END: &[u8] = b"\r\n";
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Room for the fields of one head; uninitialised, as clearing 3 KiB per request would be the dearest part of parsing.
+pub(crate) type HeaderSlots<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
+
+pub(crate) const fn header_slots<'b>() -> HeaderSlots<'b> {
+    [const { MaybeUninit::uninit() }; HEADERS_MAX]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    Http10,
+    Http11,
+}
+
+/// One request head that was found unambiguous.
+#[derive(Debug)]
+pub(crate) struct Request<'h, 'b> {
+    pub(crate) method: Method,
+    pub(crate) method_name: &'b str,
+    /// As received, for the log.
+    pub(crate) target: &'b str,
+    /// The path and query of the target; begins with a slash, or is empty or a query in the absolute form.
+    pub(crate) path_and_query: &'b str,
+    pub(crate) version: Version,
+    /// Whether the client would send another request on this connection.
+    pub(crate) keep_alive: bool,
+    /// Bytes of body that follow the head.
+    pub(crate) body_bytes: u64,
+    headers: &'h [httparse::Header<'b>],
+}
+
+impl<'b> Request<'_, 'b> {
+    /// Every value of the field `name`, in order.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'b [u8]> + 'a {
+        values(self.headers, name)
+    }
+
+    /// The value of a field that may occur once; a field given twice says nothing.
+    pub(crate) fn single(&self, name: &str) -> Option<&'b [u8]> {
+        let mut values = values(self.headers, name);
+        let first = values.next()?;
+        values.next().is_none().then_some(first)
+    }
+}
+
+/// The length of the head that `bytes` begins with, or `None` when more bytes are needed.
+///
+/// The first `scanned` bytes were seen by an earlier call and are not read again.
+pub(crate) fn head_length(bytes: &[u8], scanned: usize) -> Result<Option<usize>, Status> {
+    let mut found = None;
+    for at in scanned..bytes.len() {
+        if bytes[at] != b'\n' {
+            continue;
+        }
+        if !bytes[..=at].ends_with(LINE_END) {
+            return Err(Status::BadRequest);
+        }
+        if bytes[..=at] == *LINE_END {
+            return Err(Status::BadRequest);
+        }
+        if bytes[..=at].ends_with(HEAD_END) {
+            found = Some(at + 1);
+            break;
+        }
+    }
+    let line_bytes_max = REQUEST_LINE_BYTES_MAX + LINE_END.len();
+    if bytes.len() > line_bytes_max && !bytes[..line_bytes_max].contains(&b'\n') {
+        return Err(Status::UriTooLong);
+    }
+    if found.unwrap_or(bytes.len() + 1) > HEAD_BYTES_MAX {
+        return Err(Status::HeaderFieldsTooLarge);
+    }
+    Ok(found)
+}
+
+/// Reads a whole head, as measured by [`head_length`].
+pub(crate) fn parse<'h, 'b>(
+    head: &'b [u8],
+    slots: &'h mut HeaderSlots<'b>,
+) -> Result<Request<'h, 'b>, Status> {
+    let mut parsed = httparse::Request::new(&mut []);
+    match parsed.parse_with_uninit_headers(head, slots) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Ok(_) => return Err(Status::BadRequest),
+        Err(httparse::Error::TooManyHeaders) => return Err(Status::HeaderFieldsTooLarge),
+        Err(httparse::Error::Version) => return Err(version_refusal(head)),
+        Err(_) => return Err(Status::BadRequest),
+    }
+    let (Some(method_name), Some(target), Some(minor)) =
+        (parsed.method, parsed.path, parsed.version)
+    else {
+        return Err(Status::BadRequest);
+    };
+    let headers: &'h [httparse::Header<'b>] = parsed.headers;
+    let version = match minor {
+        0 => Version::Http10,
+        _ => Version::Http11,
+    };
+    let method = match method_name {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        _ => Method::Other,
+    };
+    check_host(headers, version)?;
+    Ok(Request {
+        method,
+        method_name,
+        target,
+        path_and_query: match method {
+            Method::Other => target,
+            Method::Get | Method::Head => path_and_query(target)?,
+        },
+        version,
+        keep_alive: keep_alive(headers, version),
+        body_bytes: body_bytes(headers, version)?,
+        headers,
+    })
+}
+
+/// A well-formed version that is not ours gets 505; anything else in its place is no HTTP at all.
+fn version_refusal(head: &[u8]) -> Status {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or(head);
+    let mut words = line.split(|&byte| byte == b' ').skip(2);
+    let (Some(version), None) = (words.next(), words.next()) else {
+        return Status::BadRequest;
+    };
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Status::VersionNotSupported
+        }
+        _ => Status::BadRequest,
+    }
+}
+
+/// Reduces the origin form (`/a?b`) and the absolute form (`http://host/a?b`) to the path and query.
+fn path_and_query(target: &str) -> Result<&str, Status> {
+    // A fragment never travels; whoever sends one would have us and a proxy before us cut at different places.
+    if target.contains('#') {
+        return Err(Status::BadRequest);
+    }
+    if target.starts_with('/') {
+        return Ok(target);
+    }
+    let (scheme, rest) = target.split_once("://").ok_or(Status::BadRequest)?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(Status::BadRequest);
+    }
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path_and_query) = rest.split_at(authority_end);
+    if authority.is_empty() || !is_host(authority.as_bytes()) {
+        return Err(Status::BadRequest);
+    }
+    Ok(path_and_query)
+}
+
+fn check_host(headers: &[httparse::Header<'_>], version: Version) -> Result<(), Status> {
+    let mut hosts = values(headers, "host");
+    match (hosts.next(), hosts.next(), version) {
+        (None, None, Version::Http10) => Ok(()),
+        (Some(host), None, _) if is_host(host) => Ok(()),
+        _ => Err(Status::BadRequest),
+    }
+}
+
+/// The characters of a host and port (RFC 3986), without the comma: two hosts in a list are two hosts.
+fn is_host(host: &[u8]) -> bool {
+    host.iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(byte))
+}
+
+/// The one length of the body. Two ways to say it are one too many, even when they agree.
+fn body_bytes(headers: &[httparse::Header<'_>], version: Version) -> Result<u64, Status> {
+    let mut lengths = values(headers, "content-length");
+    let mut codings = values(headers, "transfer-encoding");
+    match (lengths.next(), codings.next()) {
+        (None, None) => Ok(0),
+        (Some(_), Some(_)) => Err(Status::BadRequest),
+        (None, Some(_)) if version == Version::Http10 => Err(Status::BadRequest),
+        (None, Some(coding)) => match codings.next() {
+            None if coding.eq_ignore_ascii_case(b"chunked") => Err(Status::LengthRequired),
+            _ => Err(Status::NotImplemented),
+        },
+        (Some(length), None) => match lengths.next() {
+            None => decimal(length).ok_or(Status::BadRequest),
+            Some(_) => Err(Status::BadRequest),
+        },
+    }
+}
+
+/// Digits and nothing else: `str::parse` would take "+5".
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+fn keep_alive(headers: &[httparse::Header<'_>], version: Version) -> bool {
+    let says = |word: &str| {
+        values(headers, "connection")
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .any(|option| option.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+    };
+    match version {
+        Version::Http10 => says("keep-alive") && !says("close"),
+        Version::Http11 => !says("close"),
+    }
+}
+
+fn values<'a, 'b>(
+    headers: &'a [httparse::Header<'b>],
+    name: &'a str,
+) -> impl Iterator<Item = &'b [u8]> + 'a {
+    headers
+        .iter()
+        .filter(move |header| header.name.eq_ignore_ascii_case(name))
+        .map(|header| header.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The whole way of a head: measured, then read.
+    fn read(head: &[u8]) -> Result<(String, u64, bool), Status> {
+        let length = head_length(head, 0)?.ok_or(Status::RequestTimeout)?;
+        let mut slots = header_slots();
+        let request = parse(&head[..length], &mut slots)?;
+        Ok((
+            request.path_and_query.to_owned(),
+            request.body_bytes,
+            request.keep_alive,
+        ))
+    }
+
+    fn check(head: &str, expected: Result<(&str, u64, bool), Status>) {
+        let expected = expected.map(|(path, body, keep)| (path.to_owned(), body, keep));
+        assert_eq!(read(head.as_bytes()), expected, "{head:?}");
+    }
+
+    /// `fields` in an otherwise blameless request.
+    fn check_fields(fields: &str, expected: Result<(&str, u64, bool), Status>) {
+        check(
+            &format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"),
+            expected,
+        );
+    }
+
+    const BAD: Result<(&str, u64, bool), Status> = Err(Status::BadRequest);
+
+    #[test]
+    fn accepted() {
+        check_fields("", Ok(("/", 0, true)));
+        check_fields("Connection: close\r\n", Ok(("/", 0, false)));
+        check_fields("Connection: x, Close\r\n", Ok(("/", 0, false)));
+        check_fields("Content-Length: 5\r\n", Ok(("/", 5, true)));
+        check_fields("Content-Length:  5 \r\n", Ok(("/", 5, true)));
+        check_fields("X: a\tb \u{e9}\r\n", Ok(("/", 0, true)));
+        check(
+            "GET /a?b=/../c HTTP/1.1\r\nHost:\r\n\r\n",
+            Ok(("/a?b=/../c", 0, true)),
+        );
+        check("GET / HTTP/1.0\r\n\r\n", Ok(("/", 0, false)));
+        check(
+            "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+            Ok(("/", 0, true)),
+        );
+    }
+
+    #[test]
+    fn absolute_form() {
+        for (target, expected) in [
+            ("http://a/b?c", Ok("/b?c")),
+            ("HTTPS://a:80/", Ok("/")),
+            ("http://a", Ok("")),
+            ("http://a?q", Ok("?q")),
+            ("http:///b", Err(Status::BadRequest)),
+            ("http://u@a/b", Err(Status::BadRequest)),
+            ("ftp://a/b", Err(Status::BadRequest)),
+            ("a/b", Err(Status::BadRequest)),
+            ("*", Err(Status::BadRequest)),
+            ("/a#b", Err(Status::BadRequest)),
+        ] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            check(&head, expected.map(|path| (path, 0, true)));
+        }
+    }
+
+    #[test]
+    fn lengths_that_could_be_read_in_two_ways() {
+        for length in [
+            "+5",
+            "-5",
+            "5,5",
+            "5, 5",
+            "",
+            "0x5",
+            "5 5",
+            "5.",
+            "99999999999999999999",
+        ] {
+            check_fields(&format!("Content-Length: {length}\r\n"), BAD);
+        }
+        check_fields("Content-Length: 5\r\nContent-Length: 5\r\n", BAD);
+        check_fields("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", BAD);
+        check_fields("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", BAD);
+        check_fields(
+            "Transfer-Encoding: Chunked\r\n",
+            Err(Status::LengthRequired),
+        );
+        check_fields("Transfer-Encoding: gzip\r\n", Err(Status::NotImplemented));
+        check_fields(
+            "Transfer-Encoding: gzip, chunked\r\n",
+            Err(Status::NotImplemented),
+        );
+        check_fields(
+            "Transfer-Encoding: xchunked\r\n",
+            Err(Status::NotImplemented),
+        );
+        check_fields(
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            Err(Status::NotImplemented),
+        );
+        check("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", BAD);
+    }
+
+    #[test]
+    fn line_ends_other_than_crlf() {
+        for head in [
+            "GET / HTTP/1.1\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\n",
+            "GET / HTTP/1.1\n\nHost: a",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\nContent-Length: 5\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n",
+            "GET / HTTP/1.1\r\r\nHost: a\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ] {
+            check(head, BAD);
+        }
+    }
+
+    #[test]
+    fn bytes_that_have_no_place() {
+        check_fields("X: a\0b\r\n", BAD);
+        check_fields("X: a\u{1}b\r\n", BAD);
+        check_fields("X: a\u{7f}b\r\n", BAD);
+        check_fields("X : a\r\n", BAD);
+        check_fields("X\r\n", BAD);
+        check_fields(": a\r\n", BAD);
+        check_fields("X: a\r\n b\r\n", BAD);
+        check_fields("X: a\r\n\tb\r\n", BAD);
+        check("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", BAD);
+        check("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", BAD);
+        check("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", BAD);
+        check("GET / HTTP/1.1 \r\nHost: a\r\n\r\n", BAD);
+        check("G(T / HTTP/1.1\r\nHost: a\r\n\r\n", BAD);
+        check(" GET / HTTP/1.1\r\nHost: a\r\n\r\n", BAD);
+        check("GET / HTTP/1.1\r\n Host: a\r\n\r\n", BAD);
+    }
+
+    #[test]
+    fn hosts() {
+        check("GET / HTTP/1.1\r\n\r\n", BAD);
+        check_fields("Host: a\r\n", BAD);
+        check("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", BAD);
+        for host in ["a b", "a,b", "a/b", "u@a", "a\u{e9}"] {
+            check(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), BAD);
+        }
+        check(
+            "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
+            Ok(("/", 0, true)),
+        );
+    }
+
+    #[test]
+    fn versions() {
+        for version in ["HTTP/2.0", "HTTP/1.2", "HTTP/0.9", "HTTP/9.9"] {
+            let head = format!("GET / {version}\r\nHost: a\r\n\r\n");
+            check(&head, Err(Status::VersionNotSupported));
+        }
+        for version in ["HTTP/1", "http/1.1", "HTTP/1.11", "HTTP/a.b", "FTP/1.1"] {
+            check(&format!("GET / {version}\r\nHost: a\r\n\r\n"), BAD);
+        }
+        check("GET /\r\n\r\n", BAD);
+    }
+
+    #[test]
+    fn sizes() {
+        let line = |path_bytes: usize| {
+            format!(
+                "GET /{} HTTP/1.1\r\nHost: a\r\n\r\n",
+                "x".repeat(path_bytes)
+            )
+        };
+        let around = "GET / HTTP/1.1".len();
+        assert!(read(line(REQUEST_LINE_BYTES_MAX - around).as_bytes()).is_ok());
+        check(
+            &line(REQUEST_LINE_BYTES_MAX - around + 1),
+            Err(Status::UriTooLong),
+        );
+
+        let too_large = Err(Status::HeaderFieldsTooLarge);
+        check_fields(&format!("X: {}\r\n", "x".repeat(HEAD_BYTES_MAX)), too_large);
+        check_fields(&"X: x\r\n".repeat(HEADERS_MAX), too_large);
+        check_fields(&"X: x\r\n".repeat(HEADERS_MAX - 1), Ok(("/", 0, true)));
+    }
+
+    /// Bytes that look like a request more often than chance would have it.
+    fn almost_a_head() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => Just(&b"\r\n"[..]), 1 => Just(&b"\n"[..]), 1 => Just(&b"\r"[..]), 1 => Just(&b"\0"[..]),
+            2 => Just(&b"GET / HTTP/1.1\r\n"[..]), 2 => Just(&b"Host: a\r\n"[..]), 1 => Just(&b"Host: a"[..]),
+            2 => Just(&b"Content-Length: 5\r\n"[..]), 1 => Just(&b"Content-Length:"[..]), 1 => Just(&b"5"[..]),
+            2 => Just(&b"Transfer-Encoding: chunked\r\n"[..]), 1 => Just(&b" "[..]), 1 => Just(&b"x: y"[..]),
+            2 => Just(&b"\r\n\r\n"[..]), 1 => Just(&b"\xff"[..]), 1 => Just(&b":"[..]),
+        ];
+        let head = prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat());
+        prop_oneof![
+            head.clone(),
+            head.prop_map(|tail| [b"GET / HTTP/1.1\r\nHost: a\r\n", &tail[..]].concat()),
+            prop::collection::vec(any::<u8>(), 0..200),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn what_is_accepted_has_one_reading(bytes in almost_a_head()) {
+            if let Ok(Some(length)) = head_length(&bytes, 0) {
+                let head = &bytes[..length];
+                prop_assert!(head.ends_with(HEAD_END));
+                prop_assert!(!head[..length - 1].windows(4).any(|window| window == HEAD_END));
+                let mut slots = header_slots();
+                if let Ok(request) = parse(head, &mut slots) {
+                    prop_assert!(!head.contains(&0));
+                    for (at, _) in head.iter().enumerate().filter(|&(_, &byte)| byte == b'\n') {
+                        prop_assert_eq!(head[at - 1], b'\r');
+                    }
+                    prop_assert_eq!(head.iter().filter(|&&byte| byte == b'\r').count(),
+                        head.iter().filter(|&&byte| byte == b'\n').count());
+                    let lengths = request.values("content-length").count();
+                    prop_assert!(lengths <= 1 && request.values("transfer-encoding").next().is_none());
+                    prop_assert_eq!(request.body_bytes, 5 * lengths as u64);
+                }
+            }
+        }
+
+        #[test]
+        fn a_head_in_two_pieces_ends_where_it_ends_in_one(bytes in almost_a_head(), cut in 0..200_usize) {
+            let cut = cut.min(bytes.len());
+            if let Ok(None) = head_length(&bytes[..cut], 0) {
+                prop_assert_eq!(head_length(&bytes, cut), head_length(&bytes, 0));
+            }
+        }
+    }
+}

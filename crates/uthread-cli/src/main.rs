@@ -1,0 +1,82 @@
+//! The program `uthread`: a static web server and an echo server on user-level threads.
+//!
+//! Here are the dispatch and the one table of exit codes; each subcommand has its own module.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod listen;
+mod runtime;
+
+mod echo;
+mod serve;
+
+mod http;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Command, CommandLine};
+
+/// How the program ends. `args.rs` tells the user the same table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done = 0,
+    FailedRunning = 1,
+    /// Also what clap uses for wrong usage.
+    CouldNotStart = 2,
+    ResponsesCut = 3,
+}
+
+fn main() -> ExitCode {
+    let exit = match CommandLine::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Echo(args) => echo::run(&args),
+        Command::Completions { shell } => print(|out| {
+            let mut command = CommandLine::command();
+            clap_complete::generate(shell, &mut command, "uthread", out);
+            Ok(())
+        }),
+        Command::Man { command } => print_manual(command.as_deref()),
+    };
+    ExitCode::from(exit as u8)
+}
+
+/// Tells the operator something, in one line. A stderr that is gone must not take the server with it, as `eprintln!` would.
+pub(crate) fn tell(message: impl Display) {
+    let _ = writeln!(io::stderr(), "uthread: {message}");
+}
+
+fn print_manual(name: Option<&str>) -> Exit {
+    // Built, so that the subcommands know their full names ("uthread-serve").
+    let mut program = CommandLine::command();
+    program.build();
+    let command = match name {
+        None => program,
+        Some(name) => match program.find_subcommand(name) {
+            Some(command) => command.clone(),
+            None => {
+                tell(format_args!(
+                    "no subcommand is called '{name}'; see uthread --help"
+                ));
+                return Exit::CouldNotStart;
+            }
+        },
+    };
+    print(|out| clap_mangen::Man::new(command).render(out))
+}
+
+/// Renders into memory first, so that only one place meets the errors of stdout.
+fn print(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Exit {
+    let mut text = Vec::new();
+    match render(&mut text).and_then(|()| io::stdout().write_all(&text)) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tell(format_args!("cannot write to stdout: {error}"));
+            Exit::FailedRunning
+        }
+    }
+}

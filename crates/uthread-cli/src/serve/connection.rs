@@ -1,0 +1,336 @@
+//! One connection from its first byte to its end: request after request, each within its deadlines.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+use uthread::net::{Shutdown, TcpStream};
+
+use super::Server;
+use super::access_log::Record;
+use super::input::Input;
+use super::peers::{Admitted, Peer, Phase};
+use super::respond::{self, Response};
+use super::scratch::Scratch;
+use super::send::send;
+use crate::http::request::{self, Method, Request, Version};
+use crate::http::response::{Persistence, Status};
+use crate::tell;
+
+/// Largest body that is read and thrown away to keep the connection. Neither GET nor HEAD has a use for one.
+const BODY_BYTES_MAX: u64 = 64 * 1024;
+/// What we still take in after the last answer, so that the client reads it before a reset could overtake it.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+/// And for how long: a few round trips on a bad line.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
+/// Buffer for bytes nobody will look at.
+const DISCARD_BYTES: usize = 16 * 1024;
+
+/// What follows an exchange.
+enum Next {
+    Exchange,
+    /// Close, but only when the client had time to read: it may still be sending.
+    Linger,
+    Close,
+}
+
+pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
+    let mut connection = Connection {
+        server,
+        peer: &admitted.peer,
+        input: Input::new(),
+        requests_served: 0,
+    };
+    let next = connection.exchange_all();
+    admitted.requests_served = connection.requests_served;
+    if let Next::Linger = next {
+        admitted.peer.set_phase(Phase::Lingering);
+        linger(&admitted.peer.stream);
+    }
+}
+
+/// Ends our side and waits for the client to end its own: closing with unread bytes would reset the connection, and the
+/// reset would destroy the answer on its way.
+pub(crate) fn linger(mut stream: &TcpStream) {
+    if stream.shutdown(Shutdown::Write).is_err() {
+        return;
+    }
+    let mut discarded = Scratch::take();
+    discarded.resize(DISCARD_BYTES, 0);
+    let deadline = Instant::now() + LINGER_TIME_MAX;
+    let mut count_all = 0;
+    while count_all < LINGER_BYTES_MAX {
+        if set_read_deadline(stream, deadline).is_err() {
+            return;
+        }
+        match stream.read(&mut discarded) {
+            Ok(0) => return,
+            Ok(count) => count_all += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+struct Connection<'a> {
+    server: &'a Server,
+    peer: &'a Peer,
+    input: Input,
+    requests_served: u64,
+}
+
+/// Why there is no request to answer.
+enum NoHead {
+    /// The client is gone, silent for too long, or we are draining: nobody waits for an answer.
+    Ended,
+    Refused(Status),
+}
+
+impl Connection<'_> {
+    fn exchange_all(&mut self) -> Next {
+        let stream = &self.peer.stream;
+        // A last piece must not wait for the acknowledgement of the one before.
+        if stream.set_nodelay(true).is_err()
+            || stream
+                .set_write_timeout(Some(self.server.write_timeout))
+                .is_err()
+        {
+            return Next::Close;
+        }
+        loop {
+            match self.exchange() {
+                Next::Exchange => {}
+                end => return end,
+            }
+        }
+    }
+
+    /// Answers one request.
+    fn exchange(&mut self) -> Next {
+        let head_bytes = match self.await_head() {
+            Ok(head_bytes) => head_bytes,
+            Err(NoHead::Ended) => return Next::Close,
+            Err(NoHead::Refused(status)) => return self.refuse(status),
+        };
+        let log_start = self.server.log.as_ref().and_then(|log| log.start_clock());
+        let mut slots = request::header_slots();
+        let unread = self.input.unread();
+        let request = match request::parse(&unread[..head_bytes], &mut slots) {
+            Ok(request) => request,
+            Err(status) => return self.refuse(status),
+        };
+        let body_received = request.body_bytes.min((unread.len() - head_bytes) as u64);
+        let body = match self.discard_body(&request, request.body_bytes - body_received) {
+            Ok(body) => body,
+            Err(NoHead::Ended) => return Next::Close,
+            Err(NoHead::Refused(status)) => return self.refuse(status),
+        };
+
+        let persistence = self.persistence(&request, &body);
+        let mut out = Scratch::take();
+        let response = match body {
+            BodyFate::TooLarge if request.method != Method::Other => respond::error(
+                &self.server.site.error_pages,
+                Status::ContentTooLarge,
+                request.method,
+                persistence,
+                &mut out,
+            ),
+            _ => respond::respond(&self.server.site, &request, persistence, &mut out),
+        };
+        let sent = send(&self.peer.stream, &mut out, &response);
+        drop(out);
+        self.requests_served += 1;
+        if let Some(log) = &self.server.log {
+            log.append(&Record {
+                client: self.peer.addr.ip(),
+                request: Some(&request),
+                status: response.status,
+                body_bytes: sent.is_ok().then_some(response.body_bytes),
+                start: log_start,
+            });
+        }
+        if let Err(error) = sent {
+            report(&error, &request, &response);
+            return Next::Close;
+        }
+        self.input.consume(head_bytes + body_received as usize);
+        self.after(persistence, &body)
+    }
+
+    /// Waits for a whole head; returns its length.
+    fn await_head(&mut self) -> Result<usize, NoHead> {
+        let mut scanned = 0;
+        let mut empty_line_skipped = false;
+        let mut deadline = None;
+        loop {
+            // One empty line before a request is forgiven, as RFC 9112 asks for: old clients send it behind a body.
+            if !empty_line_skipped && self.input.unread().starts_with(b"\r\n") {
+                self.input.consume(2);
+                empty_line_skipped = true;
+                scanned = 0;
+            }
+            let unread = self.input.unread();
+            if let Some(head_bytes) =
+                request::head_length(unread, scanned).map_err(NoHead::Refused)?
+            {
+                return Ok(head_bytes);
+            }
+            scanned = unread.len();
+            if scanned == 0 {
+                self.receive_first()?;
+            } else {
+                let deadline =
+                    *deadline.get_or_insert_with(|| Instant::now() + self.server.header_timeout);
+                self.receive_more(deadline)?;
+            }
+        }
+    }
+
+    fn receive_first(&mut self) -> Result<(), NoHead> {
+        self.peer.set_phase(Phase::Idle);
+        if self.server.peers.draining() {
+            return Err(NoHead::Ended);
+        }
+        let stream = &self.peer.stream;
+        let received = stream
+            .set_read_timeout(Some(self.server.idle_timeout))
+            .and_then(|()| self.input.receive(stream));
+        match received {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Ok(0) | Err(_) => Err(NoHead::Ended),
+            Ok(_) => {
+                self.peer.set_phase(Phase::Busy);
+                Ok(())
+            }
+        }
+    }
+
+    fn receive_more(&mut self, deadline: Instant) -> Result<(), NoHead> {
+        let stream = &self.peer.stream;
+        let received =
+            set_read_deadline(stream, deadline).and_then(|()| self.input.receive(stream));
+        match received {
+            Ok(0) => Err(NoHead::Ended),
+            Ok(_) => Ok(()),
+            Err(error) => no_head(&error),
+        }
+    }
+
+    /// Takes the `missing` bytes of the body from the stream; never a byte more, as the next request follows.
+    fn discard_body(&self, request: &Request<'_, '_>, missing: u64) -> Result<BodyFate, NoHead> {
+        if request.body_bytes > BODY_BYTES_MAX {
+            return Ok(BodyFate::TooLarge);
+        }
+        if missing == 0 {
+            return Ok(BodyFate::Discarded);
+        }
+        // The client waits for leave to send what we have no use for: the final answer, and then no more, is our leave.
+        if request.values("expect").next().is_some() {
+            return Ok(BodyFate::Unwanted);
+        }
+        let mut stream = &self.peer.stream;
+        let mut discarded = Scratch::take();
+        discarded.resize(DISCARD_BYTES, 0);
+        let deadline = Instant::now() + self.server.header_timeout;
+        let mut missing = missing as usize;
+        while missing > 0 {
+            let piece = missing.min(DISCARD_BYTES);
+            let received = set_read_deadline(stream, deadline)
+                .and_then(|()| stream.read(&mut discarded[..piece]));
+            match received {
+                Ok(0) => return Err(NoHead::Ended),
+                Ok(count) => missing -= count,
+                Err(error) => no_head(&error)?,
+            }
+        }
+        Ok(BodyFate::Discarded)
+    }
+
+    fn persistence(&self, request: &Request<'_, '_>, body: &BodyFate) -> Persistence {
+        let in_step = matches!(body, BodyFate::Discarded);
+        if !request.keep_alive || !in_step || self.server.peers.draining() {
+            return Persistence::Close;
+        }
+        match request.version {
+            Version::Http10 => Persistence::OpenAsAsked,
+            Version::Http11 => Persistence::Open,
+        }
+    }
+
+    fn after(&self, persistence: Persistence, body: &BodyFate) -> Next {
+        if persistence != Persistence::Close {
+            return Next::Exchange;
+        }
+        // A client that asked for the close has nothing more to send; any other may be sending at this moment.
+        let in_step = matches!(body, BodyFate::Discarded);
+        if in_step && self.input.unread().is_empty() && !self.server.peers.draining() {
+            return Next::Close;
+        }
+        Next::Linger
+    }
+
+    /// Answers what is no request we could trust. What follows on the connection could be anything, so it ends here.
+    fn refuse(&mut self, status: Status) -> Next {
+        let mut out = Scratch::take();
+        let response = respond::error(
+            &self.server.site.error_pages,
+            status,
+            Method::Get,
+            Persistence::Close,
+            &mut out,
+        );
+        let sent = (&self.peer.stream).write_all(&out);
+        drop(out);
+        self.requests_served += 1;
+        if let Some(log) = &self.server.log {
+            log.append(&Record {
+                client: self.peer.addr.ip(),
+                request: None,
+                status,
+                body_bytes: sent.is_ok().then_some(response.body_bytes),
+                start: None,
+            });
+        }
+        match sent {
+            Ok(()) => Next::Linger,
+            Err(_) => Next::Close,
+        }
+    }
+}
+
+/// What became of the body of a request.
+enum BodyFate {
+    Discarded,
+    /// The client announced it and waits; it was told not to.
+    Unwanted,
+    TooLarge,
+}
+
+/// Lets the next read last until the deadline; an error of the kind `TimedOut` when it has passed.
+fn set_read_deadline(stream: &TcpStream, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))
+}
+
+fn no_head(error: &io::Error) -> Result<(), NoHead> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Err(NoHead::Refused(Status::RequestTimeout))
+        }
+        _ => Err(NoHead::Ended),
+    }
+}
+
+/// That a client went away is its own affair; that a file could not be sent is the operator's.
+fn report(error: &io::Error, request: &Request<'_, '_>, response: &Response) {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        tell(format_args!(
+            "{} became shorter while it was sent ({} bytes were announced); connection closed",
+            request.target.escape_debug(),
+            response.body_bytes
+        ));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a connection has received and not yet understood.
+//!
+//! An idle connection costs one small buffer; it grows while a head needs it, and is small again when all is read.
+
+use std::io::{self, Read};
+use uthread::net::TcpStream;
+
+use crate::http::request::HEAD_BYTES_MAX;
+
+/// Room of an idle connection: a browser's head of about 700 bytes fits, and so does a short pipeline.
+const IDLE_BYTES: usize = 2 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// All of it initialised; what is received and not consumed lies at `start..end`.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Input {
+        Input {
+            bytes: vec![0; IDLE_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        assert!(count <= self.unread().len(), "consumed more than there is");
+        self.start += count;
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            if self.bytes.len() > IDLE_BYTES {
+                self.bytes = vec![0; IDLE_BYTES];
+            }
+        }
+    }
+
+    /// Receives once. There must be room: a head of the largest size was either complete or refused.
+    pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
+        self.make_room();
+        let count = stream.read(&mut self.bytes[self.end..])?;
+        self.end += count;
+        Ok(count)
+    }
+
+    fn make_room(&mut self) {
+        if self.end < self.bytes.len() {
+            return;
+        }
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            return;
+        }
+        assert!(self.end < HEAD_BYTES_MAX, "a full head was not refused");
+        self.bytes.resize(self.bytes.len() * 2, 0);
+    }
+}
+
+// Doubling from the idle size ends exactly at the limit.
+const _: () = assert!(HEAD_BYTES_MAX.is_power_of_two() && IDLE_BYTES.is_power_of_two());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use uthread::net::TcpListener;
+
+    #[test]
+    fn grows_to_the_limit_and_shrinks_when_consumed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        client.write_all(&[7; HEAD_BYTES_MAX]).unwrap();
+
+        let mut input = Input::new();
+        while input.unread().len() < HEAD_BYTES_MAX {
+            assert!(input.receive(&server).unwrap() > 0);
+        }
+        assert_eq!(input.unread(), [7; HEAD_BYTES_MAX]);
+        assert_eq!(input.bytes.len(), HEAD_BYTES_MAX);
+
+        input.consume(HEAD_BYTES_MAX - 1);
+        client.write_all(b"x").unwrap();
+        input.receive(&server).unwrap();
+        assert_eq!(input.unread(), [7, b'x']);
+
+        input.consume(2);
+        assert_eq!(input.bytes.len(), IDLE_BYTES);
+    }
+}

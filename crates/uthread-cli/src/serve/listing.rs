@@ -1,0 +1,278 @@
+//! The page that shows a directory.
+
+use std::cmp::Reverse;
+use std::ffi::CStr;
+use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
+use uthread::fs::File;
+
+use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
+
+use super::page;
+use super::root::{Opened, Root};
+use super::target;
+
+/// Most entries on one page: about 2 MB of HTML, beyond which neither a browser nor a person copes.
+const ENTRIES_MAX: usize = 10_000;
+
+#[derive(Debug)]
+struct Entry {
+    directory: bool,
+    name: Vec<u8>,
+    bytes: u64,
+    modified_s: i64,
+}
+
+#[derive(Debug)]
+struct Entries {
+    list: Vec<Entry>,
+    /// Whether the directory has more than are listed.
+    cut: bool,
+}
+
+/// The whole page of the directory at `path`, which `dir` has open.
+pub(crate) fn page(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<String> {
+    let mut entries = read_entries(root, dir, path)?;
+    entries.list.sort_unstable_by(|a, b| {
+        (Reverse(a.directory), &a.name).cmp(&(Reverse(b.directory), &b.name))
+    });
+    Ok(render(path, &entries))
+}
+
+/// Reads the directory with plain system calls: they come from the kernel's caches.
+fn read_entries(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<Entries> {
+    let mut list = Vec::new();
+    for item in Dir::read_from(dir)? {
+        let item = item?;
+        // Hidden names are not served, so they are not shown either.
+        if item.file_name().to_bytes().starts_with(b".") {
+            continue;
+        }
+        if list.len() == ENTRIES_MAX {
+            return Ok(Entries { list, cut: true });
+        }
+        list.extend(entry(root, dir, path, item.file_name()));
+    }
+    Ok(Entries { list, cut: false })
+}
+
+/// The entry of this name; `None` when it would not be served, or is gone already.
+fn entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Entry> {
+    let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Some(Entry {
+            directory: false,
+            name: name.to_bytes().to_vec(),
+            bytes: stat.st_size.unsigned_abs(),
+            modified_s: modified_s(&stat),
+        }),
+        FileType::Directory => Some(Entry {
+            directory: true,
+            name: name.to_bytes().to_vec(),
+            bytes: 0,
+            modified_s: modified_s(&stat),
+        }),
+        FileType::Symlink => linked_entry(root, dir, path, name),
+        _ => None,
+    }
+}
+
+/// A symbolic link is shown as what it leads to, and only if a request for it would be answered.
+fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Entry> {
+    let full_path = match path {
+        b"" => name.to_bytes().to_vec(),
+        _ => [path, b"/", name.to_bytes()].concat(),
+    };
+    let opened = root.get(&full_path).ok()?;
+    let stat = statat(dir, name, AtFlags::empty()).ok()?;
+    Some(Entry {
+        directory: matches!(opened, Opened::Directory(_)),
+        name: name.to_bytes().to_vec(),
+        bytes: match opened {
+            Opened::File(regular) => regular.bytes,
+            Opened::Directory(_) => 0,
+        },
+        modified_s: modified_s(&stat),
+    })
+}
+
+/// The type of the field differs between the platforms of Linux.
+#[allow(
+    clippy::useless_conversion,
+    reason = "st_mtime is no i64 on 32-bit platforms"
+)]
+fn modified_s(stat: &Stat) -> i64 {
+    i64::from(stat.st_mtime)
+}
+
+fn render(path: &[u8], entries: &Entries) -> String {
+    let mut body = String::with_capacity(entries.list.len() * 200 + 512);
+    push_breadcrumbs(path, &mut body);
+    body.push_str(
+        "<table>\n<thead><tr><th>Name</th><th class=\"n\">Size</th>\
+         <th class=\"n date\">Modified (UTC)</th></tr></thead>\n<tbody>\n",
+    );
+    if !path.is_empty() {
+        body.push_str(
+            "<tr><td><a href=\"../\">../</a></td><td></td><td class=\"date\"></td></tr>\n",
+        );
+    }
+    for entry in &entries.list {
+        push_row(entry, &mut body);
+    }
+    body.push_str("</tbody>\n</table>\n");
+    if entries.list.is_empty() {
+        body.push_str("<p>This directory is empty.</p>\n");
+    }
+    if entries.cut {
+        writeln!(
+            body,
+            "<p>Only {ENTRIES_MAX} entries are shown; the directory has more.</p>"
+        )
+        .expect("a string takes every write");
+    }
+    page::document(&format!("/{}", String::from_utf8_lossy(path)), &body)
+}
+
+/// The path, each part a link to its directory but for the last, which is this one.
+fn push_breadcrumbs(path: &[u8], body: &mut String) {
+    body.push_str("<h1>");
+    let mut parts = path
+        .split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty())
+        .peekable();
+    body.push_str(if parts.peek().is_some() {
+        "<a href=\"/\">home</a>"
+    } else {
+        "home"
+    });
+    let mut url = String::new();
+    while let Some(part) = parts.next() {
+        target::encode(part, &mut url);
+        body.push_str("<span>/</span>");
+        if parts.peek().is_some() {
+            write!(body, "<a href=\"{url}/\">").expect("a string takes every write");
+            page::escape(&String::from_utf8_lossy(part), body);
+            body.push_str("</a>");
+        } else {
+            page::escape(&String::from_utf8_lossy(part), body);
+        }
+    }
+    body.push_str("</h1>\n");
+}
+
+fn push_row(entry: &Entry, body: &mut String) {
+    let slash = if entry.directory { "/" } else { "" };
+    body.push_str("<tr><td><a href=\"");
+    target::encode_name(&entry.name, body);
+    body.push_str(slash);
+    body.push_str("\">");
+    page::escape(&String::from_utf8_lossy(&entry.name), body);
+    body.push_str(slash);
+    body.push_str("</a></td><td class=\"n\">");
+    if !entry.directory {
+        push_size(entry.bytes, body);
+    }
+    body.push_str("</td><td class=\"n date\">");
+    push_date(entry.modified_s, body);
+    body.push_str("</td></tr>\n");
+}
+
+/// A size for people: three digits at most, binary units.
+fn push_size(bytes: u64, out: &mut String) {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        write!(out, "{bytes} B").expect("a string takes every write");
+        return;
+    }
+    // In tenths of a unit, rounded down: 1023 KiB never shows as 1024.
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let (whole, tenth) = (tenths / 10, tenths % 10);
+    let unit = UNITS[unit];
+    if whole < 10 {
+        write!(out, "{whole}.{tenth} {unit}")
+    } else {
+        write!(out, "{whole} {unit}")
+    }
+    .expect("a string takes every write");
+}
+
+fn push_date(unix_s: i64, out: &mut String) {
+    // The last second of the year 9999, the last that the format can write.
+    let clamped_s = unix_s.clamp(0, 253_402_300_799).unsigned_abs();
+    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(clamped_s));
+    let text = time.to_string();
+    write!(
+        out,
+        "<time datetime=\"{text}\">{} {}</time>",
+        &text[..10],
+        &text[11..16]
+    )
+    .expect("a string takes every write");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (1024 * 1024, "1.0 MiB"),
+            (u64::MAX, "15 EiB"),
+        ] {
+            let mut out = String::new();
+            push_size(bytes, &mut out);
+            assert_eq!(out, expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_the_page() {
+        let entry = Entry {
+            directory: false,
+            name: b"\"><script>&\xff".to_vec(),
+            bytes: 1,
+            modified_s: 0,
+        };
+        let mut body = String::new();
+        push_row(&entry, &mut body);
+        assert!(body.contains("href=\"%22%3E%3Cscript%3E%26%FF\""), "{body}");
+        assert!(
+            body.contains(">&quot;&gt;&lt;script&gt;&amp;\u{fffd}</a>"),
+            "{body}"
+        );
+        assert!(body.contains("<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01 00:00</time>"));
+    }
+
+    #[test]
+    fn a_cut_list_says_so() {
+        let entries = Entries {
+            list: Vec::new(),
+            cut: true,
+        };
+        assert!(render(b"a", &entries).contains("Only 10000 entries"));
+    }
+
+    #[test]
+    fn breadcrumbs() {
+        let mut body = String::new();
+        push_breadcrumbs(b"a b/<c>", &mut body);
+        assert_eq!(
+            body,
+            "<h1><a href=\"/\">home</a><span>/</span><a href=\"/a%20b/\">a b</a>\
+             <span>/</span>&lt;c&gt;</h1>\n"
+        );
+    }
+}

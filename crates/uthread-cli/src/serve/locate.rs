@@ -1,0 +1,53 @@
+//! Which file or directory a request means.
+
+use uthread::fs::File;
+
+use super::respond::Site;
+use super::root::{Opened, Regular};
+use super::target::{self, Kind};
+use crate::http::response::Status;
+
+/// What stands for its directory.
+const INDEX: &[u8] = b"index.html";
+
+#[derive(Debug)]
+pub(crate) enum Found {
+    File(Regular),
+    Directory(File),
+    /// It is a directory, and the URL of one ends in a slash.
+    Elsewhere,
+}
+
+/// Opens what the target names. `path` is then the path of it, which for a directory may be that of its index file.
+pub(crate) fn locate(
+    site: &Site,
+    path_and_query: &str,
+    path: &mut Vec<u8>,
+) -> Result<Found, Status> {
+    match target::decode(path_and_query, path)? {
+        Kind::Directory => locate_directory(site, path),
+        Kind::File => match site.root.get(path)? {
+            Opened::File(regular) => Ok(Found::File(regular)),
+            Opened::Directory(_) => Ok(Found::Elsewhere),
+        },
+    }
+}
+
+/// The index first: for a directory that has one, it is the only thing to open.
+fn locate_directory(site: &Site, path: &mut Vec<u8>) -> Result<Found, Status> {
+    let directory_bytes = path.len();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(INDEX);
+    match site.root.get(path) {
+        Ok(Opened::File(regular)) => return Ok(Found::File(regular)),
+        Ok(Opened::Directory(_)) | Err(Status::NotFound) => path.truncate(directory_bytes),
+        Err(status) => return Err(status),
+    }
+    match site.root.get(path)? {
+        Opened::File(_) => Err(Status::NotFound),
+        Opened::Directory(_) if !site.listing => Err(Status::Forbidden),
+        Opened::Directory(dir) => Ok(Found::Directory(dir)),
+    }
+}

@@ -1,0 +1,228 @@
+//! `uthread serve`: a directory over HTTP/1.1, one fiber per connection.
+//!
+//! A connection reads a head (`input`, `http::request`), finds the file (`locate`, `target`, `root`), decides on the answer
+//! (`respond`) and sends it (`send`). Beside that path are the pages we write ourselves, the log, and the orderly end.
+
+mod connection;
+mod input;
+
+mod locate;
+mod root;
+mod target;
+
+mod etag;
+mod respond;
+mod send;
+
+mod scratch;
+
+mod error_pages;
+mod listing;
+mod page;
+
+mod access_log;
+mod peers;
+mod stop;
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use uthread::Runtime;
+use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::thread;
+
+use anyhow::{Context, anyhow};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::Exit;
+use crate::args::ServeArgs;
+use crate::http::request::Method;
+use crate::http::response::{Persistence, Status};
+use crate::listen::{accept_each, listen};
+use crate::runtime;
+use crate::tell;
+use access_log::AccessLog;
+use error_pages::ErrorPages;
+use peers::Peers;
+use respond::Site;
+use root::Root;
+use stop::Hurry;
+
+/// Connections beyond the cap that are being told so at the same time. Each lasts a second at most; a flood beyond even
+/// this is closed without a word.
+const REFUSALS_MAX: usize = 256;
+/// A refusal fits the empty send buffer of a new connection, so this never passes but for a broken client.
+const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Descriptors besides the connections: standard streams, listener, root, rings, and files open for responses.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// Everything the connections share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    site: Site,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    write_timeout: Duration,
+    log: Option<AccessLog>,
+    peers: Arc<Peers>,
+    refusals: AtomicUsize,
+}
+
+pub(crate) fn run(args: &ServeArgs) -> Exit {
+    let Started {
+        runtime,
+        server,
+        listener,
+        hurry,
+    } = match start(args) {
+        Ok(started) => started,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            return Exit::CouldNotStart;
+        }
+    };
+    let cut = runtime.run(|| {
+        accept_each(
+            &listener,
+            || server.peers.draining(),
+            |stream, addr| welcome(&server, stream, addr),
+        );
+        stop::wait(&server.peers, args.grace, &hurry)
+    });
+    if let Some(log) = &server.log {
+        log.finish();
+    }
+    tell(format_args!(
+        "stopped: {} requests served, {cut} connections cut",
+        server.peers.requests_served()
+    ));
+    if cut == 0 {
+        Exit::Done
+    } else {
+        Exit::ResponsesCut
+    }
+}
+
+struct Started {
+    runtime: Runtime,
+    server: Arc<Server>,
+    listener: Arc<TcpListener>,
+    hurry: Arc<Hurry>,
+}
+
+/// All that can fail for reasons of the user's, before anything is served.
+fn start(args: &ServeArgs) -> anyhow::Result<Started> {
+    let site = Site {
+        root: open_root(&args.dir)?,
+        error_pages: ErrorPages::load(args.error_pages.as_deref())?,
+        listing: !args.no_listing,
+    };
+    let runtime = runtime::start(args.workers)?;
+    let listener = Arc::new(listen(args.listen)?);
+    let addr = listener.local_addr()?;
+    let peers = Arc::new(Peers::new(args.max_connections.get()));
+    let hurry = stop::watch_signals(Arc::clone(&listener), Arc::clone(&peers))
+        .context("cannot watch for signals")?;
+    let log = AccessLog::start(args.log).context("cannot start the access log")?;
+    raise_descriptor_limit(args.max_connections);
+    let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
+    tell(format_args!(
+        "serving {} on http://{addr}/ (workers {}, driver {})",
+        dir.display(),
+        runtime.workers(),
+        runtime.driver()
+    ));
+    let server = Server {
+        site,
+        header_timeout: args.header_timeout,
+        idle_timeout: args.idle_timeout,
+        write_timeout: args.write_timeout,
+        log,
+        peers,
+        refusals: AtomicUsize::new(0),
+    };
+    Ok(Started {
+        runtime,
+        server: Arc::new(server),
+        listener,
+        hurry,
+    })
+}
+
+fn open_root(dir: &Path) -> anyhow::Result<Root> {
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, Unsupported};
+    Root::open(dir).map_err(|error| {
+        let why = match error.kind() {
+            NotFound => "it does not exist; give the directory to serve: uthread serve DIR",
+            NotADirectory => "it is not a directory; give the directory that holds the files",
+            PermissionDenied => "not permitted; it must be readable by this user",
+            Unsupported => "the kernel lacks openat2 (Linux 5.6), or a seccomp profile forbids it",
+            _ => return anyhow!("cannot serve {}: {error}", dir.display()),
+        };
+        anyhow!("cannot serve {}: {why}", dir.display())
+    })
+}
+
+/// Lets this process open as many files as it may, and says so when that is not enough.
+fn raise_descriptor_limit(max_connections: NonZeroUsize) {
+    let limit = getrlimit(Resource::Nofile);
+    // Failing to raise it leaves what was there; the warning below tells.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    let needed = max_connections.get() as u64 + DESCRIPTORS_RESERVED;
+    if let Some(allowed) = getrlimit(Resource::Nofile).current
+        && allowed < needed
+    {
+        tell(format_args!(
+            "only {allowed} descriptors are allowed, but {max_connections} connections need {needed}: \
+             raise `ulimit -n` or lower --max-connections"
+        ));
+    }
+}
+
+/// Gives a new connection its fiber. Never waits: the next one is at the door.
+fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
+    let server = Arc::clone(server);
+    match server.peers.admit(stream, addr) {
+        Ok(mut admitted) => {
+            thread::spawn(move || connection::run(&server, &mut admitted));
+        }
+        Err(stream) => {
+            if server.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS_MAX {
+                thread::spawn(move || {
+                    turn_away(&server, &stream);
+                    server.refusals.fetch_sub(1, Ordering::Relaxed);
+                });
+            } else {
+                server.refusals.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Tells a connection beyond the cap to come again.
+fn turn_away(server: &Server, mut stream: &TcpStream) {
+    let mut out = scratch::Scratch::take();
+    respond::error(
+        &server.site.error_pages,
+        Status::Unavailable,
+        Method::Get,
+        Persistence::Close,
+        &mut out,
+    );
+    let written = stream
+        .set_write_timeout(Some(REFUSAL_WRITE_TIMEOUT))
+        .and_then(|()| stream.write_all(&out));
+    drop(out);
+    if written.is_ok() {
+        connection::linger(stream);
+    }
+}

@@ -1,0 +1,210 @@
+//! The connections that are open: their number, what each is doing, and how all of them come to an end.
+//!
+//! A connection says it is idle and then asks whether we are draining; who drains says so and then looks which ones are
+//! idle. Both use sequentially consistent accesses, so at least one sees the other, and no connection goes to wait for a
+//! request that will never come.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uthread::net::{SocketAddr, TcpStream};
+
+// The plain syscall, not the stream's method: it is called under the lock, where a fiber must not be suspended.
+use rustix::net::{Shutdown, shutdown};
+
+/// What a connection is doing, as far as an end of the server needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Waits for the first byte of a request.
+    Idle,
+    /// Owes an answer.
+    Busy,
+    /// Has sent its last answer and waits, for a bounded time, until the client has it.
+    Lingering,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
+    pub(crate) addr: SocketAddr,
+    phase: AtomicU8,
+}
+
+impl Peer {
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        // SeqCst for Idle: pairs with the sweep in `drain`, see above.
+        self.phase.store(phase as u8, Ordering::SeqCst);
+    }
+
+    fn is(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::SeqCst) == phase as u8
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Peers {
+    count_max: usize,
+    draining: AtomicBool,
+    requests_served: AtomicU64,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next_id: u64,
+    peers: HashMap<u64, Arc<Peer>>,
+}
+
+impl Peers {
+    pub(crate) fn new(count_max: usize) -> Peers {
+        Peers {
+            count_max,
+            draining: AtomicBool::new(false),
+            requests_served: AtomicU64::new(0),
+            open: Mutex::default(),
+        }
+    }
+
+    /// Takes a connection in, or gives it back when there are too many.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        addr: SocketAddr,
+    ) -> Result<Admitted, TcpStream> {
+        let mut open = self.lock();
+        if open.peers.len() >= self.count_max {
+            return Err(stream);
+        }
+        let peer = Arc::new(Peer {
+            stream,
+            addr,
+            phase: AtomicU8::new(Phase::Idle as u8),
+        });
+        let id = open.next_id;
+        open.next_id += 1;
+        open.peers.insert(id, Arc::clone(&peer));
+        Ok(Admitted {
+            peer,
+            requests_served: 0,
+            id,
+            peers: Arc::clone(self),
+        })
+    }
+
+    pub(crate) fn draining(&self) -> bool {
+        // SeqCst: pairs with the store in `drain`, see above.
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// From now on connections end after the response they owe; those that owe none end now.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        for peer in self
+            .lock()
+            .peers
+            .values()
+            .filter(|peer| peer.is(Phase::Idle))
+        {
+            // Wakes the read with "end of input". It fails only if the client is gone already.
+            let _ = shutdown(&peer.stream, Shutdown::Read);
+        }
+    }
+
+    /// Ends every connection now; returns how many owed an answer.
+    pub(crate) fn cut(&self) -> usize {
+        let open = self.lock();
+        for peer in open.peers.values() {
+            let _ = shutdown(&peer.stream, Shutdown::Both);
+        }
+        open.peers
+            .values()
+            .filter(|peer| peer.is(Phase::Busy))
+            .count()
+    }
+
+    pub(crate) fn none_open(&self) -> bool {
+        self.lock().peers.is_empty()
+    }
+
+    pub(crate) fn requests_served(&self) -> u64 {
+        self.requests_served.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that counts as open for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) peer: Arc<Peer>,
+    /// Summed up at the end: one counter for all, written at every request, would be fought for.
+    pub(crate) requests_served: u64,
+    id: u64,
+    peers: Arc<Peers>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.peers
+            .requests_served
+            .fetch_add(self.requests_served, Ordering::Relaxed);
+        // Bound to a name, so that the lock is released before what it returns is dropped.
+        let removed = self.peers.lock().peers.remove(&self.id);
+        drop(removed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::time::Duration;
+    use uthread::net::TcpListener;
+
+    fn connect() -> (TcpStream, TcpStream, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, addr) = listener.accept().unwrap();
+        // Turns a hang into a failure.
+        server
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        (client, server, addr)
+    }
+
+    #[test]
+    fn the_cap_holds_and_a_dropped_peer_makes_room() {
+        let peers = Arc::new(Peers::new(1));
+        let (_one, server, addr) = connect();
+        let first = peers.admit(server, addr).unwrap();
+        let (_two, server, addr) = connect();
+        let refused = peers.admit(server, addr).unwrap_err();
+        drop(first);
+        assert!(peers.none_open());
+        assert!(peers.admit(refused, addr).is_ok());
+    }
+
+    #[test]
+    fn a_drain_wakes_the_idle_and_a_cut_counts_the_busy() {
+        let peers = Arc::new(Peers::new(2));
+        let (_one, server, addr) = connect();
+        let idle = peers.admit(server, addr).unwrap();
+        let (mut client, server, addr) = connect();
+        let busy = peers.admit(server, addr).unwrap();
+        busy.peer.set_phase(Phase::Busy);
+
+        peers.drain();
+        assert!(peers.draining());
+        assert_eq!((&idle.peer.stream).read(&mut [0]).unwrap(), 0);
+        drop(idle);
+
+        assert_eq!(peers.cut(), 1);
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    }
+}

@@ -1,0 +1,396 @@
+//! From a request to its response: which file, which form of it, which part, and the head that says so.
+//!
+//! The head is written into the buffer here; the body is named but not read, so that `send.rs` can choose how to move it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use uthread::fs::File;
+
+use super::error_pages::ErrorPages;
+use super::etag::Etag;
+use super::locate::{Found, locate};
+use super::root::{Opened, Regular, Root};
+use super::scratch::Scratch;
+use super::{listing, page, target};
+use crate::http::conditional::{self, Validators, Verdict};
+use crate::http::date;
+use crate::http::media_type::MediaType;
+use crate::http::negotiate::{self, Coding};
+use crate::http::range::{self, Selection, Span};
+use crate::http::request::{Method, Request};
+use crate::http::response::{HeadWriter, Persistence, Status};
+use crate::tell;
+
+/// What a client may do about a 503: nothing here stays short for longer.
+const RETRY_AFTER_S: u64 = 2;
+
+/// What is served, and how.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) root: Root,
+    pub(crate) error_pages: ErrorPages,
+    pub(crate) listing: bool,
+}
+
+/// A response whose head is in the buffer.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: Status,
+    /// Bytes of body that will be sent, whether or not they are in the buffer already.
+    pub(crate) body_bytes: u64,
+    pub(crate) body: Body,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// In the buffer behind the head, or absent.
+    Buffered,
+    /// This part of a file.
+    Span(File, Span),
+    /// Parts of a file, each behind a head of its own (multipart/byteranges).
+    Parts(File, Vec<Part>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) head: String,
+    /// The last part has only a head, which ends the whole.
+    pub(crate) span: Option<Span>,
+}
+
+/// Answers a request that was understood.
+pub(crate) fn respond(
+    site: &Site,
+    request: &Request<'_, '_>,
+    persistence: Persistence,
+    out: &mut Vec<u8>,
+) -> Response {
+    if request.method == Method::Other {
+        return error(
+            &site.error_pages,
+            Status::MethodNotAllowed,
+            Method::Get,
+            persistence,
+            out,
+        );
+    }
+    let mut answer = Answer {
+        request,
+        persistence,
+        out,
+    };
+    let mut path = Scratch::take();
+    let result = match locate(site, request.path_and_query, &mut path) {
+        Ok(Found::File(regular)) => answer.file(site, &mut path, regular),
+        Ok(Found::Directory(dir)) => answer.listing(&site.root, &dir, &path),
+        Ok(Found::Elsewhere) => Ok(answer.redirect(&path)),
+        Err(status) => Err(status),
+    };
+    result.unwrap_or_else(|status| {
+        error(
+            &site.error_pages,
+            status,
+            request.method,
+            persistence,
+            answer.out,
+        )
+    })
+}
+
+/// Answers with an error and its page. `HEAD` gets the head of it.
+pub(crate) fn error(
+    pages: &ErrorPages,
+    status: Status,
+    method: Method,
+    persistence: Persistence,
+    out: &mut Vec<u8>,
+) -> Response {
+    error_with(pages, status, method, persistence, out, |_| {})
+}
+
+fn error_with(
+    pages: &ErrorPages,
+    status: Status,
+    method: Method,
+    persistence: Persistence,
+    out: &mut Vec<u8>,
+    fields: impl FnOnce(&mut HeadWriter<'_>),
+) -> Response {
+    let page = pages.of(status);
+    let mut head = HeadWriter::begin(out, status);
+    match status {
+        Status::MethodNotAllowed => head.text("Allow", "GET, HEAD"),
+        Status::Unavailable => head.number("Retry-After", RETRY_AFTER_S),
+        _ => &mut head,
+    };
+    fields(&mut head);
+    head.text("Content-Type", "text/html; charset=utf-8")
+        .number("Content-Length", page.html.len() as u64);
+    if page.built_in {
+        head.text("Content-Security-Policy", page::SECURITY_POLICY);
+    }
+    head.end(persistence);
+    buffered(status, method, &page.html, out)
+}
+
+fn buffered(status: Status, method: Method, body: &[u8], out: &mut Vec<u8>) -> Response {
+    let body = if method == Method::Head { b"" } else { body };
+    out.extend_from_slice(body);
+    Response {
+        status,
+        body_bytes: body.len() as u64,
+        body: Body::Buffered,
+    }
+}
+
+/// The answer to one request, while its head is written.
+struct Answer<'a, 'h, 'b> {
+    request: &'a Request<'h, 'b>,
+    persistence: Persistence,
+    out: &'a mut Vec<u8>,
+}
+
+impl Answer<'_, '_, '_> {
+    fn redirect(&mut self, path: &[u8]) -> Response {
+        let mut location = String::new();
+        target::encode(path, &mut location);
+        location.push('/');
+        target::encode_query(
+            target::split_query(self.request.path_and_query).1,
+            &mut location,
+        );
+        let mut head = HeadWriter::begin(self.out, Status::MovedPermanently);
+        head.text("Location", location)
+            .number("Content-Length", 0)
+            .end(self.persistence);
+        buffered(Status::MovedPermanently, self.request.method, b"", self.out)
+    }
+
+    fn listing(&mut self, root: &Root, dir: &File, path: &[u8]) -> Result<Response, Status> {
+        let html = uthread::blocking(|| listing::page(root, dir, path)).map_err(|error| {
+            tell(format_args!(
+                "cannot list /{}: {error}",
+                path.escape_ascii()
+            ));
+            Status::InternalError
+        })?;
+        HeadWriter::begin(self.out, Status::Ok)
+            .text("Content-Type", "text/html; charset=utf-8")
+            .number("Content-Length", html.len() as u64)
+            .text("Cache-Control", "no-cache")
+            .text("Content-Security-Policy", page::SECURITY_POLICY)
+            .end(self.persistence);
+        Ok(buffered(
+            Status::Ok,
+            self.request.method,
+            html.as_bytes(),
+            self.out,
+        ))
+    }
+
+    fn file(
+        &mut self,
+        site: &Site,
+        path: &mut Vec<u8>,
+        plain: Regular,
+    ) -> Result<Response, Status> {
+        let media_type = MediaType::of_name(path);
+        let (regular, coding) = self.variant(&site.root, path, media_type, plain)?;
+        let now_s = date::now_s();
+        let form = Form {
+            media_type,
+            coding,
+            etag: Etag::new(&regular, coding),
+            // A date later than `Date` is none that we may send (RFC 9110, section 8.8.2.1).
+            modified_s: regular.modified_s.min(now_s),
+        };
+        let validators = Validators {
+            etag: form.etag.as_bytes(),
+            modified_s: form.modified_s,
+        };
+        match conditional::weigh(self.request, &validators) {
+            Verdict::Proceed => {}
+            Verdict::NotModified => return Ok(self.not_modified(&form)),
+            Verdict::Failed => return Err(Status::PreconditionFailed),
+        }
+        let selection = match self.range_field(&validators, now_s) {
+            Some(field) => range::select(field, regular.bytes),
+            None => Selection::Whole,
+        };
+        Ok(match selection {
+            Selection::Whole => self.whole(&form, regular),
+            Selection::Spans(spans) => match spans[..] {
+                [span] => self.single_part(&form, regular, span),
+                _ => self.multipart(&form, regular, &spans),
+            },
+            Selection::Unsatisfiable => error_with(
+                &site.error_pages,
+                Status::RangeNotSatisfiable,
+                self.request.method,
+                self.persistence,
+                self.out,
+                |head| {
+                    head.formatted("Content-Range", format_args!("bytes */{}", regular.bytes));
+                },
+            ),
+        })
+    }
+
+    /// The file itself, or a precompressed neighbour that the client takes and likes better.
+    ///
+    /// Only a client that sends `Accept-Encoding` makes us look, and only for content that compresses: a neighbour that is
+    /// not there costs a failed open, though one the kernel answers from its cache of names.
+    fn variant(
+        &self,
+        root: &Root,
+        path: &mut Vec<u8>,
+        media_type: MediaType,
+        plain: Regular,
+    ) -> Result<(Regular, Coding), Status> {
+        if !media_type.compresses() || self.request.values("accept-encoding").next().is_none() {
+            return Ok((plain, Coding::Identity));
+        }
+        let plain_bytes = path.len();
+        for coding in negotiate::rank(self.request.values("accept-encoding")) {
+            if coding == Coding::Identity {
+                return Ok((plain, Coding::Identity));
+            }
+            path.extend_from_slice(coding.suffix().as_bytes());
+            let opened = root.get(path);
+            path.truncate(plain_bytes);
+            // Whatever keeps a neighbour from being sent, the file itself is still there.
+            if let Ok(Opened::File(regular)) = opened {
+                return Ok((regular, coding));
+            }
+        }
+        Err(Status::NotAcceptable)
+    }
+
+    /// The `Range` field, if it is to be followed. It is defined for GET only.
+    fn range_field(&self, validators: &Validators<'_>, now_s: i64) -> Option<&[u8]> {
+        let field = self.request.single("range")?;
+        (self.request.method == Method::Get
+            && conditional::range_holds(self.request, validators, now_s))
+        .then_some(field)
+    }
+
+    fn not_modified(&mut self, form: &Form) -> Response {
+        let mut head = HeadWriter::begin(self.out, Status::NotModified);
+        form.write_validators(&mut head);
+        head.end(self.persistence);
+        buffered(Status::NotModified, self.request.method, b"", self.out)
+    }
+
+    fn whole(&mut self, form: &Form, regular: Regular) -> Response {
+        let mut head = HeadWriter::begin(self.out, Status::Ok);
+        form.write_content_type(&mut head);
+        head.number("Content-Length", regular.bytes);
+        form.write_validators(&mut head);
+        head.text("Accept-Ranges", "bytes").end(self.persistence);
+        let span = Span {
+            offset: 0,
+            bytes: regular.bytes,
+        };
+        self.span(Status::Ok, regular, span)
+    }
+
+    fn single_part(&mut self, form: &Form, regular: Regular, span: Span) -> Response {
+        let mut head = HeadWriter::begin(self.out, Status::PartialContent);
+        form.write_content_type(&mut head);
+        head.number("Content-Length", span.bytes).formatted(
+            "Content-Range",
+            format_args!("bytes {}-{}/{}", span.offset, span.last(), regular.bytes),
+        );
+        form.write_validators(&mut head);
+        head.end(self.persistence);
+        self.span(Status::PartialContent, regular, span)
+    }
+
+    fn span(&self, status: Status, regular: Regular, span: Span) -> Response {
+        if self.request.method == Method::Head || span.bytes == 0 {
+            return Response {
+                status,
+                body_bytes: 0,
+                body: Body::Buffered,
+            };
+        }
+        Response {
+            status,
+            body_bytes: span.bytes,
+            body: Body::Span(regular.file, span),
+        }
+    }
+
+    fn multipart(&mut self, form: &Form, regular: Regular, spans: &[Span]) -> Response {
+        // Random, so that no content can hold it on purpose.
+        let boundary = format!(
+            "uthread-{:016x}",
+            RandomState::new().build_hasher().finish()
+        );
+        let mut parts: Vec<Part> = spans
+            .iter()
+            .map(|&span| Part {
+                head: format!(
+                    "\r\n--{boundary}\r\nContent-Type: {}{}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
+                    form.media_type.essence(),
+                    form.media_type.charset(),
+                    span.offset,
+                    span.last(),
+                    regular.bytes
+                ),
+                span: Some(span),
+            })
+            .collect();
+        parts.push(Part {
+            head: format!("\r\n--{boundary}--\r\n"),
+            span: None,
+        });
+        let body_bytes = parts
+            .iter()
+            .map(|part| part.head.len() as u64 + part.span.map_or(0, |span| span.bytes))
+            .sum();
+
+        let mut head = HeadWriter::begin(self.out, Status::PartialContent);
+        head.formatted(
+            "Content-Type",
+            format_args!("multipart/byteranges; boundary={boundary}"),
+        )
+        .number("Content-Length", body_bytes);
+        form.write_validators(&mut head);
+        head.end(self.persistence);
+        Response {
+            status: Status::PartialContent,
+            body_bytes,
+            body: Body::Parts(regular.file, parts),
+        }
+    }
+}
+
+/// What the head says of a file, whichever part of it is sent.
+struct Form {
+    media_type: MediaType,
+    coding: Coding,
+    etag: Etag,
+    modified_s: i64,
+}
+
+impl Form {
+    fn write_content_type(&self, head: &mut HeadWriter<'_>) {
+        head.text_pair(
+            "Content-Type",
+            self.media_type.essence(),
+            self.media_type.charset(),
+        );
+    }
+
+    /// What a cache needs to keep the response and to ask for it again.
+    fn write_validators(&self, head: &mut HeadWriter<'_>) {
+        head.text("Last-Modified", date::format(self.modified_s))
+            .text("ETag", self.etag.as_bytes());
+        if self.coding != Coding::Identity {
+            head.text("Content-Encoding", self.coding.name());
+        }
+        if self.media_type.compresses() {
+            head.text("Vary", "Accept-Encoding");
+        }
+    }
+}

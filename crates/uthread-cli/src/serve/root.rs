@@ -1,0 +1,157 @@
+//! The served directory: opens what lies beneath it, and nothing else.
+//!
+//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, no symbolic link and no rename at the wrong moment
+//! leads out. Checks on the text of a path, here or elsewhere, are for a good answer; this is the wall.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use uthread::fs::{Dir, File, OpenOptions};
+
+use crate::http::response::Status;
+use crate::tell;
+
+/// Times a resolution is tried again when a rename in the tree made the kernel give up. Renames that hit so often in a
+/// row are an attack or a bug.
+const RESOLVE_TRIES_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Root {
+    dir: Dir,
+    options: OpenOptions,
+}
+
+/// Something beneath the root that can be sent.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    File(Regular),
+    Directory(File),
+}
+
+#[derive(Debug)]
+pub(crate) struct Regular {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+    pub(crate) modified_s: i64,
+    pub(crate) modified_subsec_ns: i64,
+}
+
+impl Root {
+    pub(crate) fn open(dir: &Path) -> io::Result<Root> {
+        // A FIFO without a writer must not hold us; regular files ignore O_NONBLOCK.
+        let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(flags.bits().cast_signed());
+        let root = Root {
+            dir: Dir::open(dir)?,
+            options,
+        };
+        // Says now, not at the first request, that the kernel lacks openat2.
+        root.resolve(b"")?;
+        Ok(root)
+    }
+
+    /// Opens a path as `target::decode` makes them, or says which answer tells why not.
+    pub(crate) fn get(&self, path: &[u8]) -> Result<Opened, Status> {
+        let file = self.resolve(path).map_err(|error| refusal(error, path))?;
+        let metadata = file.metadata().map_err(|error| failure(&error, path))?;
+        if metadata.is_dir() {
+            return Ok(Opened::Directory(file));
+        }
+        if !metadata.is_file() {
+            return Err(Status::Forbidden);
+        }
+        Ok(Opened::File(Regular {
+            file,
+            bytes: metadata.len(),
+            modified_s: metadata.mtime(),
+            modified_subsec_ns: metadata.mtime_nsec(),
+        }))
+    }
+
+    fn resolve(&self, path: &[u8]) -> Result<File, Errno> {
+        let path = Path::new(OsStr::from_bytes(if path.is_empty() { b"." } else { path }));
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let opened = self.dir.open_beneath(path, &self.options);
+            match opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
+                Err(Errno::AGAIN) if tries < RESOLVE_TRIES_MAX => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// What an error of opening means to the client. Whether something hidden or outside exists is nobody's business: it is
+/// "not found" like what does not exist.
+fn refusal(errno: Errno, path: &[u8]) -> Status {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV => {
+            Status::NotFound
+        }
+        // A socket or a device without a driver cannot be opened at all.
+        Errno::ACCESS | Errno::PERM | Errno::NXIO | Errno::NODEV => Status::Forbidden,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::Unavailable,
+        other => failure(&other.into(), path),
+    }
+}
+
+fn failure(error: &io::Error, path: &[u8]) -> Status {
+    tell(format_args!(
+        "cannot read /{}: {error}",
+        path.escape_ascii()
+    ));
+    Status::InternalError
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_opens_and_what_does_not() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        let dir = inside.path();
+        fs::write(dir.join("file"), "hello").unwrap();
+        fs::create_dir(dir.join("sub")).unwrap();
+        symlink("file", dir.join("link")).unwrap();
+        symlink("../file", dir.join("sub/up")).unwrap();
+        symlink(outside.path().join("secret"), dir.join("absolute")).unwrap();
+        symlink("loop", dir.join("loop")).unwrap();
+        symlink("/proc/self/exe", dir.join("magic")).unwrap();
+        let root = Root::open(dir).unwrap();
+
+        for (path, expected) in [
+            ("", Ok("directory")),
+            ("file", Ok("file")),
+            ("sub", Ok("directory")),
+            ("link", Ok("file")),
+            ("sub/up", Ok("file")),
+            ("missing", Err(Status::NotFound)),
+            ("file/below", Err(Status::NotFound)),
+            ("absolute", Err(Status::NotFound)),
+            ("magic", Err(Status::NotFound)),
+            ("loop", Err(Status::NotFound)),
+            ("..", Err(Status::NotFound)),
+            ("sub/../../x", Err(Status::NotFound)),
+            (&"long".repeat(100), Err(Status::NotFound)),
+            (&"long/".repeat(1000), Err(Status::NotFound)),
+        ] {
+            let found = root.get(path.as_bytes()).map(|opened| match opened {
+                Opened::File(_) => "file",
+                Opened::Directory(_) => "directory",
+            });
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The end of the server: a signal stops the accepting, the grace period lets responses finish, a second signal does not.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uthread::net::TcpListener;
+// Waits for signals for the whole life of the program: an OS thread, never a fiber.
+use std::thread as native;
+use std::time::{Duration, Instant};
+use uthread::sleep;
+
+use rustix::net::{Shutdown, shutdown};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::peers::Peers;
+
+/// How often the drain looks whether all is done: unnoticed by a person, and nothing for the CPU.
+const DRAIN_STEP: Duration = Duration::from_millis(5);
+/// How long connections that were cut may take to notice.
+const CUT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Whether a second signal has come.
+#[derive(Debug, Default)]
+pub(crate) struct Hurry(AtomicBool);
+
+/// From now on a signal drains the peers and ends the accept loop, and another one sets the hurry.
+pub(crate) fn watch_signals(
+    listener: Arc<TcpListener>,
+    peers: Arc<Peers>,
+) -> io::Result<Arc<Hurry>> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let hurry = Arc::new(Hurry::default());
+    let second = Arc::clone(&hurry);
+    native::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if peers.draining() {
+                    second.0.store(true, Ordering::Relaxed);
+                    continue;
+                }
+                peers.drain();
+                // Wakes the accept. It cannot fail: the socket is listening.
+                let _ = shutdown(&*listener, Shutdown::Both);
+            }
+        })?;
+    Ok(hurry)
+}
+
+/// Waits until every connection has ended, or cuts those that outlast the grace; returns how many were cut.
+pub(crate) fn wait(peers: &Peers, grace: Duration, hurry: &Hurry) -> usize {
+    let start = Instant::now();
+    while !peers.none_open() {
+        if start.elapsed() >= grace || hurry.0.load(Ordering::Relaxed) {
+            return cut(peers);
+        }
+        sleep(DRAIN_STEP);
+    }
+    0
+}
+
+fn cut(peers: &Peers) -> usize {
+    let count = peers.cut();
+    let start = Instant::now();
+    while !peers.none_open() && start.elapsed() < CUT_TIME_MAX {
+        sleep(DRAIN_STEP);
+    }
+    count
+}

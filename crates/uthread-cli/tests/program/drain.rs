@@ -1,0 +1,80 @@
+//! The end: what is running finishes, what is idle closes, what takes too long is cut and counted.
+
+use crate::harness::{Program, sparse_file};
+
+const LARGE_BYTES: usize = 64 << 20;
+
+/// A program with a response under way that is far larger than the sockets' buffers.
+fn with_response_under_way(args: &[&str]) -> (Program, crate::harness::Client) {
+    let program = Program::serve(&[], args);
+    sparse_file(&program.dir().join("large"), LARGE_BYTES as u64);
+    let mut client = program.connect();
+    client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response_head().status, 200);
+    (program, client)
+}
+
+#[test]
+fn a_running_response_finishes() {
+    let (mut program, mut client) = with_response_under_way(&[]);
+    program.terminate();
+    program.await_refusal();
+    client.read_exact(LARGE_BYTES);
+    assert_eq!(client.rest(), b"");
+    program.stderr_line("stopped: 1 requests served, 0 connections cut");
+    assert_eq!(program.exit_code(), 0);
+}
+
+#[test]
+fn a_request_half_received_is_answered_with_close() {
+    let mut program = Program::serve(&[("a", "hello")], &[]);
+    let mut client = program.connect();
+    // The answer to the first tells that the half of the second has been received too.
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /a HTTP/1.1\r\n");
+    assert_eq!(client.response().field("connection"), None);
+    program.terminate();
+    program.await_refusal();
+    client.send("Host: a\r\n\r\n");
+    let response = client.response();
+    assert_eq!(
+        (response.text(), response.field("connection")),
+        ("hello", Some("close"))
+    );
+    assert_eq!(client.rest(), b"");
+    drop(client);
+    assert_eq!(program.exit_code(), 0);
+}
+
+#[test]
+fn idle_connections_close_at_once() {
+    let mut program = Program::serve(&[("a", "hello")], &["--grace", "1h"]);
+    let mut fresh = program.connect();
+    let mut used = program.connect();
+    used.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(used.response().text(), "hello");
+    program.terminate();
+    assert_eq!(used.rest(), b"");
+    assert_eq!(fresh.count_rest(), 0);
+    program.stderr_line("stopped: 1 requests served, 0 connections cut");
+    assert_eq!(program.exit_code(), 0);
+}
+
+#[test]
+fn what_outlasts_the_grace_is_cut_and_counted() {
+    let (mut program, mut client) = with_response_under_way(&["--grace", "100ms"]);
+    program.terminate();
+    program.stderr_line("stopped: 1 requests served, 1 connections cut");
+    assert_eq!(program.exit_code(), 3);
+    assert!(client.count_rest() < LARGE_BYTES as u64);
+}
+
+#[test]
+fn a_second_signal_cuts_at_once() {
+    let (mut program, mut client) = with_response_under_way(&["--grace", "1h"]);
+    program.terminate();
+    program.await_refusal();
+    program.terminate();
+    program.stderr_line("1 connections cut");
+    assert_eq!(program.exit_code(), 3);
+    assert!(client.count_rest() < LARGE_BYTES as u64);
+}

@@ -1,0 +1,325 @@
+//! Runs the program on a free port and talks to it in raw bytes.
+//!
+//! Nothing sleeps and hopes: tests wait for a line, a byte, an end of input or an exit. The one deadline below only turns
+//! a hang into a failure.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use tempfile::TempDir;
+
+/// Far beyond what any step takes on a loaded machine.
+const HANG: Duration = Duration::from_secs(20);
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_uthread"));
+    command.args(args);
+    command
+}
+
+/// A directory with these files; a path that ends in a slash is a directory.
+pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let full_path = dir.path().join(path);
+        if path.ends_with('/') {
+            fs::create_dir_all(full_path).unwrap();
+        } else {
+            fs::create_dir_all(full_path.parent().unwrap()).unwrap();
+            fs::write(full_path, content).unwrap();
+        }
+    }
+    dir
+}
+
+/// Makes a file of this size that takes no space.
+pub(crate) fn sparse_file(path: &Path, bytes: u64) {
+    fs::File::create(path).unwrap().set_len(bytes).unwrap();
+}
+
+/// A running `uthread serve` or `uthread echo`; killed when dropped.
+pub(crate) struct Program {
+    child: Child,
+    pub(crate) addr: SocketAddr,
+    pub(crate) startup_line: String,
+    pub(crate) stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<BufReader<ChildStderr>>,
+    site: Option<TempDir>,
+}
+
+impl Program {
+    /// Serves these files, without an access log unless the arguments ask for one.
+    pub(crate) fn serve(files: &[(&str, &str)], args: &[&str]) -> Program {
+        Program::serve_site(site(files), args)
+    }
+
+    pub(crate) fn serve_site(site: TempDir, args: &[&str]) -> Program {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.arg(site.path());
+        if !args.contains(&"--log") {
+            command.args(["--log", "off"]);
+        }
+        let mut program = Program::start(command.args(args));
+        program.site = Some(site);
+        let mut stderr = BufReader::new(program.child.stderr.take().unwrap());
+        while !program.startup_line.contains("http://") {
+            program.startup_line = read_line(&mut stderr);
+            assert_ne!(program.startup_line, "", "ended before its startup line");
+        }
+        program.stderr = Some(stderr);
+        let url = program.startup_line.split("http://").nth(1).unwrap();
+        program.addr = url.split('/').next().unwrap().parse().unwrap();
+        program
+    }
+
+    pub(crate) fn echo(args: &[&str]) -> Program {
+        let mut program = Program::start(command(&["echo", "--listen", "127.0.0.1:0"]).args(args));
+        let stdout = program.stdout.as_mut().unwrap();
+        program.startup_line = read_line(stdout);
+        let addr = program
+            .startup_line
+            .trim()
+            .strip_prefix("listening on ")
+            .unwrap();
+        program.addr = addr.parse().unwrap();
+        program
+    }
+
+    fn start(command: &mut Command) -> Program {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Program {
+            addr: SocketAddr::from(([0, 0, 0, 0], 0)),
+            startup_line: String::new(),
+            stdout: child.stdout.take().map(BufReader::new),
+            stderr: None,
+            site: None,
+            child,
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.site.as_ref().unwrap().path()
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::new(TcpStream::connect(self.addr).unwrap())
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.get_with(path, "")
+    }
+
+    pub(crate) fn get_with(&self, path: &str, fields: &str) -> Response {
+        let mut client = self.connect();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        client.response()
+    }
+
+    /// The next line on stdout, such as one of the access log.
+    pub(crate) fn stdout_line(&mut self) -> String {
+        read_line(self.stdout.as_mut().unwrap())
+    }
+
+    /// Reads stderr up to a line that contains `text`.
+    pub(crate) fn stderr_line(&mut self, text: &str) -> String {
+        loop {
+            let line = read_line(self.stderr.as_mut().unwrap());
+            assert_ne!(line, "", "stderr ended without {text:?}");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// From now on the program may have this many files open, standard streams and all; returns how many before.
+    pub(crate) fn limit_descriptors(&self, count: u64) -> u64 {
+        let limit = Rlimit {
+            current: Some(count),
+            // The hard limit must stay, so that the soft one can be raised again; the program inherited ours.
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        let pid = Some(Pid::from_child(&self.child));
+        prlimit(pid, Resource::Nofile, limit)
+            .unwrap()
+            .current
+            .unwrap()
+    }
+
+    pub(crate) fn terminate(&self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    /// Waits until no connection is accepted any more.
+    pub(crate) fn await_refusal(&self) {
+        wait_until(|| TcpStream::connect(self.addr).is_err());
+    }
+
+    pub(crate) fn exit_code(&mut self) -> i32 {
+        let mut code = None;
+        wait_until(|| {
+            code = self.child.try_wait().unwrap();
+            code.is_some()
+        });
+        code.unwrap().code().expect("ended by a signal")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already, as many tests mean it to.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < HANG, "waited for too long");
+        std::thread::yield_now();
+    }
+}
+
+/// The next line of a pipe, with its end; empty at the end of the pipe.
+fn read_line<P: Read + AsFd>(pipe: &mut BufReader<P>) -> String {
+    let hang = Timespec::try_from(HANG).unwrap();
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        if pipe.buffer().is_empty() {
+            let ready = poll(
+                &mut [PollFd::new(pipe.get_ref(), PollFlags::IN)],
+                Some(&hang),
+            );
+            assert_eq!(ready, Ok(1), "waited for too long for a line");
+        }
+        let available = pipe.fill_buf().unwrap();
+        let end = available.iter().position(|&byte| byte == b'\n');
+        let count = end.map_or(available.len(), |end| end + 1);
+        line.extend_from_slice(&available[..count]);
+        pipe.consume(count);
+        if count == 0 {
+            break;
+        }
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// One connection, as bytes.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn new(stream: TcpStream) -> Client {
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        stream.set_write_timeout(Some(HANG)).unwrap();
+        Client {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Sends a byte every few milliseconds until something comes back.
+    pub(crate) fn trickle_until_answered(&mut self) {
+        let pause = Duration::from_millis(10);
+        self.stream.get_ref().set_read_timeout(Some(pause)).unwrap();
+        wait_until(|| {
+            // The server may close between two bytes; then there is an answer to read.
+            let _ = self.stream.get_mut().write_all(b"x");
+            self.stream.fill_buf().is_ok()
+        });
+        self.stream.get_ref().set_read_timeout(Some(HANG)).unwrap();
+    }
+
+    /// Reads one response to the end of its body.
+    pub(crate) fn response(&mut self) -> Response {
+        let mut response = self.response_head();
+        let bytes = match response.status {
+            304 => 0,
+            _ => response.field("content-length").unwrap().parse().unwrap(),
+        };
+        response.body = vec![0; bytes];
+        self.stream.read_exact(&mut response.body).unwrap();
+        response
+    }
+
+    /// Reads the head of a response and nothing behind it.
+    pub(crate) fn response_head(&mut self) -> Response {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let count = self.stream.read_line(&mut head).unwrap();
+            assert!(count > 0, "the connection ended in a head: {head:?}");
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        assert!(head.starts_with("HTTP/1.1 "), "{head}");
+        Response {
+            status,
+            head,
+            body: Vec::new(),
+        }
+    }
+
+    /// Reads to the end of the connection, which must not be a reset.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        rest
+    }
+
+    /// Counts the bytes to the end of the connection, whichever way it ends.
+    pub(crate) fn count_rest(&mut self) -> u64 {
+        let mut count = 0;
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return count,
+                Ok(bytes) => count += bytes as u64,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return count,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    pub(crate) fn read_exact(&mut self, bytes: usize) -> Vec<u8> {
+        let mut found = vec![0; bytes];
+        self.stream.read_exact(&mut found).unwrap();
+        found
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}

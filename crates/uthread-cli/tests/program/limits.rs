@@ -1,0 +1,51 @@
+//! The cap on connections, and too few file descriptors.
+
+use crate::harness::{Program, wait_until};
+
+#[test]
+fn a_connection_beyond_the_cap_is_told_to_come_again() {
+    let program = Program::serve(&[("a", "hello")], &["--max-connections", "2"]);
+    let mut inside = [program.connect(), program.connect()];
+    for client in &mut inside {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().text(), "hello");
+    }
+    for _ in 0..10 {
+        let mut beyond = program.connect();
+        let response = beyond.response();
+        assert_eq!(response.status, 503);
+        assert_eq!(response.field("retry-after"), Some("2"));
+        assert_eq!(response.field("connection"), Some("close"));
+        assert_eq!(beyond.rest(), b"");
+    }
+    for client in &mut inside {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().text(), "hello");
+    }
+    drop(inside);
+    wait_until(|| program.get("/a").status == 200);
+}
+
+#[test]
+fn a_shortage_of_descriptors_is_told_and_outlived() {
+    let mut program = Program::serve(&[("a", "hello")], &[]);
+    let mut inside = program.connect();
+    inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(inside.response().text(), "hello");
+
+    let before = program.limit_descriptors(3);
+    inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = inside.response();
+    assert_eq!(
+        (response.status, response.field("retry-after")),
+        (503, Some("2"))
+    );
+    let mut waiting = program.connect();
+    program.stderr_line("cannot accept for now");
+
+    program.limit_descriptors(before);
+    for client in [&mut inside, &mut waiting] {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().text(), "hello");
+    }
+}

@@ -1,0 +1,91 @@
+//! The page of a directory.
+
+use std::fs;
+
+use crate::harness::Program;
+
+#[test]
+fn directories_first_and_everything_escaped() {
+    let files = [
+        ("b.txt", "0123456789"),
+        ("a<b>&\"'.txt", ""),
+        ("z/x", ""),
+        (".hidden", ""),
+        ("100%.txt", ""),
+    ];
+    let program = Program::serve(&files, &[]);
+    let response = program.get("/");
+    let html = response.text();
+    assert_eq!(
+        response.field("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = response.field("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let at = |text: &str| {
+        html.find(text)
+            .unwrap_or_else(|| panic!("no {text} in {html}"))
+    };
+    assert!(at("<a href=\"z/\">z/</a>") < at("<a href=\"100%25.txt\">100%.txt</a>"));
+    assert!(
+        at("<a href=\"a%3Cb%3E%26%22%27.txt\">a&lt;b&gt;&amp;&quot;&#39;.txt</a>") < at("b.txt")
+    );
+    at("10 B");
+    assert!(!html.contains("hidden") && !html.contains("<b>") && !html.contains("../"));
+    assert!(!html.contains("http"), "an external resource");
+}
+
+#[test]
+fn every_link_leads_to_its_file() {
+    let names = ["a b", "%41", "q?x", "h#x", "\u{e9}", "c:d", "a'b\"c"];
+    let program = Program::serve(&[], &[]);
+    fs::create_dir(program.dir().join("s p")).unwrap();
+    for name in names {
+        fs::write(program.dir().join("s p").join(name), name).unwrap();
+    }
+    let listing = program.get("/s%20p/");
+    let links: Vec<&str> = listing
+        .text()
+        .split("<td><a href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|link| *link != "../")
+        .collect();
+    assert_eq!(links.len(), names.len());
+    for link in links {
+        let response = program.get(&format!("/s%20p/{link}"));
+        assert!(names.contains(&response.text()), "{link}");
+    }
+}
+
+#[test]
+fn breadcrumbs_lead_up() {
+    let program = Program::serve(&[("a/b/c/x", "")], &[]);
+    let listing = program.get("/a/b/c/");
+    for link in [
+        "<a href=\"/\">home</a>",
+        "<a href=\"/a/\">a</a>",
+        "<a href=\"/a/b/\">b</a>",
+        "../",
+    ] {
+        assert!(listing.text().contains(link), "{link}");
+    }
+}
+
+#[test]
+fn no_listing_when_told_so() {
+    let program = Program::serve(&[("a", ""), ("sub/index.html", "index")], &["--no-listing"]);
+    assert_eq!(program.get("/").status, 403);
+    assert_eq!(program.get("/sub/").text(), "index");
+}
+
+#[test]
+fn a_huge_directory_is_cut_and_says_so() {
+    let program = Program::serve(&[], &[]);
+    for number in 0..10_001 {
+        fs::File::create(program.dir().join(number.to_string())).unwrap();
+    }
+    let listing = program.get("/");
+    assert_eq!(listing.text().matches("<tr><td>").count(), 10_000);
+    assert!(listing.text().contains("Only 10000 entries are shown"));
+}

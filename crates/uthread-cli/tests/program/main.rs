@@ -1,0 +1,16 @@
+//! The program `uthread` from outside: its processes, sockets, signals and exit codes, one file per theme.
+
+mod harness;
+
+mod conditional;
+mod content;
+mod deadlines;
+mod drain;
+mod echo;
+mod limits;
+mod listing;
+mod log;
+mod paths;
+mod ranges;
+mod smuggling;
+mod startup;

@@ -1,0 +1,117 @@
+//! Starting, and failing to: one line that says what to do, and exit code 2.
+
+use std::net::TcpListener;
+use std::process::Output;
+
+use crate::harness::{Program, command, site};
+
+fn check_failure(args: &[&str], expected: &[&str]) {
+    let Output { status, stderr, .. } = command(args).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for piece in expected {
+        assert!(stderr.contains(piece), "{piece} in {stderr}");
+    }
+}
+
+#[test]
+fn the_startup_line_tells_what_is_served_where() {
+    let program = Program::serve(&[], &["--workers", "3"]);
+    let dir = program.dir().canonicalize().unwrap();
+    assert_ne!(program.addr.port(), 0);
+    for piece in [
+        format!("serving {}", dir.display()),
+        format!("http://{}/", program.addr),
+        "workers 3".to_owned(),
+        "driver ".to_owned(),
+    ] {
+        assert!(program.startup_line.contains(&piece), "{piece}");
+    }
+}
+
+#[test]
+fn the_port_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    check_failure(
+        &["serve", "--listen", &addr],
+        &[&addr, "port is taken", "--listen"],
+    );
+    check_failure(
+        &["echo", "--listen", &addr],
+        &[&addr, "port is taken", "--listen"],
+    );
+}
+
+#[test]
+fn the_address_is_not_ours() {
+    check_failure(
+        &["echo", "--listen", "192.0.2.1:80"],
+        &["192.0.2.1:80", "no such address"],
+    );
+}
+
+#[test]
+fn there_is_nothing_to_serve() {
+    let files = site(&[("file", ""), ("large/404.html", &"x".repeat(65_537))]);
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    check_failure(
+        &["serve", &path("none")],
+        &[&path("none"), "does not exist"],
+    );
+    check_failure(
+        &["serve", &path("file")],
+        &[&path("file"), "not a directory"],
+    );
+    let dir = path("");
+    check_failure(
+        &["serve", &dir, "--error-pages", &path("none")],
+        &[&path("none")],
+    );
+    check_failure(
+        &["serve", &dir, "--error-pages", &path("file")],
+        &["needs a directory"],
+    );
+    check_failure(
+        &["serve", &dir, "--error-pages", &path("large")],
+        &["404.html", "smaller"],
+    );
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_0() {
+    for args in [
+        &["serve", "--grace", "soon"][..],
+        &["serve", "--idle-timeout", "0s"],
+        &["none"],
+        &[],
+    ] {
+        assert_eq!(
+            command(args).output().unwrap().status.code(),
+            Some(2),
+            "{args:?}"
+        );
+    }
+    for args in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["completions", "bash"],
+        &["completions", "zsh"],
+        &["completions", "fish"],
+        &["man"],
+        &["man", "serve"],
+    ] {
+        let output = command(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(output.stdout.len() > 300, "{args:?}");
+        assert!(
+            !output.stdout.contains(&0x1b),
+            "colour, though not to a terminal: {args:?}"
+        );
+    }
+    assert_eq!(
+        command(&["man", "none"]).output().unwrap().status.code(),
+        Some(2)
+    );
+}
