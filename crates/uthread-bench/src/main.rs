@@ -1,0 +1,126 @@
+//! `uthread-bench`: measures `uthread serve` beside nginx, on this machine alone.
+//!
+//! Exit codes: 0 measured, 1 the measurement failed or found a mismatch, 2 it cannot start here or was asked wrongly.
+
+mod client;
+mod files;
+mod hostile;
+mod measure;
+mod paced;
+mod report;
+mod servers;
+mod setup;
+mod studies;
+mod wrk;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use measure::quiet::QUIET_WAIT_SECONDS_MAX;
+use servers::Peer;
+use setup::Unavailable;
+use studies::{http, idle, slow, verify};
+
+const FAILED: u8 = 1;
+const UNAVAILABLE: u8 = 2;
+
+/// Measure `uthread serve` beside nginx
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Subcommand)]
+enum Study {
+    /// Static files over keep-alive connections: rate, server CPU per request, latency
+    Http(http::Args),
+    /// The same while thousands of idle connections are open, and the memory of each
+    Idle(idle::Args),
+    /// An ordinary client's latency beside slow and hostile ones
+    Slow(slow::Args),
+    /// Fetch every file below a folder and compare it byte for byte
+    Verify(verify::Args),
+}
+
+/// What all studies take.
+#[derive(clap::Args)]
+struct Common {
+    /// The program `uthread` [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
+    /// Who is measured, by default both, to verify only uthread; the same twice shows what noise alone looks like
+    #[arg(long, value_enum, value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// Workers of each server, each on a CPU of its own
+    #[arg(long, default_value_t = 1, value_parser = parse_workers)]
+    workers: usize,
+    /// How long to wait for a quiet machine before each measurement
+    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
+        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
+    quiet_wait_seconds: u64,
+    /// Also write every round's figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().study {
+        Study::Http(args) => http::run(&args).map(|()| true),
+        Study::Idle(args) => idle::run(&args).map(|()| true),
+        Study::Slow(args) => slow::run(&args).map(|()| true),
+        Study::Verify(args) => verify::run(&args),
+    };
+    exit_code(result)
+}
+
+fn exit_code(result: Result<bool>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("uthread-bench: {error:#}");
+            ExitCode::from(if error.is::<Unavailable>() {
+                UNAVAILABLE
+            } else {
+                FAILED
+            })
+        }
+    }
+}
+
+/// More workers than a CPU set holds could not be pinned one by one.
+fn parse_workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(workers @ 1..=1023) => Ok(workers),
+        _ => Err("from 1 to 1023".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_cannot_start_is_told_from_what_failed() {
+        let check = |result, expected: u8| assert_eq!(exit_code(result), ExitCode::from(expected));
+        check(Ok(true), 0);
+        check(Ok(false), 1);
+        check(Err(anyhow::anyhow!("x")), 1);
+        check(Err(Unavailable("x".to_owned()).into()), 2);
+        check(
+            Err(anyhow::Error::from(Unavailable("x".to_owned())).context("y")),
+            2,
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! A window of measurement: it opens when the machine is quiet and says, on closing, who used the CPUs meanwhile.
+//!
+//! "Others" is what the machine was busy with, less the server, less ourselves and the load generator we waited for.
+//! A disturbed window is a fact about the machine, not about the server, so whoever opened it measures again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::proc::{self, Cpu, Machine};
+
+/// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by several per cent.
+const OTHERS_SHARE_MAX: f64 = 0.10;
+/// Long enough that a tick of 10 ms is 2 % of it.
+const QUIET_FOR: Duration = Duration::from_millis(500);
+/// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
+pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
+
+/// What happened while a window was open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) server: Cpu,
+    pub(crate) others_share: f64,
+    pub(crate) steal_share: f64,
+    pub(crate) quiet_before: bool,
+}
+
+impl Usage {
+    pub(crate) fn is_disturbed(&self) -> bool {
+        !self.quiet_before || self.disturbance() > OTHERS_SHARE_MAX
+    }
+
+    /// CPU that went to neither the server nor its load, as a share of one CPU.
+    pub(crate) fn disturbance(&self) -> f64 {
+        self.others_share + self.steal_share
+    }
+
+    pub(crate) fn to_json(self) -> Value {
+        json!({
+            "disturbed": self.is_disturbed(),
+            "others_share": self.others_share,
+            "steal_share": self.steal_share,
+            "quiet_before": self.quiet_before,
+        })
+    }
+}
+
+pub(crate) struct Window {
+    server_pid: u32,
+    opened: Reading,
+    quiet_before: bool,
+}
+
+impl Window {
+    /// Waits until the machine is quiet, then starts counting.
+    pub(crate) fn open(server_pid: u32, wait_max: Duration) -> Result<Window> {
+        let quiet_before = wait_until_quiet(server_pid, wait_max)?;
+        Ok(Window {
+            server_pid,
+            opened: Reading::take(server_pid)?,
+            quiet_before,
+        })
+    }
+
+    pub(crate) fn close(self) -> Result<Usage> {
+        let between = Reading::take(self.server_pid)?.since(&self.opened);
+        Ok(Usage {
+            server: between.server,
+            others_share: between.others_share,
+            steal_share: between.steal_share,
+            quiet_before: self.quiet_before,
+        })
+    }
+}
+
+fn wait_until_quiet(server_pid: u32, wait_max: Duration) -> Result<bool> {
+    let deadline = Instant::now() + wait_max;
+    let mut before = Reading::take(server_pid)?;
+    while Instant::now() < deadline {
+        thread::sleep(QUIET_FOR);
+        let now = Reading::take(server_pid)?;
+        let between = now.since(&before);
+        if between.others_share + between.steal_share < OTHERS_SHARE_MAX {
+            return Ok(true);
+        }
+        before = now;
+    }
+    Ok(false)
+}
+
+struct Reading {
+    at: Instant,
+    machine: Machine,
+    own_ns: u64,
+    server: Cpu,
+}
+
+struct Between {
+    server: Cpu,
+    others_share: f64,
+    steal_share: f64,
+}
+
+impl Reading {
+    fn take(server_pid: u32) -> Result<Reading> {
+        Ok(Reading {
+            at: Instant::now(),
+            machine: proc::machine()?,
+            own_ns: proc::own_cpu_ns()?,
+            server: proc::tree_cpu(server_pid)?,
+        })
+    }
+
+    fn since(&self, earlier: &Reading) -> Between {
+        let server = self.server - earlier.server;
+        let wall_ns = (self.at - earlier.at).as_nanos() as f64;
+        let busy_ns = self.machine.busy_ns.saturating_sub(earlier.machine.busy_ns);
+        let own_ns = self.own_ns.saturating_sub(earlier.own_ns);
+        let others_ns = busy_ns
+            .saturating_sub(own_ns)
+            .saturating_sub(server.total_ns());
+        let steal_ns = self
+            .machine
+            .steal_ns
+            .saturating_sub(earlier.machine.steal_ns);
+        Between {
+            server,
+            others_share: others_ns as f64 / wall_ns,
+            steal_share: steal_ns as f64 / wall_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_what_neither_the_server_nor_its_load_used() {
+        let at = Instant::now();
+        let reading = |wall_ms, busy_ms: u64, steal_ms: u64, own_ms: u64, server_ms: u64| Reading {
+            at: at + Duration::from_millis(wall_ms),
+            machine: Machine {
+                busy_ns: busy_ms * 1_000_000,
+                steal_ns: steal_ms * 1_000_000,
+            },
+            own_ns: own_ms * 1_000_000,
+            server: Cpu {
+                threads_ns: server_ms * 1_000_000,
+                ..Cpu::default()
+            },
+        };
+        let start = reading(0, 5000, 100, 300, 200);
+        let check = |end: Reading, others_share: f64, steal_share: f64| {
+            let between = end.since(&start);
+            assert!(
+                (between.others_share - others_share).abs() < 1e-9,
+                "{}",
+                between.others_share
+            );
+            assert!(
+                (between.steal_share - steal_share).abs() < 1e-9,
+                "{}",
+                between.steal_share
+            );
+        };
+        check(reading(1000, 7000, 100, 1300, 1200), 0.0, 0.0);
+        check(reading(1000, 6500, 150, 1000, 700), 0.3, 0.05);
+        // Ticks are coarse: a sum that comes out below zero is nobody, not a negative process.
+        check(reading(1000, 6000, 100, 1300, 1200), 0.0, 0.0);
+    }
+
+    #[test]
+    fn a_window_is_disturbed_by_others_by_steal_or_by_a_restless_start() {
+        let check = |others_share, steal_share, quiet_before, expected| {
+            let usage = Usage {
+                server: Cpu::default(),
+                others_share,
+                steal_share,
+                quiet_before,
+            };
+            assert_eq!(usage.is_disturbed(), expected, "{usage:?}");
+        };
+        check(0.02, 0.01, true, false);
+        check(0.20, 0.00, true, true);
+        check(0.06, 0.06, true, true);
+        check(0.00, 0.00, false, true);
+    }
+}

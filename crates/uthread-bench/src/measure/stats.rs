@@ -1,0 +1,189 @@
+//! Medians, percentiles, and how sure a ratio is.
+//!
+//! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not normally distributed,
+//! and a pair shares its round's state of the machine.
+
+/// Enough that the interval's third digit no longer depends on the seed.
+const RESAMPLES: usize = 10_000;
+/// With fewer pairs even a sign test cannot reach 95 %: five coins fall alike once in sixteen throws.
+const PAIRS_FOR_A_VERDICT: usize = 6;
+/// The same samples must give the same interval on every run of the same report.
+const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Difference,
+    NoDifference,
+    TooFewRounds,
+}
+
+impl Verdict {
+    fn of(pairs: usize, low: f64, high: f64) -> Verdict {
+        match (pairs, low, high) {
+            (..PAIRS_FOR_A_VERDICT, ..) => Verdict::TooFewRounds,
+            (_, low, high) if low > 1.0 || high < 1.0 => Verdict::Difference,
+            _ => Verdict::NoDifference,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verdict::Difference => "difference",
+            Verdict::NoDifference => "no difference",
+            Verdict::TooFewRounds => "too few rounds to tell",
+        }
+    }
+}
+
+/// `None` without samples.
+pub(crate) fn summarise(samples: &[f64]) -> Option<Summary> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some(Summary {
+        median: median_of_sorted(&sorted)?,
+        min: *sorted.first()?,
+        max: *sorted.last()?,
+    })
+}
+
+/// The median of the ratios of pairs with its 95 % confidence interval. `None` without pairs, or where a ratio means
+/// nothing because a figure is not above zero.
+pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+    if pairs
+        .iter()
+        .any(|&(above, below)| !(above > 0.0 && below > 0.0))
+    {
+        return None;
+    }
+    let ratios: Vec<f64> = pairs.iter().map(|&(above, below)| above / below).collect();
+    let median = summarise(&ratios)?.median;
+    let mut random = SplitMix(BOOTSTRAP_SEED);
+    let mut resample = vec![0.0; ratios.len()];
+    let mut medians: Vec<f64> = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        resample.fill_with(|| ratios[random.below(ratios.len())]);
+        resample.sort_by(f64::total_cmp);
+        medians.extend(median_of_sorted(&resample));
+    }
+    medians.sort_by(f64::total_cmp);
+    let (low, high) = (quantile(&medians, 0.025)?, quantile(&medians, 0.975)?);
+    Some(Ratio {
+        median,
+        low,
+        high,
+        verdict: Verdict::of(pairs.len(), low, high),
+    })
+}
+
+/// The smallest sample that at least the share `q` of all samples do not exceed. `sorted` ascends.
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
+}
+
+fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    Some(if sorted.len() % 2 == 1 {
+        upper
+    } else {
+        (sorted[middle - 1] + upper) / 2.0
+    })
+}
+
+/// A small generator is enough to pick rounds; a dependency would not pick them better.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_the_middle_and_both_ends() {
+        let check = |samples: &[f64], expected: Option<(f64, f64, f64)>| {
+            let expected = expected.map(|(median, min, max)| Summary { median, min, max });
+            assert_eq!(summarise(samples), expected, "{samples:?}");
+        };
+        check(&[], None);
+        check(&[7.0], Some((7.0, 7.0, 7.0)));
+        check(&[9.0, 1.0], Some((5.0, 1.0, 9.0)));
+        check(&[3.0, 1.0, 2.0], Some((2.0, 1.0, 3.0)));
+        check(&[4.0, 1.0, 3.0, 100.0], Some((3.5, 1.0, 100.0)));
+    }
+
+    #[test]
+    fn a_quantile_is_a_sample() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        let check = |sorted: &[f64], q: f64, expected: Option<f64>| {
+            assert_eq!(quantile(sorted, q), expected, "{q}")
+        };
+        check(&[], 0.5, None);
+        check(&[5.0], 0.0, Some(5.0));
+        check(&[5.0], 0.999, Some(5.0));
+        check(&hundred, 0.50, Some(50.0));
+        check(&hundred, 0.99, Some(99.0));
+        check(&hundred, 0.999, Some(100.0));
+        check(&hundred, 1.0, Some(100.0));
+    }
+
+    #[test]
+    fn a_ratio_says_whether_it_shows_a_difference() {
+        let check = |ratios: &[f64], verdict: Verdict| {
+            let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (ratio * 10.0, 10.0)).collect();
+            let ratio = paired_ratio(&pairs).unwrap();
+            assert!(
+                ratio.low <= ratio.median && ratio.median <= ratio.high,
+                "{ratio:?}"
+            );
+            assert_eq!(ratio.verdict, verdict, "{ratio:?}");
+        };
+        check(&[0.80, 0.81, 0.79, 0.82, 0.80, 0.78], Verdict::Difference);
+        check(
+            &[1.30, 1.20, 1.25, 1.22, 1.40, 1.30, 1.31],
+            Verdict::Difference,
+        );
+        check(&[0.90, 1.10, 1.00, 0.95, 1.05, 0.99], Verdict::NoDifference);
+        check(&[1.00, 1.00, 1.00, 1.00, 1.00, 1.00], Verdict::NoDifference);
+        check(&[2.00, 2.00, 2.00, 2.00, 2.00], Verdict::TooFewRounds);
+        check(&[2.00], Verdict::TooFewRounds);
+    }
+
+    #[test]
+    fn a_ratio_of_nothing_is_none() {
+        assert_eq!(paired_ratio(&[]), None);
+        assert_eq!(paired_ratio(&[(1.0, 0.0)]), None);
+        assert_eq!(paired_ratio(&[(1.0, 1.0), (f64::NAN, 1.0)]), None);
+        assert_eq!(paired_ratio(&[(1.0, 1.0), (-4.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn the_same_pairs_give_the_same_interval() {
+        let pairs = [(1.0, 2.0), (3.0, 2.0), (2.0, 2.5), (2.0, 1.9)];
+        assert_eq!(paired_ratio(&pairs), paired_ratio(&pairs));
+    }
+}

@@ -1,0 +1,295 @@
+//! Starts `uthread serve` or nginx on a folder, on a free port of 127.0.0.1, and ends it again.
+//!
+//! `taskset` sets the CPUs before the program starts, so every thread inherits them; `setpriv` has the kernel end the
+//! server should we be killed before we can. Both replace themselves by the program, so the child is the server.
+
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::measure::proc;
+
+/// A server that has not begun to listen after this long has hung; both need under 100 ms.
+const START_MAX: Duration = Duration::from_secs(10);
+/// How long a server may take to end itself before it is killed.
+const STOP_MAX: Duration = Duration::from_secs(3);
+/// How often the state of a child or a port is looked at while waiting for it.
+const POLL_EVERY: Duration = Duration::from_millis(5);
+/// Another process may take the port between our finding it free and nginx binding it; three times is something else.
+const PORT_ATTEMPTS_MAX: usize = 3;
+/// What a server printed last is worth showing when it fails; more would bury the message.
+const STDERR_LINES_KEPT: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum Peer {
+    Uthread,
+    Nginx,
+}
+
+impl Peer {
+    pub(crate) const BOTH: [Peer; 2] = [Peer::Uthread, Peer::Nginx];
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Peer::Uthread => "uthread",
+            Peer::Nginx => "nginx",
+        })
+    }
+}
+
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) root: &'a Path,
+    pub(crate) workers: usize,
+    pub(crate) cpus: &'a [usize],
+    /// nginx reserves memory per connection ahead, so it is told as many as the study opens, and no more.
+    pub(crate) connections_max: usize,
+}
+
+/// A running server; dropping it ends it and all its processes.
+pub(crate) struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// nginx's configuration and temporary files.
+    _prefix: Option<TempDir>,
+}
+
+impl Server {
+    pub(crate) fn start(peer: Peer, launch: &Launch) -> Result<Server> {
+        match peer {
+            Peer::Uthread => start_uthread(launch),
+            Peer::Nginx => start_nginx(launch),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn has_exited_within(&mut self, wait: Duration) -> bool {
+        let deadline = Instant::now() + wait;
+        loop {
+            match self.child.try_wait() {
+                Ok(None) if Instant::now() < deadline => thread::sleep(POLL_EVERY),
+                Ok(status) => return status.is_some(),
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Until it has been waited for, its id is ours to signal; afterwards it may be anyone's.
+        if self.has_exited_within(Duration::ZERO) {
+            return;
+        }
+        let processes = proc::tree(self.pid()).unwrap_or_default();
+        let _ = Pid::from_raw(self.pid() as i32).map(|pid| kill_process(pid, Signal::TERM));
+        if self.has_exited_within(STOP_MAX) {
+            return;
+        }
+        let _ = self.child.kill();
+        let descendants = processes.iter().filter(|&&pid| pid != self.pid());
+        for pid in descendants.filter_map(|&pid| Pid::from_raw(pid as i32)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn start_uthread(launch: &Launch) -> Result<Server> {
+    let mut command = pinned(launch);
+    command
+        .arg("serve")
+        .arg(launch.root)
+        .args(["--listen", "127.0.0.1:0", "--log", "off"]);
+    command.args(["--workers", &launch.workers.to_string()]);
+    let mut child = command.spawn().context("run taskset")?;
+    let lines = read_lines(child.stderr.take());
+    let mut server = Server {
+        child,
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        _prefix: None,
+    };
+    let deadline = Instant::now() + START_MAX;
+    let mut seen = Vec::new();
+    while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        if let Some(address) = address_in(&line) {
+            ensure!(
+                address.ip().is_loopback(),
+                "the server listens on {address}, which is not this machine alone"
+            );
+            server.address = address;
+            return Ok(server);
+        }
+        seen.push(line);
+        ensure!(
+            seen.len() < STDERR_LINES_KEPT,
+            "no address in its first lines:\n{}",
+            seen.join("\n")
+        );
+    }
+    bail!("it has not said where it listens:\n{}", seen.join("\n"))
+}
+
+fn start_nginx(launch: &Launch) -> Result<Server> {
+    let mut said = String::new();
+    for _ in 0..PORT_ATTEMPTS_MAX {
+        let prefix = tempfile::Builder::new()
+            .prefix("uthread-bench-nginx-")
+            .tempdir()?;
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        write_nginx_config(launch, prefix.path(), address)?;
+        let mut command = pinned(launch);
+        command
+            .arg("-p")
+            .arg(prefix.path())
+            .args(["-c", "nginx.conf", "-e", "stderr"]);
+        let mut child = command.spawn().context("run taskset")?;
+        let lines = read_lines(child.stderr.take());
+        let mut server = Server {
+            child,
+            address,
+            _prefix: Some(prefix),
+        };
+        let deadline = Instant::now() + START_MAX;
+        while Instant::now() < deadline && !server.has_exited_within(POLL_EVERY) {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(server);
+            }
+        }
+        drop(server);
+        said = lines
+            .iter()
+            .take(STDERR_LINES_KEPT)
+            .collect::<Vec<_>>()
+            .join("\n");
+    }
+    bail!("it does not listen:\n{said}")
+}
+
+fn write_nginx_config(launch: &Launch, prefix: &Path, address: SocketAddr) -> Result<()> {
+    let root = launch.root.display().to_string();
+    ensure!(
+        !root.contains(['"', '\\', '$']),
+        "nginx cannot be given the folder {root}"
+    );
+    // Started by root, nginx would become `nobody`, who may not read our private temporary folder.
+    let user = if rustix::process::geteuid().is_root() {
+        "user root;"
+    } else {
+        ""
+    };
+    // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
+    let connections = launch.connections_max + launch.connections_max / 8 + 64;
+    // Per connection its socket and the file it sends.
+    let open_files = 2 * connections;
+    let workers = launch.workers;
+    let mut config = fs::File::create(prefix.join("nginx.conf"))?;
+    // A slow or idle client must be dropped by neither side's clock while it is being measured.
+    write!(
+        config,
+        "{user} daemon off; master_process on; worker_processes {workers}; worker_rlimit_nofile {open_files};
+         pid nginx.pid; error_log stderr crit;
+         events {{ worker_connections {connections}; }}
+         http {{
+             sendfile on; tcp_nopush on; access_log off;
+             keepalive_requests 1000000000; keepalive_timeout 3600s;
+             client_body_temp_path temp; proxy_temp_path temp; fastcgi_temp_path temp;
+             uwsgi_temp_path temp; scgi_temp_path temp;
+             server {{ listen {address}; root \"{root}\"; }}
+         }}\n"
+    )?;
+    Ok(())
+}
+
+fn pinned(launch: &Launch) -> Command {
+    let cpus: Vec<String> = launch.cpus.iter().map(usize::to_string).collect();
+    let mut command = Command::new("taskset");
+    command
+        .args([
+            "--cpu-list",
+            &cpus.join(","),
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "--",
+        ])
+        .arg(launch.program);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Reads to the end, so that a server never blocks on a full pipe; only the first lines are kept.
+fn read_lines(stderr: Option<ChildStderr>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(STDERR_LINES_KEPT);
+    thread::spawn(move || {
+        for line in stderr
+            .into_iter()
+            .flat_map(|pipe| BufReader::new(pipe).lines())
+            .map_while(Result::ok)
+        {
+            let _ = sender.try_send(line);
+        }
+    });
+    receiver
+}
+
+/// The address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers`.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let (_, url) = line.split_once("http://")?;
+    let end = url
+        .find(|c: char| c == '/' || c.is_whitespace())
+        .unwrap_or(url.len());
+    url[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_the_startup_line() {
+        let check = |line: &str, expected: Option<&str>| {
+            assert_eq!(
+                address_in(line),
+                expected.map(|address| address.parse().unwrap()),
+                "{line:?}"
+            );
+        };
+        check(
+            "serving /srv at http://127.0.0.1:8080/",
+            Some("127.0.0.1:8080"),
+        );
+        check("http://127.0.0.1:8080", Some("127.0.0.1:8080"));
+        check("at http://[::1]:99/ with 2 workers", Some("[::1]:99"));
+        check(
+            "at http://127.0.0.1:8080 with 2 workers",
+            Some("127.0.0.1:8080"),
+        );
+        check("using io_uring", None);
+        check("http://localhost:1/", None);
+        check("http://", None);
+    }
+}

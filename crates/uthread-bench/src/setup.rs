@@ -1,0 +1,229 @@
+//! What every study needs before it can start: the programs, the CPUs, the open files, and who is compared.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::{Value, json};
+
+use crate::Common;
+use crate::servers::{Launch, Peer, Server};
+
+/// Besides `PATH`: Debian keeps nginx where only root looks.
+const SYSTEM_PROGRAMS: &str = "/usr/sbin";
+
+/// Descriptors a server or this program needs besides its connections: listeners, rings, pipes, `/proc` files.
+pub(crate) const OPEN_FILES_SPARE: u64 = 128;
+
+/// Both servers twice; the tables become too wide for more.
+const PEERS_MAX: usize = 4;
+
+/// The study cannot start here: exit code 2, for the user to remedy.
+#[derive(Debug)]
+pub(crate) struct Unavailable(pub(crate) String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// The resolved arguments that all studies share.
+pub(crate) struct Setup {
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) workers: usize,
+    pub(crate) quiet_wait: Duration,
+    pub(crate) load_cpus: Vec<usize>,
+    server_cpus: Vec<usize>,
+    uthread: PathBuf,
+}
+
+impl Setup {
+    /// Pins this process, and so the load it generates or starts, to the CPUs that the servers do not get.
+    pub(crate) fn prepare(
+        common: &Common,
+        peers_by_default: &[Peer],
+        open_files: u64,
+    ) -> Result<Setup> {
+        raise_open_files(open_files)?;
+        let (server_cpus, load_cpus) = divide_cpus(&allowed_cpus()?, common.workers)?;
+        let mut load = CpuSet::new();
+        load_cpus.iter().for_each(|&cpu| load.set(cpu));
+        sched_setaffinity(None, &load).context("pin the load to its CPUs")?;
+        let uthread = match &common.server {
+            Some(path) => path.clone(),
+            None => beside_this_program("uthread")?,
+        };
+        let peers = match common.peers.as_slice() {
+            [] => peers_by_default.to_vec(),
+            peers => peers.to_vec(),
+        };
+        if peers.len() > PEERS_MAX {
+            return Err(
+                Unavailable(format!("at most {PEERS_MAX} peers fit beside each other")).into(),
+            );
+        }
+        let setup = Setup {
+            peers,
+            workers: common.workers,
+            quiet_wait: Duration::from_secs(common.quiet_wait_seconds),
+            load_cpus,
+            server_cpus,
+            uthread,
+        };
+        for &peer in &setup.peers {
+            setup.program_of(peer)?;
+        }
+        Ok(setup)
+    }
+
+    pub(crate) fn start(&self, peer: Peer, root: &Path, connections_max: usize) -> Result<Server> {
+        let program = self.program_of(peer)?;
+        let launch = Launch {
+            program: &program,
+            root,
+            workers: self.workers,
+            cpus: &self.server_cpus,
+            connections_max,
+        };
+        Server::start(peer, &launch).with_context(|| format!("start {peer}"))
+    }
+
+    /// Where a table's figures were taken.
+    pub(crate) fn to_json(&self) -> Value {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        json!({
+            "kernel": kernel.trim(),
+            "cpu_model": model.map(|(_, name)| name),
+            "workers": self.workers,
+            "server_cpus": self.server_cpus,
+            "load_cpus": self.load_cpus,
+        })
+    }
+
+    fn program_of(&self, peer: Peer) -> Result<PathBuf> {
+        match peer {
+            Peer::Nginx => find_program("nginx"),
+            Peer::Uthread if self.uthread.is_file() => Ok(self.uthread.clone()),
+            Peer::Uthread => {
+                let path = self.uthread.display();
+                Err(Unavailable(format!(
+                    "{path} is missing: cargo build --release, or pass --server PATH"
+                ))
+                .into())
+            }
+        }
+    }
+}
+
+/// A program that Debian's packages bring, found by `PATH`.
+pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = env::split_paths(&path).chain([PathBuf::from(SYSTEM_PROGRAMS)]);
+    let found =
+        folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
+    let remedy = format!("{name} is not in PATH: install with apt-get install nginx-light wrk");
+    found.ok_or_else(|| Unavailable(remedy).into())
+}
+
+fn beside_this_program(name: &str) -> Result<PathBuf> {
+    let own = env::current_exe().context("find this program's own path")?;
+    Ok(own.with_file_name(name))
+}
+
+fn raise_open_files(needed: u64) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if let Some(maximum) = limit.maximum.filter(|&maximum| maximum < needed) {
+        let remedy = "lower --idle or --connections, or raise the hard limit (ulimit -Hn)";
+        return Err(Unavailable(format!(
+            "this needs {needed} open files, the limit is {maximum}: {remedy}"
+        ))
+        .into());
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).context("raise the limit of open files")
+}
+
+fn allowed_cpus() -> Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect())
+}
+
+/// One CPU per worker, the rest for the load: sharing one would measure the scheduler.
+fn divide_cpus(allowed: &[usize], workers: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+    if workers >= allowed.len() {
+        let have = allowed.len();
+        let message = format!(
+            "{workers} workers and the load need {} CPUs, this process has {have}",
+            workers + 1
+        );
+        return Err(Unavailable(message).into());
+    }
+    let (servers, load) = allowed.split_at(workers);
+    Ok((servers.to_vec(), load.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_gets_the_cpus_that_the_servers_leave() {
+        let check = |allowed: &[usize], workers, expected: Option<(&[usize], &[usize])>| {
+            let divided = divide_cpus(allowed, workers).ok();
+            let divided = divided
+                .as_ref()
+                .map(|(servers, load)| (servers.as_slice(), load.as_slice()));
+            assert_eq!(divided, expected, "{workers} of {allowed:?}");
+        };
+        check(&[0, 1], 1, Some((&[0], &[1])));
+        check(&[2, 5, 7], 1, Some((&[2], &[5, 7])));
+        check(&[0, 1, 2, 3], 2, Some((&[0, 1], &[2, 3])));
+        check(&[0], 1, None);
+        check(&[0, 1], 2, None);
+    }
+
+    #[test]
+    fn a_missing_program_names_the_remedy() {
+        let error = find_program("no-such-program").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("apt-get install nginx-light wrk"),
+            "{error}"
+        );
+        assert!(error.is::<Unavailable>());
+    }
+
+    #[test]
+    fn more_open_files_than_the_hard_limit_is_unavailable() {
+        let Some(maximum) = getrlimit(Resource::Nofile).maximum else {
+            return;
+        };
+        assert!(
+            raise_open_files(maximum.saturating_add(1))
+                .unwrap_err()
+                .is::<Unavailable>()
+        );
+        raise_open_files(1).unwrap();
+    }
+}
