@@ -18,6 +18,9 @@ use crate::sched::wait;
 /// Permissions of a new file, before the process's umask.
 const MODE_DEFAULT: u32 = 0o666;
 
+/// What a mode may hold: `openat2` refuses the bits of a file's type, which `open` ignores.
+const PERMISSION_BITS: u32 = 0o7777;
+
 /// Flags that make a file: a named one, or one without a name (of `O_TMPFILE`, this bit is not
 /// also `O_DIRECTORY`'s).
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
@@ -147,7 +150,7 @@ impl OpenOptions {
             flags: u64::from(flags.bits()),
             // The kernel refuses a mode where no file is created.
             mode: if flags.intersects(CREATING) {
-                u64::from(self.mode)
+                u64::from(self.mode & PERMISSION_BITS)
             } else {
                 0
             },

@@ -48,7 +48,6 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
-        self.raise_nonblock()?;
         let mut sent = 0;
         while sent < length {
             let chunk = (length - sent).min(CHUNK_BYTES);
@@ -69,6 +68,8 @@ impl TcpStream {
     }
 
     fn send_cached(&self, file: &File, mut offset: u64, length: u64) -> io::Result<u64> {
+        // Each time: a clone that was converted to `std` meanwhile has undone it.
+        self.raise_nonblock()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         loop {
             match rustix::fs::sendfile(self, file, Some(&mut offset), length) {

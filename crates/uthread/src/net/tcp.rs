@@ -302,14 +302,12 @@ impl From<std::net::TcpStream> for TcpStream {
 impl From<TcpStream> for std::net::TcpStream {
     fn from(stream: TcpStream) -> std::net::TcpStream {
         // `setsockopt` and `fcntl` with valid arguments do not fail on an open socket.
-        if let Some(timeout) = stream.settings.read_timeout.get() {
-            let _ = stream.inner.set_read_timeout(Some(timeout));
-        }
-        if let Some(timeout) = stream.settings.write_timeout.get() {
-            let _ = stream.inner.set_write_timeout(Some(timeout));
-        }
-        if stream.settings.raised_nonblock.load(Ordering::Relaxed) {
+        let settings = &stream.settings;
+        let _ = stream.inner.set_read_timeout(settings.read_timeout.get());
+        let _ = stream.inner.set_write_timeout(settings.write_timeout.get());
+        if settings.raised_nonblock.load(Ordering::Relaxed) {
             let _ = stream.inner.set_nonblocking(false);
+            settings.raised_nonblock.store(false, Ordering::Relaxed);
         }
         stream.inner
     }
