@@ -10,11 +10,12 @@ use crossbeam_deque::Worker as Deque;
 
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::sched::current;
+use crate::sched::offload;
 use crate::sched::shared::Shared;
 use crate::sched::wait;
 use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
-use crate::thread::{JoinHandle, blocking};
+use crate::thread::JoinHandle;
 
 /// The stack of a fiber, guard page included: address space, of which only the touched pages cost
 /// memory. Enough for formatting, TLS handshakes and a panic with its backtrace.
@@ -68,7 +69,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers. Otherwise the kernel's:
+    /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers, or a NUL byte in the name.
+    /// Otherwise the kernel's:
     /// where it allows no io_uring, or no more threads; the message says what to do.
     pub fn build(self) -> io::Result<Runtime> {
         let count = match self.workers {
@@ -79,6 +81,12 @@ impl Builder {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("{count} workers: choose from 1 to {WORKERS_MAX}"),
+            ));
+        }
+        if self.name.contains('\0') {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a runtime's name must not contain a NUL byte",
             ));
         }
         overflow::install(current::find_overflow);
@@ -262,7 +270,7 @@ impl Drop for Runtime {
         if wait::in_fiber() {
             // The worker must go on meanwhile: others' fibers may need its own to end.
             let own = thread::current().id();
-            blocking(move || join_all(threads, own));
+            offload::run(move || join_all(threads, own));
         } else {
             join_all(threads, thread::current().id());
         }

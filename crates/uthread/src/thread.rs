@@ -54,6 +54,9 @@ where
 /// before there is a fiber that would never end.
 fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     let runtime = (!wait::on_worker()).then(Runtime::default_runtime);
+    // After shutdown the fiber will not run. Counted, so that a loop that restarts what has ended does
+    // not go on for ever.
+    let _cancelled = wait::refusal();
     let (fiber, handle) = make();
     match runtime {
         Some(runtime) => runtime.inject(fiber),
@@ -194,9 +197,14 @@ where
     // Soundness rests on this wait: no child runs after it, so no borrow is used after it.
     wait::park_until(|| scope.children.have_ended());
     match result {
-        Ok(_) if scope.children.panicked() => panic!("a fiber of the scope panicked"),
-        Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
+        Ok(value) if !scope.children.panicked() => value,
+        Ok(value) if wait::is_shut_down() => {
+            // Cut off like its children, and as quietly.
+            wait::unwind_if_shut_down();
+            value
+        }
+        Ok(_) => panic!("a fiber of the scope panicked"),
     }
 }
 
@@ -380,5 +388,6 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    wait::unwind_if_shut_down();
     offload::run(call)
 }

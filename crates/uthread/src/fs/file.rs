@@ -142,7 +142,7 @@ impl File {
     /// The kernel's.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
         let file = self.inner.try_clone()?;
-        offload::run(move || file.set_len(bytes))
+        offload::perform(move || file.set_len(bytes))
     }
 
     /// Changes the permissions.
@@ -152,7 +152,7 @@ impl File {
     /// The kernel's.
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         let file = self.inner.try_clone()?;
-        offload::run(move || file.set_permissions(permissions))
+        offload::perform(move || file.set_permissions(permissions))
     }
 
     /// Another handle to the same open file; the position is shared.

@@ -26,7 +26,7 @@ const BATCH_ENTRIES: usize = 512;
 /// ```
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     let path = path.as_ref().to_owned();
-    let source = offload::run(move || std::fs::read_dir(path))?;
+    let source = offload::perform(move || std::fs::read_dir(path))?;
     Ok(ReadDir {
         source: Some(source),
         fetched: VecDeque::new(),
@@ -48,16 +48,21 @@ impl Iterator for ReadDir {
         if self.fetched.is_empty()
             && let Some(mut source) = self.source.take()
         {
-            let (source, fetched) = offload::run(move || {
+            let batch = offload::perform(move || {
                 let fetched: VecDeque<_> = source
                     .by_ref()
                     .take(BATCH_ENTRIES)
                     .map(|entry| entry.and_then(DirEntry::new))
                     .collect();
-                (source, fetched)
+                Ok((source, fetched))
             });
-            self.source = (fetched.len() == BATCH_ENTRIES).then_some(source);
-            self.fetched = fetched;
+            match batch {
+                Ok((source, fetched)) => {
+                    self.source = (fetched.len() == BATCH_ENTRIES).then_some(source);
+                    self.fetched = fetched;
+                }
+                Err(cancelled) => return Some(Err(cancelled)),
+            }
         }
         self.fetched.pop_front()
     }

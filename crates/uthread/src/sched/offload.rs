@@ -3,6 +3,7 @@
 //! One pool serves the whole process, grows on demand up to a bound, and shrinks when idle.
 
 use std::collections::VecDeque;
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -42,6 +43,11 @@ static POOL: Pool = Pool {
     }),
     work: Condvar::new(),
 };
+
+/// As [`run`], but refused with `ECANCELED` once the caller's runtime is shut down.
+pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    wait::refusal().map_or_else(|| run(call), Err)
+}
 
 /// Runs `call` where it may block: for a fiber on a thread of the pool, for a thread outside the
 /// runtime right here. A panic of `call` is resumed in the caller.

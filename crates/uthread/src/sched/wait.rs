@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::current;
-use super::worker::Expiry;
+use super::worker::{Expiry, Worker};
 use crate::driver::native::{self, Patience};
 use crate::fiber::{FiberRef, Pause, Waiter};
 use crate::op::Operation;
@@ -36,9 +36,24 @@ pub(crate) fn park() {
 
 /// The same for a caller that nothing but itself waits for: unwound once the runtime is shut down.
 pub(crate) fn park_cancellable() {
-    current::with_fiber(|worker| worker.unwind_if_shut_down());
+    unwind_if_shut_down();
     park();
-    current::with_fiber(|worker| worker.unwind_if_shut_down());
+    unwind_if_shut_down();
+}
+
+/// Ends the calling fiber once its runtime is shut down, for a call that cannot return an error.
+pub(crate) fn unwind_if_shut_down() {
+    current::with_fiber(Worker::unwind_if_shut_down);
+}
+
+/// Whether the caller is a fiber whose runtime is shut down.
+pub(crate) fn is_shut_down() -> bool {
+    current::with_fiber(|worker| worker.shared().is_shut_down()).unwrap_or(false)
+}
+
+/// The error for a call of a fiber whose runtime is shut down.
+pub(crate) fn refusal() -> Option<io::Error> {
+    current::with_fiber(Worker::refusal).flatten()
 }
 
 /// Waits until `done`, which whoever makes it true follows by a wake-up.

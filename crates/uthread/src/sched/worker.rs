@@ -41,8 +41,8 @@ const NEW_FIBER_TURN: usize = 8;
 /// Stacks a worker keeps for its next fibers, warm in the cache: one batch's worth.
 const HOT_STACKS: usize = BATCH_FIBERS;
 
-/// Calls that fail with `ECANCELED` before the fiber is unwound: a fiber that handles the error
-/// ends long before; a loop that only retries would never.
+/// Calls that fail with `ECANCELED`, and fibers spawned in vain, before a fiber is unwound: one that
+/// handles the errors ends long before; a loop that only tries again would never.
 const REFUSALS_MAX: u32 = 100;
 
 /// What an expired timer does.
@@ -363,13 +363,16 @@ impl Worker {
     }
 
     /// The error for a call after shutdown.
-    fn refuse(&self) -> io::Error {
+    pub(super) fn refusal(&self) -> Option<io::Error> {
+        if !self.shared.is_shut_down() {
+            return None;
+        }
         let refusals = &self.running_control().refusals;
         refusals.set(refusals.get() + 1);
         if refusals.get() > REFUSALS_MAX {
             self.unwind_if_shut_down();
         }
-        io::Error::from_raw_os_error(op::CANCELLED)
+        Some(io::Error::from_raw_os_error(op::CANCELLED))
     }
 }
 
@@ -421,8 +424,8 @@ impl Worker {
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
     ) -> io::Result<u32> {
-        if self.shared.is_shut_down() {
-            return Err(self.refuse());
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
         }
         let token = self.operations.borrow_mut().insert(self.take_current());
         // SAFETY: the fiber is suspended below until this very completion was reaped: until then
