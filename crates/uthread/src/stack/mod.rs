@@ -29,8 +29,13 @@ impl Stack {
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             limit: self.limit.get(),
-            base: self.base.get(),
+            end: self.end(),
         }
+    }
+
+    /// The end of the highest page: a little above the base.
+    fn end(&self) -> usize {
+        self.base.get().next_multiple_of(pool::page_size())
     }
 }
 
@@ -38,7 +43,7 @@ impl Stack {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     limit: usize,
-    base: usize,
+    end: usize,
 }
 
 impl Extent {
@@ -47,9 +52,9 @@ impl Extent {
         (self.limit..self.limit + pool::guard_size()).contains(&address)
     }
 
-    /// Bytes from limit to base, guard included.
+    /// Bytes from limit to end, guard included.
     pub(crate) fn size(self) -> usize {
-        self.base - self.limit
+        self.end - self.limit
     }
 }
 
