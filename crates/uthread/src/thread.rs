@@ -349,6 +349,7 @@ pub fn park() {
 }
 
 /// Lets the other fibers of this worker run.
+#[inline]
 pub fn yield_now() {
     wait::yield_now();
 }

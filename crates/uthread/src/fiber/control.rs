@@ -3,9 +3,9 @@
 use std::cell::{Cell, UnsafeCell};
 use std::num::NonZeroU64;
 use std::panic::Location;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -34,11 +34,14 @@ pub(crate) struct Control {
     id: NonZeroU64,
     identity: Identity,
     pub(crate) token: WakeToken,
-    home: OnceLock<Arc<dyn Home>>,
+    /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
+    home: UnsafeCell<Option<Arc<dyn Home>>>,
     /// Present from start to end. Only the worker that runs the fiber touches it.
     context: UnsafeCell<Option<Context>>,
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
+    /// Where on its stack the suspended fiber left off.
+    left_off: Cell<*const u8>,
     /// Where the running coroutine switches away; null before the start.
     yielder: Cell<*const Yielder<(), Pause>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
@@ -59,8 +62,9 @@ pub(crate) struct Completion {
 }
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
-// SAFETY: the cells are used only by the thread that runs the fiber
-// (see the contracts of `start`, `resume` and `suspend`); all else is `Sync`.
+// SAFETY: the cells are used only by the thread that runs the fiber (see the contracts of `start`,
+// `resume` and `suspend`), but for `home`, which is written before the fiber can be parked and only
+// read after; all else is `Sync`.
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "an unstarted control block holds no stack")]
 // SAFETY: a fiber moves between threads only before it starts, without a coroutine; after that it
@@ -69,16 +73,14 @@ unsafe impl Send for Control {}
 
 impl Control {
     pub(crate) fn new(identity: Identity) -> Control {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: an id only has to be unique.
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Control {
-            id: NonZeroU64::new(id).expect("2^64 fibers take centuries to spawn"),
+            id: next_id(),
             identity,
             token: WakeToken::new(),
-            home: OnceLock::new(),
+            home: UnsafeCell::new(None),
             context: UnsafeCell::new(None),
             extent: Cell::default(),
+            left_off: Cell::new(ptr::null()),
             yielder: Cell::new(ptr::null()),
             completion: Cell::default(),
             registration: Cell::default(),
@@ -98,10 +100,6 @@ impl Control {
         self.identity.spawn_site
     }
 
-    pub(crate) fn has_started(&self) -> bool {
-        self.home.get().is_some()
-    }
-
     /// The size of the fiber's stack in bytes, if `address` is in its guard page.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
         let extent = self.extent.get()?;
@@ -109,9 +107,34 @@ impl Control {
     }
 
     /// Leaves a wake-up token; the home to enqueue the fiber at, if it was parked.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn note_wake(&self) -> Option<&Arc<dyn Home>> {
-        self.token.leave().then(|| self.home.get()).flatten()
+        if !self.token.leave() {
+            return None;
+        }
+        // SAFETY: the fiber was parked, so `start` has come before (the token orders it), and nothing
+        // writes the cell again.
+        unsafe { &*self.home.get() }.as_ref()
     }
+}
+
+/// An id nobody else has, from the calling thread's block of them. Never inlined, as every access to
+/// a thread-local that fibers make.
+#[inline(never)]
+fn next_id() -> NonZeroU64 {
+    /// Ids taken at once: few enough that ids still tell the order of spawning, roughly.
+    const BLOCK: u64 = 64;
+    static NEXT_BLOCK: AtomicU64 = AtomicU64::new(BLOCK);
+    thread_local! {
+        static NEXT: Cell<u64> = const { Cell::new(0) };
+    }
+    let mut id = NEXT.get();
+    if id.is_multiple_of(BLOCK) {
+        // Relaxed: an id only has to be unique.
+        id = NEXT_BLOCK.fetch_add(BLOCK, Ordering::Relaxed);
+    }
+    NEXT.set(id + 1);
+    NonZeroU64::new(id).expect("2^64 fibers take centuries to spawn")
 }
 
 #[allow(unsafe_code, reason = "entering and leaving a coroutine")]
@@ -139,8 +162,8 @@ impl Control {
         // SAFETY: nothing runs or resumes the fiber yet.
         let slot = unsafe { &mut *self.context.get() };
         *slot = Some(context);
-        let first = self.home.set(home).is_ok();
-        assert!(first, "a fiber starts once");
+        // SAFETY: nobody reads it before the fiber parks, which is after this.
+        unsafe { *self.home.get() = Some(home) };
     }
 
     /// Runs the fiber until it pauses or ends.
@@ -168,9 +191,61 @@ impl Control {
     /// # Safety
     ///
     /// Only from within the running fiber, and, for `Held`, after its reference was handed on.
+    #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
+        let mark = 0_u8;
+        self.left_off.set(&raw const mark);
         // SAFETY: the fiber is running, so the yielder was set at its start and is alive.
         let yielder = unsafe { &*self.yielder.get() };
         yielder.suspend(pause);
     }
+}
+
+/// A started fiber as the queues of its worker hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Started(NonNull<Control>);
+
+#[allow(unsafe_code, reason = "a reference without a lifetime or a count")]
+impl Started {
+    /// # Safety
+    ///
+    /// The fiber outlives every use of the handle and of its copies: its worker keeps it until it has
+    /// ended, and until then at most one queue has it.
+    pub(crate) unsafe fn new(control: &Control) -> Started {
+        Started(NonNull::from_ref(control))
+    }
+
+    #[inline(always)]
+    pub(crate) fn control(&self) -> &Control {
+        // SAFETY: promised to `new`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Begins to load the control block into the cache.
+    pub(crate) fn prefetch(self) {
+        let start = self.0.as_ptr().cast_const().cast::<u8>();
+        for offset in (0..size_of::<Control>()).step_by(CACHE_LINE_BYTES) {
+            prefetch(start.wrapping_add(offset));
+        }
+    }
+
+    /// Begins to load the stack where the fiber goes on, for which the control block must be there.
+    pub(crate) fn prefetch_stack(self) {
+        prefetch(self.control().left_off.get());
+    }
+}
+
+const CACHE_LINE_BYTES: usize = 64;
+
+#[allow(unsafe_code, reason = "an instruction that Rust has no safe name for")]
+#[inline(always)]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch changes nothing, and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }

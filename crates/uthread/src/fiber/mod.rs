@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-pub(crate) use control::{Control, Pause};
+pub(crate) use control::{Control, Pause, Started};
 pub(crate) use outcome::Outcome;
 pub(crate) use waiter::Waiter;
 
@@ -30,7 +30,7 @@ pub(crate) type FiberRef = Arc<dyn Body>;
 /// Where a woken fiber goes: the worker it started on.
 pub(crate) trait Home: Send + Sync {
     /// Queues a started fiber to be resumed.
-    fn enqueue(&self, fiber: FiberRef);
+    fn enqueue(&self, fiber: &FiberRef);
 }
 
 /// What a queue can do with a fiber without knowing its types.
@@ -56,7 +56,7 @@ pub struct Cancelled;
 /// Wakes the fiber: one token that its next (or present) park consumes.
 pub(crate) fn wake(fiber: &FiberRef) {
     if let Some(home) = fiber.control().note_wake() {
-        home.enqueue(Arc::clone(fiber));
+        home.enqueue(fiber);
     }
 }
 

@@ -94,8 +94,9 @@ impl<T> Outcome<T> {
 
     /// The join handle is dropped unjoined.
     pub(crate) fn detach(&self) {
-        // Acquire pairs with the Release in `complete`: it sees the value where the fiber came first.
-        if self.state.swap(DETACHED, Ordering::Acquire) == DONE {
+        // Looked at first: after a join it is done. Acquire pairs with the Release in `complete`: it sees
+        // the value where the fiber came first.
+        if self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE {
             drop_quietly(self.take_value());
         }
     }

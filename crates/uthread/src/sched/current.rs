@@ -32,6 +32,7 @@ impl Drop for Leave {
 }
 
 /// Calls `action` with the calling thread's worker, if it is one.
+#[inline(always)]
 #[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
 pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     // SAFETY: `enter` sets the pointer only while it borrows the worker on this thread.
@@ -39,6 +40,7 @@ pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 }
 
 /// Calls `action` with the worker of the calling fiber, if the caller is one.
+#[inline(always)]
 pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     with_worker(|worker| worker.running().is_some().then(|| action(worker))).flatten()
 }
@@ -46,7 +48,8 @@ pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 /// Reports the running fiber to the overflow handler if the address is in its guard page.
 pub(crate) fn find_overflow(address: usize, report: &mut dyn FnMut(Victim<'_>)) {
     with_fiber(|worker| {
-        let control = worker.running_control();
+        let fiber = worker.running_fiber();
+        let control = fiber.control();
         if let Some(stack_size) = control.guarding_stack_size(address) {
             report(Victim {
                 id: control.id().get(),

@@ -4,7 +4,7 @@ use slab::Slab;
 
 use super::timers;
 use crate::driver::Token;
-use crate::fiber::FiberRef;
+use crate::fiber::Started;
 use crate::fiber::control::Completion;
 use crate::op;
 
@@ -12,7 +12,7 @@ use crate::op;
 struct InFlight {
     /// Tells this use of the slot from earlier ones, in which a late event may have been meant.
     sequence: u32,
-    fiber: FiberRef,
+    fiber: Started,
     timer: Option<timers::Key>,
     timed_out: bool,
 }
@@ -30,7 +30,7 @@ impl Operations {
     }
 
     /// Notes that `fiber` waits, and names the operation.
-    pub(crate) fn insert(&mut self, fiber: FiberRef) -> Token {
+    pub(crate) fn insert(&mut self, fiber: Started) -> Token {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         let slot = self.slots.insert(InFlight {
@@ -68,11 +68,7 @@ impl Operations {
     /// # Panics
     ///
     /// When the token names nothing in flight: the driver completed an operation twice.
-    pub(crate) fn complete(
-        &mut self,
-        token: Token,
-        result: i32,
-    ) -> (FiberRef, Option<timers::Key>) {
+    pub(crate) fn complete(&mut self, token: Token, result: i32) -> (Started, Option<timers::Key>) {
         assert!(self.find(token).is_some(), "{token:?} completed twice");
         let operation = self.slots.remove(slot(token));
         operation.fiber.control().completion.set(Completion {

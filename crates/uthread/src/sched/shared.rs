@@ -173,12 +173,11 @@ fn take(mut steal: impl FnMut() -> Steal<FiberRef>) -> Option<FiberRef> {
 }
 
 impl Home for Remote {
-    fn enqueue(&self, fiber: FiberRef) {
-        let elsewhere = current::with_worker(|worker| worker.enqueue_own(self, &fiber));
-        if elsewhere == Some(true) {
+    fn enqueue(&self, fiber: &FiberRef) {
+        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) == Some(true) {
             return;
         }
-        self.inbox.put(fiber);
+        self.inbox.put(Arc::clone(fiber));
         if self.idle.claim_owner(&self.sleeper) {
             self.wake();
         }

@@ -65,18 +65,17 @@ pub(crate) fn park_until(done: impl Fn() -> bool) {
 
 /// A handle by which the caller is woken from [`park`].
 pub(crate) fn waiter() -> Waiter {
-    match current::with_fiber(|worker| worker.current_fiber()) {
+    match current::with_fiber(|worker| worker.running_reference()) {
         Some(fiber) => Waiter::Fiber(fiber),
         None => Waiter::Thread(std::thread::current()),
     }
 }
 
 /// Lets others run.
+#[inline(always)]
 pub(crate) fn yield_now() {
     let yielded = current::with_fiber(|worker| {
-        worker.unwind_if_shut_down();
-        let fiber = worker.take_current();
-        worker.make_ready(fiber);
+        worker.requeue_running();
         worker.suspend(Pause::Held);
     });
     if yielded.is_none() {
@@ -91,8 +90,7 @@ pub(crate) fn sleep_until(deadline: Instant) {
         if worker.shared().is_shut_down() {
             return; // It is unwinding already, and nothing shall hold up the end.
         }
-        let fiber = worker.take_current();
-        worker.add_timer(deadline, Expiry::Resume(fiber));
+        worker.add_timer(deadline, Expiry::Resume(worker.running_fiber()));
         worker.suspend(Pause::Held);
         worker.unwind_if_shut_down();
     });

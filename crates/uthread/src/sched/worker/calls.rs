@@ -1,0 +1,111 @@
+//! What the running fiber asks of its worker.
+
+use std::io;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Expiry, Worker};
+use crate::fiber::{FiberRef, Pause, Started};
+use crate::op::{self, Operation};
+use crate::sched::shared::Remote;
+use crate::sched::timers;
+
+impl Worker {
+    /// Queues a fiber that has not started where idle workers find it.
+    pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
+        self.deque.push(fiber);
+        self.shared.wake_one();
+    }
+
+    /// Queues a woken fiber if its home is this worker.
+    pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: &FiberRef) -> bool {
+        let own = ptr::eq(&*self.remote, home);
+        if own {
+            self.make_ready(woken(fiber));
+        }
+        own
+    }
+
+    /// Queues the running fiber behind the others that can go on. It suspends next.
+    #[inline(never)]
+    pub(in crate::sched) fn requeue_running(&self) {
+        self.unwind_if_shut_down();
+        self.make_ready(self.running_fiber());
+    }
+
+    pub(in crate::sched) fn make_ready(&self, fiber: Started) {
+        self.ready.borrow_mut().push_back(fiber);
+    }
+
+    pub(in crate::sched) fn add_timer(&self, deadline: Instant, expiry: Expiry) -> timers::Key {
+        self.timers.borrow_mut().insert(deadline, expiry)
+    }
+
+    /// The running fiber; none while the loop runs.
+    #[inline(always)]
+    pub(in crate::sched) fn running(&self) -> Option<Started> {
+        self.running.get()
+    }
+
+    /// A reference to the running fiber that may leave this worker.
+    pub(in crate::sched) fn running_reference(&self) -> FiberRef {
+        let registration = self.running_fiber().control().registration.get();
+        Arc::clone(&self.live.borrow()[registration])
+    }
+
+    #[inline(always)]
+    pub(in crate::sched) fn running_fiber(&self) -> Started {
+        self.running().expect("a fiber runs")
+    }
+
+    pub(in crate::sched) fn take_wake(&self) -> bool {
+        self.running_fiber().control().token.take()
+    }
+
+    /// Submits the operation, suspends the fiber, and returns the result.
+    #[allow(
+        unsafe_code,
+        reason = "the kernel gets pointers to what the operation borrows"
+    )]
+    pub(in crate::sched) fn perform(
+        &self,
+        operation: &mut Operation<'_>,
+        timeout: Option<Duration>,
+    ) -> io::Result<u32> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        let token = self.operations.borrow_mut().insert(self.running_fiber());
+        // SAFETY: the fiber is suspended below until this very completion was reaped: until then
+        // nothing can touch or free what the operation borrows, nor the operation itself.
+        unsafe { self.driver.borrow_mut().submit(operation, token) };
+        if let Some(deadline) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
+            let timer = self.add_timer(deadline, Expiry::TimeOut(token));
+            self.operations.borrow_mut().set_timer(token, timer);
+        }
+        self.suspend(Pause::Held);
+        let completion = self.running_fiber().control().completion.take();
+        match u32::try_from(completion.result) {
+            Ok(result) => Ok(result),
+            Err(_) if completion.timed_out => Err(io::Error::from_raw_os_error(op::TIMED_OUT)),
+            Err(_) => Err(io::Error::from_raw_os_error(-completion.result)),
+        }
+    }
+
+    /// Switches to the worker's loop until the fiber is resumed. Inlined as far up as it goes: the
+    /// CPU predicts a return wrongly where calls and returns do not pair up across the switch.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "leaving the fiber's stack")]
+    pub(in crate::sched) fn suspend(&self, pause: Pause) {
+        // SAFETY: called by the running fiber; with `Held`, after it was handed on.
+        unsafe { self.running_fiber().control().suspend(pause) };
+    }
+}
+
+/// A fiber that was woken, as the queues of the worker hold it on which it started.
+#[allow(unsafe_code, reason = "a handle without a count")]
+pub(super) fn woken(fiber: &FiberRef) -> Started {
+    // SAFETY: woken out of a park it has started and not ended, so its worker keeps it in `live`.
+    unsafe { Started::new(fiber.control()) }
+}

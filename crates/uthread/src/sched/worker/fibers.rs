@@ -1,0 +1,77 @@
+//! How a fiber starts on a worker, runs there, and ends.
+
+use std::sync::Arc;
+
+use super::{BATCH_FIBERS, Worker};
+use crate::fiber::control::Resumed;
+use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
+use crate::stack::Stack;
+
+/// Stacks a worker keeps for its next fibers, warm in the cache: one batch's worth.
+const HOT_STACKS: usize = BATCH_FIBERS;
+
+impl Worker {
+    pub(super) fn run_fiber(&self, fiber: Started) {
+        self.running.set(Some(fiber));
+        let resumed = resume(fiber);
+        self.running.set(None);
+        match resumed {
+            Resumed::Paused(Pause::Held) => {}
+            Resumed::Paused(Pause::Parked) => {
+                if !fiber.control().token.settle_park() {
+                    self.make_ready(fiber);
+                }
+            }
+            Resumed::Ended(stack) => {
+                let registration = fiber.control().registration.get();
+                let ended = self.live.borrow_mut().remove(registration);
+                self.return_stack(stack);
+                drop(ended);
+            }
+        }
+    }
+
+    /// Gives a new fiber a stack and a home; none if there is no memory for a stack, and the fiber was
+    /// abandoned.
+    #[allow(unsafe_code, reason = "starting a fiber")]
+    pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
+        let hot = self.hot_stacks.borrow_mut().pop();
+        let stack = match hot.map_or_else(|| self.shared.stacks.take(), Ok) {
+            Ok(stack) => stack,
+            Err(error) => {
+                fiber.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
+                return None;
+            }
+        };
+        let entry = match self.shared.is_shut_down() {
+            false => |body: &dyn Body| body.run(),
+            true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
+        };
+        let home: Arc<dyn Home> = Arc::clone(&self.remote) as Arc<dyn Home>;
+        let mut live = self.live.borrow_mut();
+        let slot = live.vacant_entry();
+        fiber.control().registration.set(slot.key());
+        let body: *const dyn Body = Arc::as_ptr(&fiber);
+        let fiber = slot.insert(fiber);
+        // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
+        // runs it to its end; `live` keeps it alive until then.
+        unsafe { fiber.control().start(body, entry, stack, home) };
+        // SAFETY: `live` keeps it until it has ended, and then no queue has it.
+        Some(unsafe { Started::new(fiber.control()) })
+    }
+
+    fn return_stack(&self, stack: Stack) {
+        let mut hot = self.hot_stacks.borrow_mut();
+        if hot.len() < HOT_STACKS {
+            hot.push(stack);
+        } else {
+            self.shared.stacks.give(stack);
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "entering a fiber's stack")]
+fn resume(fiber: Started) -> Resumed {
+    // SAFETY: called by the loop of the worker that started the fiber.
+    unsafe { fiber.control().resume() }
+}
