@@ -22,6 +22,7 @@ pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) 
 }
 
 /// Waits for a wake-up of the caller; may return without one.
+#[inline(always)]
 pub(crate) fn park() {
     let parked = current::with_fiber(|worker| {
         if !worker.take_wake() {
@@ -57,6 +58,7 @@ pub(crate) fn refusal() -> Option<io::Error> {
 }
 
 /// Waits until `done`, which whoever makes it true follows by a wake-up.
+#[inline(always)]
 pub(crate) fn park_until(done: impl Fn() -> bool) {
     while !done() {
         park();
