@@ -1,4 +1,4 @@
-//! `uthread-bench`: measures `uthread serve` beside nginx, on this machine alone.
+//! `uthread-bench`: measures `uthread serve` beside nginx and fibers beside other runtimes, on this machine alone.
 //!
 //! Exit codes: 0 measured, 1 the measurement failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
@@ -22,12 +22,12 @@ use clap::{Parser, Subcommand};
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{http, idle, slow, verify};
+use studies::{http, idle, micro, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
 
-/// Measure `uthread serve` beside nginx
+/// Measure `uthread serve` beside nginx, and fibers beside other runtimes
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -41,6 +41,8 @@ enum Study {
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
+    /// Fibers alone, beside other runtimes: spawning, yielding, memory
+    Micro(micro::Args),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Fetch every file below a folder and compare it byte for byte
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().study {
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
+        Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };

@@ -48,14 +48,15 @@ impl Usage {
 }
 
 pub(crate) struct Window {
-    server_pid: u32,
+    server_pid: Option<u32>,
     opened: Reading,
     quiet_before: bool,
 }
 
 impl Window {
-    /// Waits until the machine is quiet, then starts counting.
-    pub(crate) fn open(server_pid: u32, wait_max: Duration) -> Result<Window> {
+    /// Waits until the machine is quiet, then starts counting. Without a server it is our own children that are
+    /// measured, which count as ourselves once waited for.
+    pub(crate) fn open(server_pid: Option<u32>, wait_max: Duration) -> Result<Window> {
         let quiet_before = wait_until_quiet(server_pid, wait_max)?;
         Ok(Window {
             server_pid,
@@ -75,7 +76,7 @@ impl Window {
     }
 }
 
-fn wait_until_quiet(server_pid: u32, wait_max: Duration) -> Result<bool> {
+fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
     let deadline = Instant::now() + wait_max;
     let mut before = Reading::take(server_pid)?;
     while Instant::now() < deadline {
@@ -104,12 +105,12 @@ struct Between {
 }
 
 impl Reading {
-    fn take(server_pid: u32) -> Result<Reading> {
+    fn take(server_pid: Option<u32>) -> Result<Reading> {
         Ok(Reading {
             at: Instant::now(),
             machine: proc::machine()?,
             own_ns: proc::own_cpu_ns()?,
-            server: proc::tree_cpu(server_pid)?,
+            server: server_pid.map_or_else(|| Ok(Cpu::default()), proc::tree_cpu)?,
         })
     }
 

@@ -126,7 +126,7 @@ impl<'a> Study<'a> {
         };
         let taken = interleave(self.servers.len(), rounds as usize, progress, |subject| {
             let server = &self.servers[subject];
-            let window = Window::open(server.pid(), self.setup.quiet_wait)?;
+            let window = Window::open(Some(server.pid()), self.setup.quiet_wait)?;
             let report = self.load(server, size, seconds)?;
             let usage = window.close()?;
             Ok(Taken {

@@ -156,7 +156,7 @@ impl Study<'_> {
         let without = proc::tree_memory(server.pid())?;
         let crowd = open_idle(&server, idle, &self.size)?;
         let with = proc::tree_memory(server.pid())?;
-        let window = Window::open(server.pid(), self.setup.quiet_wait)?;
+        let window = Window::open(Some(server.pid()), self.setup.quiet_wait)?;
         let report = self.load(&server, self.args.seconds)?;
         let usage = window.close()?;
         let mut closed = 0_u64;

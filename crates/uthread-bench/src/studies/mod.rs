@@ -2,6 +2,7 @@
 
 pub(crate) mod http;
 pub(crate) mod idle;
+pub(crate) mod micro;
 pub(crate) mod slow;
 pub(crate) mod verify;
 

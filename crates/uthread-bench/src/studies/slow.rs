@@ -187,7 +187,7 @@ impl Study<'_> {
             never_reads as usize,
             &large,
         )?;
-        let window = Window::open(server.pid(), self.setup.quiet_wait)?;
+        let window = Window::open(Some(server.pid()), self.setup.quiet_wait)?;
         let latencies = paced::run(server.address(), &format!("/{SMALL}"), pace, seconds)
             .with_context(|| {
                 format!(

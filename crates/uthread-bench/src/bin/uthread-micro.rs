@@ -1,0 +1,95 @@
+//! The same small programs as in `peers/`, on uthread: `peers/README.md` tells what each command
+//! measures.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use uthread::{Runtime, sleep, spawn, yield_now};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments[index].parse().expect("a number");
+    match arguments[0].as_str() {
+        "spawn" => on(1, || spawn_join(number(1))),
+        "yield" => on(1, || yields(number(1), number(2))),
+        "sleepers" => on(2, || sleepers(number(1))),
+        unknown => panic!("unknown command {unknown}"),
+    }
+}
+
+fn on(workers: usize, measured: impl FnOnce() -> f64 + Send) {
+    let runtime = Runtime::builder().workers(workers).build();
+    println!("{:.1}", runtime.expect("a runtime").run(measured));
+}
+
+fn per_operation(begin: Instant, operations: usize) -> f64 {
+    begin.elapsed().as_nanos() as f64 / operations as f64
+}
+
+fn spawn_join(count: usize) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..count {
+        spawn(|| ()).join().expect("it runs to its end");
+    }
+    per_operation(begin, count)
+}
+
+fn yields(fibers: usize, count: usize) -> f64 {
+    let (begun, started) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let each = count / fibers;
+    let handles: Vec<_> = (0..fibers)
+        .map(|_| {
+            let (begun, started) = (Arc::clone(&begun), Arc::clone(&started));
+            spawn(move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                while !started.load(Ordering::Relaxed) {
+                    yield_now();
+                }
+                for _ in 0..each {
+                    yield_now();
+                }
+            })
+        })
+        .collect();
+    while begun.load(Ordering::Relaxed) < fibers {
+        yield_now();
+    }
+    started.store(true, Ordering::Relaxed);
+    let begin = Instant::now();
+    for handle in handles {
+        handle.join().expect("it runs to its end");
+    }
+    per_operation(begin, each * fibers)
+}
+
+fn sleepers(count: usize) -> f64 {
+    let before = resident_bytes();
+    let begun = Arc::new(AtomicUsize::new(0));
+    for _ in 0..count {
+        let begun = Arc::clone(&begun);
+        spawn(move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            drop(begun);
+            sleep(Duration::from_secs(3600));
+        });
+    }
+    while begun.load(Ordering::Relaxed) < count {
+        yield_now();
+    }
+    (resident_bytes() - before) as f64 / count as f64
+}
+
+fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
+    let pages: usize = text
+        .split(' ')
+        .nth(1)
+        .expect("two fields")
+        .parse()
+        .expect("a number");
+    pages * 4096
+}

@@ -1,0 +1,175 @@
+//! Fibers alone, without I/O: what spawning, yielding and sleeping cost, beside other runtimes.
+//!
+//! Every figure is taken by a process of its own; `peers/README.md` tells what each measures.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::measure::quiet::{QUIET_WAIT_SECONDS_MAX, Window};
+use crate::measure::rounds::{Taken, interleave};
+use crate::report::{Metric, Table, write_json};
+use crate::setup::beside_this_program;
+
+/// The commands of the programs, in the order of `METRICS`. Each runs for some tenths of a second.
+const COMMANDS: &[&[&str]] = &[
+    &["spawn", "2000000"],
+    &["yield", "2", "10000000"],
+    &["yield", "10000", "10000000"],
+    &["sleepers", "1000000"],
+];
+
+const METRICS: &[Metric] = &[
+    Metric {
+        name: "spawn and join, ns",
+        decimals: 1,
+    },
+    Metric {
+        name: "yield, 2 fibers, ns",
+        decimals: 1,
+    },
+    Metric {
+        name: "yield, 10,000, ns",
+        decimals: 1,
+    },
+    Metric {
+        name: "memory per sleeper, B",
+        decimals: 0,
+    },
+];
+
+/// The repository this program was built from.
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Rounds; each measures every runtime once
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// How long to wait for a quiet machine before each measurement
+    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
+        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
+    quiet_wait_seconds: u64,
+    /// Also write every round's figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+struct Subject {
+    name: &'static str,
+    program: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let subjects = subjects()?;
+    let quiet_wait = Duration::from_secs(args.quiet_wait_seconds);
+    let progress = |round, subject: usize| {
+        let subject: &Subject = &subjects[subject];
+        eprintln!("round {} {}", round + 1, subject.name);
+    };
+    let taken = interleave(subjects.len(), args.rounds as usize, progress, |subject| {
+        let window = Window::open(None, quiet_wait)?;
+        let figures = COMMANDS
+            .iter()
+            .map(|command| figure(&subjects[subject], command))
+            .collect::<Result<_>>()?;
+        let usage = window.close()?;
+        Ok(Taken { figures, usage })
+    })?;
+    let table = Table {
+        title: format!(
+            "fibers alone (sleepers: a million), {} rounds; median (min..max)",
+            args.rounds
+        ),
+        metrics: METRICS,
+        comparisons: (1..subjects.len()).map(|peer| (0, peer)).collect(),
+        subjects: subjects
+            .iter()
+            .map(|subject| subject.name.to_owned())
+            .collect(),
+        taken,
+    };
+    table.print();
+    write_json(
+        args.json.as_deref(),
+        &json!({ "study": "micro", "tables": [table.to_json()] }),
+    )
+}
+
+/// Ours first, then the peers that can be built here; the others are named.
+fn subjects() -> Result<Vec<Subject>> {
+    let mut subjects = vec![Subject {
+        name: "uthread",
+        program: beside_this_program("uthread-micro")?,
+    }];
+    let target = Path::new(REPOSITORY).join("target/peers");
+    for (name, remedy, build) in [
+        (
+            "tokio",
+            "rustup",
+            cargo as fn(&str, &Path) -> (Command, PathBuf),
+        ),
+        ("may", "rustup", cargo),
+        ("go", "apt-get install golang", go),
+    ] {
+        let (mut command, program) = build(name, &target);
+        eprintln!("building the peer {name}");
+        match command.status() {
+            Ok(status) if status.success() => subjects.push(Subject { name, program }),
+            Ok(status) => eprintln!("{name} is missing: its build ended with {status}"),
+            Err(error) => eprintln!("{name} is missing: {error}; to have it: {remedy}"),
+        }
+    }
+    Ok(subjects)
+}
+
+fn cargo(name: &str, target: &Path) -> (Command, PathBuf) {
+    let manifest = Path::new(REPOSITORY)
+        .join("peers")
+        .join(name)
+        .join("Cargo.toml");
+    let mut command = Command::new("cargo");
+    command
+        .args(["build", "--quiet", "--release", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target);
+    (command, target.join(format!("release/peer-{name}")))
+}
+
+fn go(name: &str, target: &Path) -> (Command, PathBuf) {
+    let program = target.join("peer-go");
+    let mut command = Command::new("go");
+    command
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(Path::new(REPOSITORY).join("peers").join(name));
+    (command, program)
+}
+
+/// Runs one command of a program; `NAN` where the runtime cannot do it, which is told.
+fn figure(subject: &Subject, command: &[&str]) -> Result<f64> {
+    let (name, shown) = (subject.name, command.join(" "));
+    let output = Command::new(&subject.program)
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("run {}", subject.program.display()))?;
+    if !output.status.success() {
+        ensure!(
+            name != "uthread",
+            "uthread-micro {shown} failed: {}",
+            output.status
+        );
+        eprintln!("{name} cannot do {shown}: {}", output.status);
+        return Ok(f64::NAN);
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim()
+        .parse()
+        .with_context(|| format!("{name} {shown} printed {text:?}"))
+}

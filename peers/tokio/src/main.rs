@@ -1,0 +1,93 @@
+//! The peer on Tokio's multi-threaded runtime. `peers/README.md` tells what each command measures.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Barrier, mpsc};
+use tokio::task::{spawn, yield_now};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments[index].parse().expect("a number");
+    match arguments[0].as_str() {
+        "spawn" => on(1, spawn_join(number(1))),
+        "yield" => on(1, yields(number(1), number(2))),
+        "sleepers" => on(2, sleepers(number(1))),
+        unknown => panic!("unknown command {unknown}"),
+    }
+}
+
+fn on(workers: usize, measured: impl Future<Output = f64> + Send + 'static) {
+    let runtime: Runtime = Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    // In a task: `block_on` alone would run it on a thread that is no worker.
+    let figure = runtime.block_on(async { spawn(measured).await.expect("it runs to its end") });
+    println!("{figure:.1}");
+    runtime.shutdown_background();
+}
+
+fn per_operation(begin: Instant, operations: usize) -> f64 {
+    begin.elapsed().as_nanos() as f64 / operations as f64
+}
+
+async fn spawn_join(count: usize) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..count {
+        spawn(async {}).await.expect("it runs to its end");
+    }
+    per_operation(begin, count)
+}
+
+async fn yields(fibers: usize, count: usize) -> f64 {
+    let barrier = Arc::new(Barrier::new(fibers + 1));
+    let each = count / fibers;
+    let tasks: Vec<_> = (0..fibers)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            spawn(async move {
+                barrier.wait().await;
+                for _ in 0..each {
+                    yield_now().await;
+                }
+            })
+        })
+        .collect();
+    barrier.wait().await;
+    let begin = Instant::now();
+    for task in tasks {
+        task.await.expect("it runs to its end");
+    }
+    per_operation(begin, each * fibers)
+}
+
+async fn sleepers(count: usize) -> f64 {
+    let before = resident_bytes();
+    let (began, mut begun) = mpsc::unbounded_channel();
+    for _ in 0..count {
+        let began = began.clone();
+        spawn(async move {
+            began.send(()).expect("the receiver lives");
+            drop(began);
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+        });
+    }
+    for _ in 0..count {
+        begun.recv().await.expect("each sends once");
+    }
+    (resident_bytes() - before) as f64 / count as f64
+}
+
+fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
+    let pages: usize = text
+        .split(' ')
+        .nth(1)
+        .expect("two fields")
+        .parse()
+        .expect("a number");
+    pages * 4096
+}
