@@ -5,6 +5,8 @@
 //! thread the kernel tells whether it sleeps.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod signals;
+
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
