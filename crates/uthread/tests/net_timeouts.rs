@@ -3,7 +3,7 @@
 
 mod common_net;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, SocketAddr};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -328,6 +328,32 @@ fn interrupted<T: Send>(
         relieve();
         caller.join().unwrap()
     })
+}
+
+/// As in `std`: a program can look at what its handler noted.
+#[test]
+fn a_signal_interrupts_reads_and_writes_of_a_plain_thread() {
+    for timeout in [None, Some(LONG)] {
+        within_deadline(move || {
+            let (ours, theirs) = pair_with_std();
+            narrow(&ours, &theirs);
+            ours.set_read_timeout(timeout).unwrap();
+            ours.set_write_timeout(timeout).unwrap();
+            let relieve = || (&theirs).write_all(b"!").unwrap();
+            let read = interrupted(5, || (&ours).read(&mut [0]), relieve);
+            assert_eq!(errno(read), Errno::INTR, "{timeout:?}");
+            let fill = || -> io::Error {
+                loop {
+                    if let Err(error) = (&ours).write(&[0; 100_000]) {
+                        return error;
+                    }
+                }
+            };
+            let end = || theirs.shutdown(net::Shutdown::Both).unwrap();
+            let write = interrupted(50, fill, end);
+            assert_eq!(write.kind(), ErrorKind::Interrupted, "{timeout:?}");
+        });
+    }
 }
 
 #[test]

@@ -37,13 +37,16 @@ impl Patience {
 /// The kernel's; `EAGAIN` where the patience ran out.
 pub(crate) fn perform(operation: &mut Operation<'_>, patience: Patience) -> io::Result<u32> {
     loop {
-        match attempt(operation, patience) {
-            Err(Errno::INTR) if retries_interruption(operation) => {}
+        let result = match (attempt(operation, patience), awaited_events(operation)) {
             // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
-            Err(Errno::AGAIN) if awaited_events(operation).is_some() => {
-                let (fd, events) = awaited_events(operation).expect("checked by the guard");
-                wait_ready(fd, events, patience)?;
-            }
+            (Err(Errno::AGAIN), Some((fd, events))) => match wait_ready(fd, events, patience) {
+                Ok(()) => continue,
+                Err(errno) => Err(errno),
+            },
+            (result, _) => result,
+        };
+        match result {
+            Err(Errno::INTR) if retries_interruption(operation) => {}
             result => return Ok(result?),
         }
     }
@@ -73,23 +76,19 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
     }
 }
 
-fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> io::Result<()> {
-    loop {
-        let remaining = match patience {
-            Patience::Forever => None,
-            Patience::Until(deadline) => {
-                let remaining = deadline.saturating_duration_since(Instant::now());
-                Some(Timespec::try_from(remaining).map_err(|_| Errno::INVAL)?)
-            }
-        };
-        match rustix::event::poll(
-            &mut [PollFd::from_borrowed_fd(fd, events)],
-            remaining.as_ref(),
-        ) {
-            Ok(0) => return Err(Errno::AGAIN.into()),
-            Err(Errno::INTR) => {}
-            result => return Ok(result.map(|_| ())?),
+/// Waits until one of the events is there; `EAGAIN` where the patience ran out.
+fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rustix::io::Result<()> {
+    let remaining = match patience {
+        Patience::Forever => None,
+        Patience::Until(deadline) => {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            Some(Timespec::try_from(remaining).map_err(|_| Errno::INVAL)?)
         }
+    };
+    let mut awaited = [PollFd::from_borrowed_fd(fd, events)];
+    match rustix::event::poll(&mut awaited, remaining.as_ref())? {
+        0 => Err(Errno::AGAIN),
+        _ => Ok(()),
     }
 }
 
@@ -131,10 +130,7 @@ fn attempt_socket(
             flags.set(SendFlags::DONTWAIT, bounded);
             rustix::net::send(*socket, buffer, flags).map(count_of)
         }
-        SocketOperation::Poll { fd, events } => match wait_ready(*fd, *events, patience) {
-            Ok(()) => Ok(0),
-            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-        },
+        SocketOperation::Poll { fd, events } => wait_ready(*fd, *events, patience).map(|()| 0),
     }
 }
 
