@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common_net::{
     Flag, HANG, assert_same, drain, errno, everywhere, file_of, join, narrow, on_one_worker,
-    pair_with_std, pattern, peer, reset,
+    pair_with_std, pattern, peer, reset, runtime, within_deadline,
 };
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
@@ -316,5 +316,36 @@ fn many_senders_share_one_file() {
                 });
             }
         });
+    });
+}
+
+/// The sender lets others run between its turns. That the runtime ended meanwhile once unwound the
+/// fiber, as if its call could return no error.
+#[test]
+fn the_end_of_the_runtime_is_an_error_for_a_busy_sender() {
+    within_deadline(|| {
+        let file = file_of(&pattern(4 * LENGTH, 11));
+        let (ours, theirs) = pair_with_std();
+        let runtime = runtime(1);
+        let sends = Flag::default();
+        let (give, take) = mpsc::channel::<uthread::Runtime>();
+        let raised = sends.clone();
+        // On the same worker, so that it runs between two turns of the sender.
+        let ends = runtime.spawn(move || {
+            sends.wait();
+            let runtime = take.recv().unwrap();
+            // The sender shall find room, and not wait for it.
+            theirs.set_nonblocking(true).unwrap();
+            while (&theirs).read(&mut [0; 64 * 1024]).is_ok() {}
+            drop(runtime);
+        });
+        let sender = runtime.spawn(move || {
+            raised.raise();
+            ours.send_file(&file, 0, u64::MAX)
+        });
+        give.send(runtime).unwrap();
+        ends.join().unwrap();
+        let result = sender.join().expect("the call returns");
+        assert_eq!(errno(result), Errno::CANCELED);
     });
 }

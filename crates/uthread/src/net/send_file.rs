@@ -61,7 +61,7 @@ impl TcpStream {
             }
             sent += count;
             if sent < length {
-                wait::yield_now();
+                wait::yield_within_call()?;
             }
         }
         Ok(sent)

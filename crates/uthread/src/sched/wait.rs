@@ -73,15 +73,37 @@ pub(crate) fn waiter() -> Waiter {
     }
 }
 
-/// Lets others run.
+/// Lets others run; unwound once the runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
     let yielded = current::with_fiber(|worker| {
+        worker.unwind_if_shut_down();
         worker.requeue_running();
         worker.suspend(Pause::Held);
     });
     if yielded.is_none() {
         std::thread::yield_now();
+    }
+}
+
+/// Lets others run in the midst of a call that can return an error.
+///
+/// # Errors
+///
+/// `ECANCELED` once the fiber is cancelled.
+pub(crate) fn yield_within_call() -> io::Result<()> {
+    let refused = current::with_fiber(|worker| {
+        worker.requeue_running();
+        worker.suspend(Pause::Held);
+        worker.refusal()
+    });
+    match refused {
+        Some(Some(cancelled)) => Err(cancelled),
+        Some(None) => Ok(()),
+        None => {
+            std::thread::yield_now();
+            Ok(())
+        }
     }
 }
 

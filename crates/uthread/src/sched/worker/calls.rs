@@ -30,7 +30,6 @@ impl Worker {
     /// Queues the running fiber behind the others that can go on. It suspends next.
     #[inline(never)]
     pub(in crate::sched) fn requeue_running(&self) {
-        self.unwind_if_shut_down();
         self.make_ready(self.running_fiber());
     }
 
