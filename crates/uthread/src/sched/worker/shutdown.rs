@@ -43,10 +43,10 @@ impl Worker {
 
     /// Ends a fiber whose call cannot return an error, once the runtime is shut down. Where panics
     /// abort, nothing can: the call returns at once.
+    #[inline]
     pub(in crate::sched) fn unwind_if_shut_down(&self) {
-        // A second panic in a destructor would abort the process.
-        if cfg!(panic = "unwind") && self.shared.is_shut_down() && !std::thread::panicking() {
-            std::panic::resume_unwind(Box::new(Cancelled));
+        if self.shared.is_shut_down() {
+            unwind();
         }
     }
 
@@ -62,5 +62,13 @@ impl Worker {
             self.unwind_if_shut_down();
         }
         Some(io::Error::from_raw_os_error(op::CANCELLED))
+    }
+}
+
+#[cold]
+fn unwind() {
+    // A second panic in a destructor would abort the process.
+    if cfg!(panic = "unwind") && !std::thread::panicking() {
+        std::panic::resume_unwind(Box::new(Cancelled));
     }
 }
