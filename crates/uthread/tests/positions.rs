@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::sync::Arc;
 
@@ -107,6 +108,34 @@ fn reading_to_the_end_starts_at_the_position_and_sees_growth() {
             .read_to_string(&mut version)
             .unwrap();
         assert!(version.starts_with("Linux"));
+    };
+    check();
+    spawn(check).join().unwrap();
+}
+
+/// The ring ignores an offset in a pipe: it took the bytes that another reader was to get.
+#[test]
+fn offsets_in_a_pipe_are_refused() {
+    let check = || {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"text").unwrap();
+        let (reader, writer) = (OwnedFd::from(reader), OwnedFd::from(writer));
+        let (mut reader, writer) = (File::from(reader), File::from(writer));
+        for result in [
+            reader.read_at(&mut [0; 2], 1).map(drop),
+            writer.write_at(b"x", 0).map(drop),
+            reader.stream_position().map(drop),
+        ] {
+            let number = result.unwrap_err().raw_os_error();
+            assert_eq!(number, Some(rustix::io::Errno::SPIPE.raw_os_error()));
+        }
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        // A device may have offsets, and some have.
+        let zeroes = File::open("/dev/zero").unwrap();
+        assert_eq!(zeroes.read_at(&mut [1; 4], 100).unwrap(), 4);
     };
     check();
     spawn(check).join().unwrap();

@@ -45,7 +45,9 @@ pub struct File {
 /// Whether the open file has a position, which calls that use it must not use at once.
 #[derive(Clone)]
 enum Position {
-    /// A pipe, a device, a directory.
+    /// A device, a directory: calls need no turns.
+    Unshared,
+    /// A pipe: it has none, nor offsets. The ring would read on regardless of the offset.
     None,
     /// The kernel takes turns for `read` and `write`, but not for requests of the ring.
     Shared(Arc<Turns>),
@@ -170,9 +172,12 @@ impl File {
         if let Some(position) = self.position.get() {
             return Ok(position);
         }
-        let found = match self.metadata()?.is_file() {
-            true => Position::Shared(Arc::default()),
-            false => Position::None,
+        let found = if self.metadata()?.is_file() {
+            Position::Shared(Arc::default())
+        } else if (&self.inner).stream_position().is_ok() {
+            Position::Unshared
+        } else {
+            Position::None
         };
         Ok(self.position.get_or_init(|| found))
     }
@@ -180,9 +185,21 @@ impl File {
     /// Waits until no other call uses the position.
     fn take_turn(&self) -> io::Result<Option<Turn<'_>>> {
         Ok(match self.position()? {
-            Position::None => None,
+            Position::None | Position::Unshared => None,
             Position::Shared(turns) => Some(turns.take()),
         })
+    }
+
+    /// Refuses what `pread` and `pwrite` refuse, but the ring does not: an offset in a pipe, and one
+    /// that the kernel, whose offsets are signed, takes for another (-1 is "at the position").
+    fn check_offset(&self, offset: u64) -> io::Result<()> {
+        if i64::try_from(offset).is_err() {
+            return Err(io::Error::from_raw_os_error(op::INVALID));
+        }
+        match self.position()? {
+            Position::None => Err(io::Error::from_raw_os_error(op::NOT_SEEKABLE)),
+            Position::Unshared | Position::Shared(_) => Ok(()),
+        }
     }
 
     /// Reads to the end: at once what there is by the file's length, then what came since.
@@ -211,7 +228,7 @@ impl File {
     fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
         let _turn = match offset {
             None => self.take_turn()?,
-            Some(offset) => check_offset(offset).map(|()| None)?,
+            Some(offset) => self.check_offset(offset).map(|()| None)?,
         };
         let mut operation = Operation::File(FileOperation::Read {
             file: self.as_fd(),
@@ -224,7 +241,7 @@ impl File {
     fn write_to(&self, buffer: &[u8], offset: Option<u64>) -> io::Result<usize> {
         let _turn = match offset {
             None => self.take_turn()?,
-            Some(offset) => check_offset(offset).map(|()| None)?,
+            Some(offset) => self.check_offset(offset).map(|()| None)?,
         };
         let mut operation = Operation::File(FileOperation::Write {
             file: self.as_fd(),
@@ -232,14 +249,6 @@ impl File {
             offset,
         });
         Ok(wait::perform(&mut operation, None)? as usize)
-    }
-}
-
-/// The kernel's offsets are signed, and the ring takes -1 for "at the position".
-fn check_offset(offset: u64) -> io::Result<()> {
-    match i64::try_from(offset) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(io::Error::from_raw_os_error(op::INVALID)),
     }
 }
 

@@ -22,6 +22,9 @@ pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 /// The errno of an argument that makes no sense.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
+/// The errno of an offset in a pipe.
+pub(crate) const NOT_SEEKABLE: i32 = rustix::io::Errno::SPIPE.raw_os_error();
+
 /// The most bytes one request moves: `MAX_RW_COUNT` of the kernel, which cuts longer ones itself.
 pub(crate) const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
