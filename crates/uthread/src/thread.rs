@@ -315,7 +315,7 @@ impl Thread {
 
     /// Ends its present [`park`], or its next.
     pub fn unpark(&self) {
-        self.0.wake();
+        self.0.unpark();
     }
 }
 

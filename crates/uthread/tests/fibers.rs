@@ -142,6 +142,31 @@ fn an_unpark_before_the_park_is_remembered() {
     });
 }
 
+/// A join, a scope or a blocking call takes the wake-ups that come while it waits: a park after it
+/// waited for ever.
+#[test]
+fn an_unpark_during_another_wait_is_remembered() {
+    on_each(|| {
+        let own = current();
+        // The join waits too, and must not take what is meant for the park.
+        spawn(move || {
+            own.unpark();
+            yield_now();
+        })
+        .join()
+        .unwrap();
+        park();
+        let own = current();
+        uthread::blocking(move || own.unpark());
+        park();
+        let own = current();
+        scope(|scope| {
+            scope.spawn(move || own.unpark());
+        });
+        park();
+    });
+}
+
 #[test]
 fn fibers_and_threads_unpark_each_other() {
     on_each(|| {

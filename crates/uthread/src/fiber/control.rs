@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -33,7 +33,10 @@ type Context = Coroutine<(), Pause, (), Stack>;
 pub(crate) struct Control {
     id: NonZeroU64,
     identity: Identity,
+    /// Ends the present wait of whatever kind; who waits looks whether it came for that.
     pub(crate) token: WakeToken,
+    /// Whether the next `park` shall return. Not the token, which a join in between would take.
+    unparked: AtomicBool,
     /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
     home: UnsafeCell<Option<Arc<dyn Home>>>,
     /// Present from start to end. Only the worker that runs the fiber touches it.
@@ -77,6 +80,7 @@ impl Control {
             id: next_id(),
             identity,
             token: WakeToken::new(),
+            unparked: AtomicBool::new(false),
             home: UnsafeCell::new(None),
             context: UnsafeCell::new(None),
             extent: Cell::default(),
@@ -104,6 +108,18 @@ impl Control {
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
         let extent = self.extent.get()?;
         extent.guards(address).then(|| extent.size())
+    }
+
+    /// Lets the next `park` return; the caller wakes the fiber then.
+    pub(super) fn note_unpark(&self) {
+        // Release pairs with the Acquire in `take_unpark`.
+        self.unparked.store(true, Ordering::Release);
+    }
+
+    /// Whether `park` shall return, once. Called by the fiber itself.
+    pub(crate) fn take_unpark(&self) -> bool {
+        // Acquire pairs with the Release in `note_unpark`.
+        self.unparked.swap(false, Ordering::Acquire)
     }
 
     /// Leaves a wake-up token; the home to enqueue the fiber at, if it was parked.

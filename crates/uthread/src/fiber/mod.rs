@@ -60,6 +60,12 @@ pub(crate) fn wake(fiber: &FiberRef) {
     }
 }
 
+/// Lets the fiber's next (or present) `park` return, whatever else it waits for before.
+pub(crate) fn unpark(fiber: &FiberRef) {
+    fiber.control().note_unpark();
+    wake(fiber);
+}
+
 pub(crate) struct Fiber<F, T> {
     control: Control,
     /// Taken once, by the worker that starts or abandons the fiber.

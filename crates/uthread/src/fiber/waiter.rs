@@ -18,4 +18,12 @@ impl Waiter {
             Waiter::Thread(thread) => thread.unpark(),
         }
     }
+
+    /// Ends its `park`: of a fiber that one only, and no other wait.
+    pub(crate) fn unpark(&self) {
+        match self {
+            Waiter::Fiber(fiber) => super::unpark(fiber),
+            Waiter::Thread(thread) => thread.unpark(),
+        }
+    }
 }

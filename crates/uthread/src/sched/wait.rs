@@ -35,10 +35,21 @@ pub(crate) fn park() {
     }
 }
 
-/// The same for a caller that nothing but itself waits for: unwound once the runtime is shut down.
+/// The user's own park, ended by an unpark: unwound once the runtime is shut down. An unpark that came
+/// during another wait, which took its wake-up, is remembered apart.
 pub(crate) fn park_cancellable() {
     unwind_if_shut_down();
-    park();
+    let unparked = current::with_fiber(|worker| {
+        let unparked = worker.running_fiber().control().take_unpark();
+        if unparked {
+            worker.take_wake(); // It came along.
+        }
+        unparked
+    });
+    if unparked != Some(true) {
+        park();
+        current::with_fiber(|worker| worker.running_fiber().control().take_unpark());
+    }
     unwind_if_shut_down();
 }
 
