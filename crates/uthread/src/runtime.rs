@@ -21,6 +21,10 @@ use crate::thread::JoinHandle;
 /// memory. Enough for formatting, TLS handshakes and a panic with its backtrace.
 const STACK_SIZE: usize = 256 * 1024;
 
+/// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
+/// maps up to 4,096 at once, has to fit the address space.
+const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
+
 /// More workers than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
 
@@ -51,7 +55,8 @@ impl Builder {
     }
 
     /// The size of each fiber's stack in bytes, rounded up to whole pages and to at least 64 KiB.
-    /// It is address space: memory is used page by page, as a fiber goes deeper. Default: 256 KiB.
+    /// It is address space: memory is used page by page, as a fiber goes deeper. At most 1 GiB.
+    /// Default: 256 KiB.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
@@ -69,25 +74,26 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers, or a NUL byte in the name.
-    /// Otherwise the kernel's:
-    /// where it allows no io_uring, or no more threads; the message says what to do.
+    /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers, a stack size of more than
+    /// 1 GiB, and a NUL byte in the name. Otherwise the kernel's: where it allows no io_uring, or no
+    /// more threads; the message says what to do.
     pub fn build(self) -> io::Result<Runtime> {
         let count = match self.workers {
             Some(count) => count,
             None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
         };
+        let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if !(1..=WORKERS_MAX).contains(&count) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{count} workers: choose from 1 to {WORKERS_MAX}"),
+            return refused(format!("{count} workers: choose from 1 to {WORKERS_MAX}"));
+        }
+        if self.stack_size > STACK_SIZE_MAX {
+            let given = self.stack_size;
+            return refused(format!(
+                "stacks of {given} bytes: choose at most {STACK_SIZE_MAX}"
             ));
         }
         if self.name.contains('\0') {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a runtime's name must not contain a NUL byte",
-            ));
+            return refused("a runtime's name must not contain a NUL byte".to_owned());
         }
         overflow::install(current::find_overflow);
         let deques: Vec<_> = (0..count).map(|_| Deque::new_lifo()).collect();

@@ -265,3 +265,16 @@ fn zero_workers_are_refused() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("choose from 1"), "{error}");
 }
+
+/// Such sizes overflowed the arithmetic of the pool: up to a mapping smaller than the stacks in it.
+#[test]
+fn a_stack_size_beyond_all_memory_is_refused() {
+    for size in [usize::MAX, usize::MAX / 2, (1 << 58) + 4096, (1 << 30) + 1] {
+        let error = Runtime::builder()
+            .workers(1)
+            .stack_size(size)
+            .build()
+            .unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
