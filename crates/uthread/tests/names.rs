@@ -1,0 +1,156 @@
+//! Who a fiber or a thread is: names, identifiers, and what tools of the system see.
+
+mod common;
+
+use std::collections::HashSet;
+
+use common::{everywhere, in_fibers, runtime};
+use uthread::thread::Builder;
+use uthread::{Runtime, current, sleep, spawn, yield_now};
+
+#[test]
+fn a_fiber_has_the_name_it_was_given() {
+    everywhere(|| {
+        for name in [
+            "bee",
+            "",
+            "with space",
+            "gr\u{fc}n \u{1f41d}",
+            &"long".repeat(1000),
+        ] {
+            let fiber = Builder::new().name(name).spawn(|| {
+                yield_now();
+                let thread = current();
+                (thread.name().map(str::to_owned), format!("{thread:?}"))
+            });
+            let debug = format!("{fiber:?}");
+            let (seen, own_debug) = fiber.join().unwrap();
+            assert_eq!(seen.as_deref(), Some(name));
+            assert!(debug.contains(&format!("{name:?}")), "{debug}");
+            assert!(own_debug.contains(&format!("{name:?}")), "{own_debug}");
+        }
+    });
+}
+
+#[test]
+fn a_fiber_without_a_name_has_none() {
+    everywhere(|| {
+        let name = || current().name().map(str::to_owned);
+        assert_eq!(spawn(name).join().unwrap(), None);
+        assert_eq!(Builder::new().spawn(name).join().unwrap(), None);
+        assert_eq!(
+            uthread::scope(|scope| scope.spawn(name).join().unwrap()),
+            None
+        );
+    });
+}
+
+#[test]
+fn the_fiber_of_run_is_main() {
+    in_fibers(|| assert_eq!(current().name(), Some("main")));
+}
+
+#[test]
+fn outside_the_identity_is_the_threads() {
+    let named = std::thread::Builder::new().name("outside".into());
+    let thread = named.spawn(|| {
+        assert_eq!(current().name(), Some("outside"));
+        assert_eq!(current().id(), current().id());
+        (current(), current().id())
+    });
+    let (thread, id) = thread.unwrap().join().unwrap();
+    assert_eq!(thread.id(), id);
+    assert_ne!(current().id(), id);
+}
+
+#[test]
+fn no_two_fibers_have_the_same_identifier() {
+    let runtimes = [runtime(2), runtime(1)];
+    let identify = || {
+        let before = current().id();
+        yield_now();
+        assert_eq!(current().id(), before);
+        assert_eq!(current().clone().id(), before);
+        before
+    };
+    let mut handles = Vec::new();
+    for _ in 0..500 {
+        handles.extend(runtimes.iter().map(|runtime| runtime.spawn(identify)));
+        handles.push(spawn(identify));
+    }
+    let mut ids: HashSet<_> = handles
+        .into_iter()
+        .map(|handle| handle.join().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 1500);
+    assert!(ids.insert(current().id()), "a thread's is another");
+}
+
+/// The names of this process's threads, as the system tells them: 15 bytes at most.
+fn system_names() -> Vec<String> {
+    std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("comm")).ok())
+        .map(|name| name.trim_end().to_owned())
+        .collect()
+}
+
+#[test]
+fn workers_are_named_and_numbered() {
+    let named = |name: &str, workers| {
+        let builder = Runtime::builder().name(name).workers(workers);
+        builder.build().unwrap()
+    };
+    let kept = (named("hive", 3), named("a-very-long-name-indeed", 1));
+    let seen = system_names();
+    for name in ["hive-0", "hive-1", "hive-2", "a-very-long-nam"] {
+        assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
+    }
+    assert!(!seen.iter().any(|seen| seen == "hive-3"));
+    let std_name = || std::thread::current().name().map(str::to_owned);
+    assert!(kept.0.run(std_name).unwrap().starts_with("hive-"));
+    assert_eq!(
+        kept.1.run(std_name).as_deref(),
+        Some("a-very-long-name-indeed-0")
+    );
+}
+
+#[test]
+fn the_default_names_say_whose_threads_they_are() {
+    let runtime = runtime(1);
+    let name = || std::thread::current().name().map(str::to_owned);
+    assert_eq!(runtime.run(name).as_deref(), Some("uthread-0"));
+    let blocking = runtime.run(|| uthread::blocking(name)).unwrap();
+    assert!(blocking.starts_with("uthread-call-"), "{blocking}");
+}
+
+#[test]
+fn a_runtime_describes_itself() {
+    let runtime = runtime(2);
+    assert_eq!(runtime.workers(), 2);
+    assert!(
+        runtime.driver().starts_with("io_uring ("),
+        "{}",
+        runtime.driver()
+    );
+    let debug = format!("{runtime:?}");
+    assert!(
+        debug.contains("workers: 2") && debug.contains(runtime.driver()),
+        "{debug}"
+    );
+}
+
+#[test]
+fn a_handle_knows_whether_its_fiber_has_ended() {
+    in_fibers(|| {
+        let waiting = spawn(uthread::thread::park);
+        assert!(!waiting.is_finished());
+        let done = spawn(|| sleep(std::time::Duration::from_micros(10)));
+        while !done.is_finished() {
+            yield_now();
+        }
+        assert!(format!("{done:?}").contains("is_finished: true"));
+        assert!(format!("{waiting:?}").contains("is_finished: false"));
+        drop(waiting);
+    });
+}
