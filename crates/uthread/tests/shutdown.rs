@@ -9,7 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use common::{LONG, eventually, passes_in_child, runtime};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
+use tempfile::tempdir;
 use uthread::fs::File;
 use uthread::net::TcpListener;
 use uthread::thread::{Cancelled, park};
@@ -93,6 +95,17 @@ fn a_call_with_an_error_returns_it() {
         let reading = cut_off(workers, move || is_refused(file.read(&mut [0; 8])));
         assert!(reading.join().unwrap());
     }
+}
+
+/// The ring returns the kernel's own errno 512 here.
+#[test]
+fn a_wait_in_a_thread_of_the_kernel_is_cancelled_as_any_other() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // Creating, unlike opening, waits for the other end.
+    let creating = cut_off(1, move || is_refused(File::create(path)));
+    assert!(creating.join().unwrap());
 }
 
 #[test]

@@ -12,9 +12,16 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// The errno of an operation that was cancelled.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 
+/// The kernel's own "try again after the signal", `ERESTARTSYS`, which the ring does not translate
+/// where an open waited in a kernel worker, as for the other end of a FIFO.
+const RESTART: i32 = 512;
+
 /// Results of an operation that was cancelled: before it began, or within a kernel worker.
-pub(crate) const CANCELLED_RESULTS: [i32; 2] =
-    [-CANCELLED, -rustix::io::Errno::INTR.raw_os_error()];
+pub(crate) const CANCELLED_RESULTS: [i32; 3] = [
+    -CANCELLED,
+    -rustix::io::Errno::INTR.raw_os_error(),
+    -RESTART,
+];
 
 /// The errno of an operation that was cut off by its timeout: as a socket of `std` on Unix.
 pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();

@@ -85,11 +85,18 @@ impl Worker {
         }
         self.suspend(Pause::Held);
         let completion = self.running_fiber().control().completion.take();
-        match u32::try_from(completion.result) {
-            Ok(result) => Ok(result),
-            Err(_) if completion.timed_out => Err(io::Error::from_raw_os_error(op::TIMED_OUT)),
-            Err(_) => Err(io::Error::from_raw_os_error(-completion.result)),
+        if let Ok(result) = u32::try_from(completion.result) {
+            return Ok(result);
         }
+        let errno = if completion.timed_out {
+            op::TIMED_OUT
+        } else if self.shared.is_shut_down() && op::CANCELLED_RESULTS.contains(&completion.result) {
+            // One error for all, and none that loops take for a reason to try again.
+            op::CANCELLED
+        } else {
+            -completion.result
+        };
+        Err(io::Error::from_raw_os_error(errno))
     }
 
     /// Switches to the worker's loop until the fiber is resumed. Inlined as far up as it goes: the
