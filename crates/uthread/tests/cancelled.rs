@@ -10,15 +10,24 @@ use uthread::{Runtime, blocking, scope, sleep, spawn, yield_now};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// Drops a runtime while a fiber runs `behaviour`, which is told when it may begin.
+/// Drops a runtime while a fiber runs `behaviour`.
 fn cut_off<T: Send + 'static>(
     behaviour: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::Result<T> {
+    cut_off_prepared(|| (), |()| behaviour())
+}
+
+/// The same, with something that is prepared before the runtime is dropped.
+fn cut_off_prepared<P, T: Send + 'static>(
+    prepare: impl FnOnce() -> P + Send + 'static,
+    behaviour: impl FnOnce(P) -> T + Send + 'static,
 ) -> std::thread::Result<T> {
     let runtime = Runtime::builder().workers(1).build().unwrap();
     let (running, runs) = mpsc::channel();
     let handle: JoinHandle<T> = runtime.spawn(move || {
+        let prepared = prepare();
         running.send(()).unwrap();
-        behaviour()
+        behaviour(prepared)
     });
     runs.recv().unwrap();
     drop(runtime);
@@ -113,9 +122,11 @@ fn a_scope_in_a_destructor_does_not_end_the_process() {
 
 #[test]
 fn calls_on_other_threads_are_refused() {
-    let errors = cut_off(|| {
+    let prepare = || {
         let file = uthread::fs::File::open("Cargo.toml").unwrap();
-        let mut started = uthread::fs::read_dir("/proc").unwrap();
+        (file, uthread::fs::read_dir("/proc").unwrap())
+    };
+    let errors = cut_off_prepared(prepare, |(file, mut started)| {
         await_shutdown();
         [
             uthread::fs::read_dir(".").err(),
