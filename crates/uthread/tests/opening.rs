@@ -246,6 +246,14 @@ fn custom_flags_reach_the_kernel() {
             numbers(error).1,
             Some(rustix::io::Errno::BADF.raw_os_error())
         );
+
+        // What `open` ignores, and `openat2` would refuse.
+        let mut ignored = OpenOptions::new();
+        ignored.write(true).custom_flags(flag(OFlags::PATH));
+        ignored.open(&path).unwrap();
+        let mut unknown = OpenOptions::new();
+        unknown.read(true).custom_flags(0x4000_0000);
+        unknown.open(&path).unwrap();
     });
 }
 

@@ -68,6 +68,13 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
             how,
         } => {
             let directory = directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd());
+            if how.resolve == 0 {
+                // As `open`: lenient with flags, where `openat2` refuses what it would ignore.
+                return opcode::OpenAt::new(Fd(directory), path.as_ptr())
+                    .flags(how.flags as i32)
+                    .mode(how.mode as u32)
+                    .build();
+            }
             // Both are the kernel's `struct open_how`.
             let how = (&raw const *how).cast::<OpenHow>();
             opcode::OpenAt2::new(Fd(directory), path.as_ptr(), how).build()
