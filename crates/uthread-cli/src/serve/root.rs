@@ -16,10 +16,6 @@ use uthread::fs::{Dir, File, OpenOptions};
 use crate::http::response::Status;
 use crate::tell;
 
-/// Times a resolution is tried again when a rename in the tree made the kernel give up. Renames that hit so often in a
-/// row are an attack or a bug.
-const RESOLVE_TRIES_MAX: usize = 8;
-
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
@@ -76,15 +72,8 @@ impl Root {
 
     fn resolve(&self, path: &[u8]) -> Result<File, Errno> {
         let path = Path::new(OsStr::from_bytes(if path.is_empty() { b"." } else { path }));
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let opened = self.dir.open_beneath(path, &self.options);
-            match opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
-                Err(Errno::AGAIN) if tries < RESOLVE_TRIES_MAX => {}
-                result => return result,
-            }
-        }
+        let opened = self.dir.open_beneath(path, &self.options);
+        opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
 

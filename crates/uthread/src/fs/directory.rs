@@ -10,6 +10,10 @@ use super::options::open;
 use super::{File, OpenOptions};
 use crate::op::fs::OpenHow;
 
+/// Times a path is resolved: any rename on the machine while the kernel goes through a `..` makes it
+/// give up. Renames that hit so often in a row are an attack or a bug.
+const RESOLUTIONS_MAX: usize = 8;
+
 /// An open directory. Paths opened beneath it cannot leave it, whatever they contain.
 ///
 /// ```
@@ -49,10 +53,16 @@ impl Dir {
     /// # Errors
     ///
     /// `EXDEV` ([`io::ErrorKind::CrossesDevices`]) where the path leads out; otherwise as
-    /// [`OpenOptions::open`]. `EAGAIN` where the tree was being renamed all the while.
+    /// [`OpenOptions::open`]. `EAGAIN` where a rename came in between each of several tries.
     pub fn open_beneath<P: AsRef<Path>>(&self, path: P, options: &OpenOptions) -> io::Result<File> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        open(Some(self.as_fd()), path.as_ref(), options.how(resolve)?)
+        let how = options.how(ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)?;
+        for _ in 1..RESOLUTIONS_MAX {
+            match open(Some(self.as_fd()), path.as_ref(), how) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+        open(Some(self.as_fd()), path.as_ref(), how)
     }
 }
 
