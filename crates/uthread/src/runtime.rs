@@ -54,8 +54,8 @@ impl Builder {
         self
     }
 
-    /// The size of each fiber's stack in bytes, rounded up to whole pages and to at least 64 KiB.
-    /// It is address space: memory is used page by page, as a fiber goes deeper. At most 1 GiB.
+    /// The size of each fiber's stack in bytes, guard included, rounded up to whole pages and to what a
+    /// guard and 64 KiB take. It is address space: memory is used page by page, as a fiber goes deeper. At most 1 GiB.
     /// Default: 256 KiB.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {

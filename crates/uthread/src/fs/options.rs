@@ -109,8 +109,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the file. In a fiber a FIFO is opened without waiting for its other end: to read, at
-    /// once; to write where nobody reads, it is refused with `ENXIO`.
+    /// Opens the file. In a fiber a FIFO that exists is opened without waiting for its other end: to
+    /// read, at once; to write where nobody reads, it is refused with `ENXIO`.
     ///
     /// # Errors
     ///

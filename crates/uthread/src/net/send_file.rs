@@ -32,7 +32,9 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// The kernel's, of the socket or of the file. How much was sent before is then unknown.
+    /// The kernel's, of the socket or of the file. How much was sent before is then unknown. Towards a
+    /// peer that has gone the kernel also raises `SIGPIPE`, which Rust programs ignore: in a program
+    /// that does not, ignore it.
     ///
     /// ```
     /// use std::io::Read;

@@ -63,7 +63,7 @@ impl Extent {
     reason = "corosensei asks the owner of a stack to vouch for its guard page"
 )]
 // SAFETY: a `Stack` is made only by `Pool::carve`, which installs the guard at `limit` before
-// handing it out, aligns both ends to pages, and holds at least `pool::STACK_SIZE_MIN` bytes above the guard.
+// handing it out, aligns it, and holds at least `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base

@@ -78,7 +78,8 @@ impl Pool {
     /// A pool of stacks of `stack_size` bytes, guard included, rounded up to pages and to what a
     /// guard and [`STACK_SIZE_MIN`] take.
     pub(crate) fn new(stack_size: usize) -> Pool {
-        let stack_size = stack_size.max(STACK_SIZE_MIN).next_multiple_of(page_size());
+        let stack_size = stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * CACHE_LINE_BYTES);
+        let stack_size = stack_size.next_multiple_of(page_size());
         Pool {
             stack_size,
             guard_regions: AtomicBool::new(true),
