@@ -28,6 +28,7 @@
 //! ```
 
 pub mod fs;
+mod metrics;
 pub mod net;
 mod runtime;
 pub mod thread;
@@ -42,6 +43,7 @@ mod stack;
 
 mod atomic;
 
+pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Runtime};
 pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};
 

@@ -9,6 +9,7 @@ use std::{fmt, io, thread};
 use crossbeam_deque::Worker as Deque;
 
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
+use crate::metrics::Metrics;
 use crate::sched::current;
 use crate::sched::offload;
 use crate::sched::shared::Shared;
@@ -200,6 +201,12 @@ impl Runtime {
     #[must_use]
     pub fn driver(&self) -> &str {
         &self.driver
+    }
+
+    /// What the workers have done since they started.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::new(self.shared.counters())
     }
 
     /// Starts a fiber on this runtime; see [`spawn`](crate::spawn).

@@ -11,6 +11,7 @@
 //! | `flush` | pass on what gathered and collect what is done, without sleeping |
 //! | `wait` | the same, and sleep until a completion, a wake-up or the timeout |
 //! | `reap` | hand out the completions collected |
+//! | `counts` | what it has done |
 //! | `waker` | a handle by which any thread ends the present or next `wait` |
 //! | `drop` | return when the kernel holds nothing of the driver's own |
 //!
@@ -23,6 +24,17 @@ pub(crate) mod page_cache;
 pub(crate) mod uring;
 
 pub(crate) use uring::{Uring, waker::Waker};
+
+/// What a driver has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// System calls.
+    pub(crate) enters: u64,
+    /// Operations handed to the kernel.
+    pub(crate) submissions: u64,
+    /// Operations that ended.
+    pub(crate) completions: u64,
+}
 
 /// Names an operation between submission and completion. Chosen by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

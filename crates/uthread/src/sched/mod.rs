@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | [`worker`] | the loop of one worker |
+//! | [`counters`] | what a worker counts |
 //! | [`current`] | which worker the calling thread is |
 //! | [`shared`] | what workers share: injector, shutdown |
 //! | [`inbox`] | what others hand to one worker |
@@ -13,6 +14,7 @@
 //! | [`turn`] | a fair lock for fibers and threads |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
+pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod idle;
 pub(crate) mod inbox;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
+use super::counters::Counters;
 use super::current;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
@@ -28,6 +29,7 @@ pub(crate) struct Remote {
     /// Fibers of this worker that were woken elsewhere.
     inbox: Inbox<FiberRef>,
     pub(super) sleeper: Sleeper,
+    pub(super) counters: Counters,
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Waker>>,
@@ -46,6 +48,7 @@ impl Shared {
                     stealer: deque.stealer(),
                     inbox: Inbox::default(),
                     sleeper: Sleeper::default(),
+                    counters: Counters::default(),
                     idle: Arc::clone(&idle),
                     waker: Mutex::new(None),
                 })
@@ -74,14 +77,16 @@ impl Shared {
         self.wake_one();
     }
 
-    /// Wakes a sleeper for work that any worker may take, where that is needed.
-    pub(super) fn wake_one(&self) {
+    /// Wakes a sleeper for work that any worker may take, where that is needed; whether it was.
+    pub(super) fn wake_one(&self) -> bool {
         if (self.remotes.len() > 1 || self.called_from_outside())
             && self.idle.wanted()
             && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
         {
             remote.wake();
+            return true;
         }
+        false
     }
 
     /// A lone worker that queues work is awake.
@@ -94,23 +99,32 @@ impl Shared {
         !self.injector.is_empty() || self.remotes.iter().any(|remote| !remote.stealer.is_empty())
     }
 
+    /// What each worker counts.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+        self.remotes.iter().map(|remote| &remote.counters)
+    }
+
     /// Takes one fiber from outside.
     pub(super) fn take_injected(&self) -> Option<FiberRef> {
         take(|| self.injector.steal())
     }
 
-    /// Takes fibers that have not started: from outside, else half of another worker's. One is
-    /// returned, more may be put into `deque`.
+    /// Takes fibers from outside. One is returned, more may be put into `deque`.
+    pub(super) fn take_many_injected(&self, deque: &Deque<FiberRef>) -> Option<FiberRef> {
+        take(|| self.injector.steal_batch_and_pop(deque))
+    }
+
+    /// Takes half of the fibers in another worker's deque. One is returned, the others are put into
+    /// `deque`.
     pub(super) fn steal(&self, thief: usize, deque: &Deque<FiberRef>) -> Option<FiberRef> {
         let count = self.remotes.len();
         // Each thief starts with its neighbour, so that thieves spread over the victims.
         let victims = (1..count).map(|distance| &self.remotes[(thief + distance) % count]);
         take(|| {
-            let mut outcome = self.injector.steal_batch_and_pop(deque);
-            for victim in victims.clone() {
-                outcome = outcome.or_else(|| victim.stealer.steal_batch_and_pop(deque));
-            }
-            outcome
+            victims
+                .clone()
+                .map(|victim| victim.stealer.steal_batch_and_pop(deque))
+                .collect()
         })
     }
 
@@ -178,8 +192,10 @@ impl Home for Remote {
             return;
         }
         self.inbox.put(Arc::clone(fiber));
-        if self.idle.claim_owner(&self.sleeper) {
+        let asleep = self.idle.claim_owner(&self.sleeper);
+        if asleep {
             self.wake();
         }
+        current::with_worker(|worker| worker.count_wake(asleep));
     }
 }

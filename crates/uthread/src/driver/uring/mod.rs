@@ -16,7 +16,7 @@ use io_uring::{EnterFlags, IoUring, opcode};
 use rustix::io::Errno;
 
 use self::waker::{Waker, WakerRead};
-use super::Token;
+use super::{Counts, Token};
 use crate::op::Operation;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
@@ -39,6 +39,7 @@ pub(crate) struct Uring {
     waker_spent: bool,
     /// Completions taken from the ring early, to make room for submissions.
     collected: VecDeque<(Token, i32)>,
+    counts: Counts,
 }
 
 impl Uring {
@@ -57,6 +58,7 @@ impl Uring {
             waker_read: None,
             waker_spent: false,
             collected: VecDeque::new(),
+            counts: Counts::default(),
         };
         driver.arm_waker();
         Ok(driver)
@@ -76,6 +78,10 @@ impl Uring {
         self.waker.try_clone()
     }
 
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// Queues an operation; its completion will carry `token`.
     ///
     /// # Safety
@@ -85,6 +91,7 @@ impl Uring {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(crate) unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
         let entry = encode::encode(operation).user_data(token.0);
+        self.counts.submissions += 1;
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.push(&entry) };
     }
@@ -136,6 +143,7 @@ impl Uring {
     /// Hands out the completions there are.
     pub(crate) fn reap(&mut self, mut complete: impl FnMut(Token, i32)) {
         for (token, result) in self.collected.drain(..) {
+            self.counts.completions += 1;
             complete(token, result);
         }
         let mut woken = false;
@@ -143,7 +151,10 @@ impl Uring {
             match entry.user_data() {
                 TOKEN_CANCEL => {}
                 TOKEN_WAKE => woken = true,
-                token => complete(Token(token), entry.result()),
+                token => {
+                    self.counts.completions += 1;
+                    complete(Token(token), entry.result());
+                }
             }
         }
         // The entry is pushed with the next flush or wait, not here: making room for it may reap.
@@ -198,6 +209,7 @@ impl Uring {
             None => SubmitArgs::new(),
         };
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        self.counts.enters += 1;
         // SAFETY: `arguments` is of the type that EXT_ARG announces, and lives over the call.
         let entered = unsafe {
             let submitter = self.ring.submitter();

@@ -15,7 +15,7 @@ impl Worker {
     /// Queues a fiber that has not started where idle workers find it.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
         self.deque.push(fiber);
-        self.shared.wake_one();
+        self.wake_one();
     }
 
     /// Queues a woken fiber if its home is this worker.

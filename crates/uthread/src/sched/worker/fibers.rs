@@ -12,6 +12,7 @@ const HOT_STACKS: usize = BATCH_FIBERS;
 
 impl Worker {
     pub(super) fn run_fiber(&self, fiber: Started) {
+        self.remote.counters.switches.add(1);
         self.running.set(Some(fiber));
         let resumed = resume(fiber);
         self.running.set(None);
@@ -48,6 +49,7 @@ impl Worker {
             true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
         };
         let home: Arc<dyn Home> = Arc::clone(&self.remote) as Arc<dyn Home>;
+        self.remote.counters.fibers.add(1);
         let mut live = self.live.borrow_mut();
         let slot = live.vacant_entry();
         fiber.control().registration.set(slot.key());

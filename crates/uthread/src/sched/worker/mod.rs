@@ -184,6 +184,7 @@ impl Worker {
         if self.has_own_work() {
             self.driver.borrow_mut().flush();
             if let Some(fiber) = self.shared.take_injected() {
+                self.remote.counters.injected.add(1);
                 // Whoever was woken for it may have missed it on its way.
                 self.spawn(fiber);
             }
@@ -203,6 +204,8 @@ impl Worker {
         }
         self.reap();
         self.expire_timers();
+        let counts = self.driver.borrow().counts();
+        self.remote.counters.set_driver(counts);
     }
 
     fn reap(&self) {
@@ -245,7 +248,13 @@ impl Worker {
         if !self.searching.replace(true) {
             self.shared.idle().begin_search();
         }
-        match self.shared.steal(self.index, &self.deque) {
+        let counters = &self.remote.counters;
+        let injected = self.shared.take_many_injected(&self.deque);
+        let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
+            let stolen = self.shared.steal(self.index, &self.deque);
+            stolen.inspect(|_| counters.steals.add(1))
+        });
+        match found {
             Some(fiber) => {
                 self.end_search();
                 if let Some(fiber) = self.start(fiber) {
@@ -262,7 +271,20 @@ impl Worker {
             && self.shared.idle().end_search()
             && self.shared.has_stealable_work()
         {
-            self.shared.wake_one();
+            self.wake_one();
+        }
+    }
+
+    /// Wakes another worker for work queued here, where that is needed.
+    fn wake_one(&self) {
+        self.count_wake(self.shared.wake_one());
+    }
+
+    pub(super) fn count_wake(&self, sent: bool) {
+        let counters = &self.remote.counters;
+        match sent {
+            true => counters.wakes_sent.add(1),
+            false => counters.wakes_spared.add(1),
         }
     }
 
@@ -280,10 +302,19 @@ impl Worker {
             let next = self.timers.borrow().next_deadline();
             next.map(|deadline| deadline.saturating_duration_since(Instant::now()))
         };
-        self.driver.borrow_mut().wait(timeout);
+        self.wait(timeout);
         let idle = self.shared.idle();
         self.searching
             .set(idle.end_sleep(&self.remote.sleeper, saw_work));
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        let mut driver = self.driver.borrow_mut();
+        // Published before, so that an idle runtime's counts are complete.
+        self.remote.counters.set_driver(driver.counts());
+        let begin = Instant::now();
+        driver.wait(timeout);
+        self.remote.counters.add_idle(begin.elapsed());
     }
 }
 

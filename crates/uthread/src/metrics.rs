@@ -1,0 +1,164 @@
+//! What a runtime has done: counts per worker, to read at any time.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::Add;
+use std::time::Duration;
+
+use crate::sched::counters::Counters;
+
+/// What the workers of a runtime have done since it started; see [`Runtime::metrics`].
+///
+/// The counts are read while the workers run: each is exact for some moment just past, and they are not
+/// all of the same moment.
+///
+/// [`Runtime::metrics`]: crate::Runtime::metrics
+///
+/// ```
+/// let runtime = uthread::Runtime::builder().workers(2).build()?;
+/// runtime.run(|| uthread::spawn(|| ()).join()).unwrap();
+/// let metrics = runtime.metrics();
+/// assert_eq!(metrics.workers.len(), 2);
+/// assert_eq!(metrics.total().fibers, 2);
+/// println!("{metrics}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// One entry per worker, in the order of the numbers in their threads' names.
+    pub workers: Vec<WorkerMetrics>,
+}
+
+/// What one worker has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerMetrics {
+    /// Fibers started.
+    pub fibers: u64,
+    /// Switches to a fiber, the first included.
+    pub switches: u64,
+    /// Times new fibers were taken from another worker's deque.
+    pub steals: u64,
+    /// Times new fibers were taken that came from outside the workers.
+    pub injected: u64,
+    /// Times this worker woke another for work it had queued.
+    pub wakes_sent: u64,
+    /// Times it queued work and nobody had to be woken.
+    pub wakes_spared: u64,
+    /// System calls made by the driver.
+    pub enters: u64,
+    /// Operations handed to the kernel.
+    pub submissions: u64,
+    /// Operations that ended.
+    pub completions: u64,
+    /// Times the worker had nothing to do and slept.
+    pub sleeps: u64,
+    /// How long it slept; a sleep counts when it ends.
+    pub idle: Duration,
+}
+
+impl Metrics {
+    pub(crate) fn new<'a>(counters: impl Iterator<Item = &'a Counters>) -> Metrics {
+        Metrics {
+            workers: counters.map(WorkerMetrics::read).collect(),
+        }
+    }
+
+    /// All workers together.
+    #[must_use]
+    pub fn total(&self) -> WorkerMetrics {
+        self.workers.iter().copied().sum()
+    }
+}
+
+impl WorkerMetrics {
+    fn read(counters: &Counters) -> WorkerMetrics {
+        let driver = counters.driver();
+        WorkerMetrics {
+            fibers: counters.fibers.get(),
+            switches: counters.switches.get(),
+            steals: counters.steals.get(),
+            injected: counters.injected.get(),
+            wakes_sent: counters.wakes_sent.get(),
+            wakes_spared: counters.wakes_spared.get(),
+            enters: driver.enters,
+            submissions: driver.submissions,
+            completions: driver.completions,
+            sleeps: counters.sleeps.get(),
+            idle: Duration::from_nanos(counters.idle_ns.get()),
+        }
+    }
+
+    /// The columns of the table, in its order.
+    fn columns(&self) -> [(&'static str, u64); 10] {
+        [
+            ("fibers", self.fibers),
+            ("switches", self.switches),
+            ("steals", self.steals),
+            ("injected", self.injected),
+            ("wakes", self.wakes_sent),
+            ("spared", self.wakes_spared),
+            ("enters", self.enters),
+            ("submissions", self.submissions),
+            ("completions", self.completions),
+            ("sleeps", self.sleeps),
+        ]
+    }
+}
+
+impl Add for WorkerMetrics {
+    type Output = WorkerMetrics;
+
+    fn add(self, other: WorkerMetrics) -> WorkerMetrics {
+        WorkerMetrics {
+            fibers: self.fibers + other.fibers,
+            switches: self.switches + other.switches,
+            steals: self.steals + other.steals,
+            injected: self.injected + other.injected,
+            wakes_sent: self.wakes_sent + other.wakes_sent,
+            wakes_spared: self.wakes_spared + other.wakes_spared,
+            enters: self.enters + other.enters,
+            submissions: self.submissions + other.submissions,
+            completions: self.completions + other.completions,
+            sleeps: self.sleeps + other.sleeps,
+            idle: self.idle + other.idle,
+        }
+    }
+}
+
+impl Sum for WorkerMetrics {
+    fn sum<I: Iterator<Item = WorkerMetrics>>(metrics: I) -> WorkerMetrics {
+        metrics.fold(WorkerMetrics::default(), Add::add)
+    }
+}
+
+/// A table: a line per worker and, where there are several, one for all.
+impl fmt::Display for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "worker")?;
+        for (name, _) in WorkerMetrics::default().columns() {
+            write!(formatter, " {name:>11}")?;
+        }
+        write!(formatter, " {:>11}", "idle ms")?;
+        for (index, worker) in self.workers.iter().enumerate() {
+            write_line(formatter, &index.to_string(), worker)?;
+        }
+        if self.workers.len() > 1 {
+            write_line(formatter, "all", &self.total())?;
+        }
+        Ok(())
+    }
+}
+
+fn write_line(
+    formatter: &mut fmt::Formatter<'_>,
+    name: &str,
+    worker: &WorkerMetrics,
+) -> fmt::Result {
+    write!(formatter, "\n{name:>6}")?;
+    for (_, count) in worker.columns() {
+        write!(formatter, " {count:>11}")?;
+    }
+    write!(formatter, " {:>11}", worker.idle.as_millis())
+}
