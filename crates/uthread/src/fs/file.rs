@@ -38,7 +38,7 @@ const GROWTH_BYTES: usize = 8 * 1024;
 /// ```
 pub struct File {
     inner: std::fs::File,
-    /// Found out at the first call that uses the position, or by the first clone.
+    /// Found out at the first call that needs it, or by a look at the metadata.
     position: OnceLock<Position>,
 }
 
@@ -107,7 +107,13 @@ impl File {
     ///
     /// The kernel's.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        self.inner.metadata()
+        let metadata = self.inner.metadata()?;
+        if metadata.is_file() {
+            // Kept, so that reading need not ask again.
+            self.position
+                .get_or_init(|| Position::Shared(Arc::default()));
+        }
+        Ok(metadata)
     }
 
     /// Waits until contents and metadata are on the disk.
@@ -169,17 +175,17 @@ impl File {
     }
 
     fn position(&self) -> io::Result<&Position> {
-        if let Some(position) = self.position.get() {
-            return Ok(position);
+        if self.position.get().is_none() && !self.metadata()?.is_file() {
+            let seekable = (&self.inner).stream_position().is_ok();
+            self.position.get_or_init(|| match seekable {
+                true => Position::Unshared,
+                false => Position::None,
+            });
         }
-        let found = if self.metadata()?.is_file() {
-            Position::Shared(Arc::default())
-        } else if (&self.inner).stream_position().is_ok() {
-            Position::Unshared
-        } else {
-            Position::None
-        };
-        Ok(self.position.get_or_init(|| found))
+        Ok(self
+            .position
+            .get()
+            .expect("known before, or found just now"))
     }
 
     /// Waits until no other call uses the position.
