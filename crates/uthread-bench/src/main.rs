@@ -6,6 +6,7 @@ mod client;
 mod files;
 mod hostile;
 mod measure;
+mod own;
 mod paced;
 mod report;
 mod servers;
@@ -45,6 +46,12 @@ enum Study {
     Micro(micro::Args),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
+    /// Our own side of `micro`
+    #[command(hide = true)]
+    Own {
+        #[command(subcommand)]
+        measured: own::Measured,
+    },
     /// Fetch every file below a folder and compare it byte for byte
     Verify(verify::Args),
 }
@@ -75,6 +82,7 @@ fn main() -> ExitCode {
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
+        Study::Own { measured } => own::run(&measured).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };

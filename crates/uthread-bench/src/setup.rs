@@ -137,7 +137,7 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     found.ok_or_else(|| Unavailable(remedy).into())
 }
 
-pub(crate) fn beside_this_program(name: &str) -> Result<PathBuf> {
+fn beside_this_program(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("find this program's own path")?;
     Ok(own.with_file_name(name))
 }

@@ -2,6 +2,7 @@
 //!
 //! Every figure is taken by a process of its own; `peers/README.md` tells what each measures.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,7 +13,6 @@ use serde_json::json;
 use crate::measure::quiet::{QUIET_WAIT_SECONDS_MAX, Window};
 use crate::measure::rounds::{Taken, interleave};
 use crate::report::{Metric, Table, write_json};
-use crate::setup::beside_this_program;
 
 /// The commands of the programs, in the order of `METRICS`. Each runs for some tenths of a second.
 const COMMANDS: &[&[&str]] = &[
@@ -61,6 +61,8 @@ pub(crate) struct Args {
 struct Subject {
     name: &'static str,
     program: PathBuf,
+    /// Before the command.
+    prefix: &'static [&'static str],
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -103,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn subjects() -> Result<Vec<Subject>> {
     let mut subjects = vec![Subject {
         name: "uthread",
-        program: beside_this_program("uthread-micro")?,
+        program: env::current_exe().context("find this program's own path")?,
+        prefix: &["own"],
     }];
     let target = Path::new(REPOSITORY).join("target/peers");
     for (name, remedy, build) in [
@@ -118,7 +121,11 @@ fn subjects() -> Result<Vec<Subject>> {
         let (mut command, program) = build(name, &target);
         eprintln!("building the peer {name}");
         match command.status() {
-            Ok(status) if status.success() => subjects.push(Subject { name, program }),
+            Ok(status) if status.success() => subjects.push(Subject {
+                name,
+                program,
+                prefix: &[],
+            }),
             Ok(status) => eprintln!("{name} is missing: its build ended with {status}"),
             Err(error) => eprintln!("{name} is missing: {error}; to have it: {remedy}"),
         }
@@ -155,16 +162,13 @@ fn go(name: &str, target: &Path) -> (Command, PathBuf) {
 fn figure(subject: &Subject, command: &[&str]) -> Result<f64> {
     let (name, shown) = (subject.name, command.join(" "));
     let output = Command::new(&subject.program)
+        .args(subject.prefix)
         .args(command)
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("run {}", subject.program.display()))?;
     if !output.status.success() {
-        ensure!(
-            name != "uthread",
-            "uthread-micro {shown} failed: {}",
-            output.status
-        );
+        ensure!(name != "uthread", "own {shown} failed: {}", output.status);
         eprintln!("{name} cannot do {shown}: {}", output.status);
         return Ok(f64::NAN);
     }

@@ -1,7 +1,7 @@
 //! Starting, and failing to: one line that says what to do, and exit code 2.
 
 use std::net::TcpListener;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::harness::{Program, command, site};
 
@@ -114,4 +114,17 @@ fn wrong_usage_is_2_and_help_is_0() {
         command(&["man", "none"]).output().unwrap().status.code(),
         Some(2)
     );
+}
+
+/// As README.md says, in the folder of the workspace: a second package with a default program would
+/// make it ambiguous.
+#[test]
+fn cargo_run_means_this_program() {
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--", "--version"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("uthread "), "{output:?}");
 }

@@ -5,22 +5,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use uthread::{Runtime, sleep, spawn, yield_now};
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |index: usize| arguments[index].parse().expect("a number");
-    match arguments[0].as_str() {
-        "spawn" => on(1, || spawn_join(number(1))),
-        "yield" => on(1, || yields(number(1), number(2))),
-        "sleepers" => on(2, || sleepers(number(1))),
-        unknown => panic!("unknown command {unknown}"),
+/// What `uthread-bench own` measures, for `micro` to call in a process of its own.
+#[derive(clap::Subcommand)]
+pub(crate) enum Measured {
+    Spawn { count: usize },
+    Yield { fibers: usize, count: usize },
+    Sleepers { count: usize },
+}
+
+pub(crate) fn run(measured: &Measured) -> Result<()> {
+    match *measured {
+        Measured::Spawn { count } => on(1, || spawn_join(count)),
+        Measured::Yield { fibers, count } => on(1, || yields(fibers, count)),
+        Measured::Sleepers { count } => on(2, || sleepers(count)),
     }
 }
 
-fn on(workers: usize, measured: impl FnOnce() -> f64 + Send) {
-    let runtime = Runtime::builder().workers(workers).build();
-    println!("{:.1}", runtime.expect("a runtime").run(measured));
+fn on(workers: usize, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
+    let runtime = Runtime::builder().workers(workers).build()?;
+    println!("{:.1}", runtime.run(measured));
+    Ok(())
 }
 
 fn per_operation(begin: Instant, operations: usize) -> f64 {
