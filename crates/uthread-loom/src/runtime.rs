@@ -1,5 +1,6 @@
 //! A runtime reduced to what the idle protocol touches. The order of calls is that of the
-//! functions of the same names in `sched/worker.rs` and `sched/shared.rs`.
+//! functions of the same names in `sched/worker` and `sched/shared.rs`; `sleep` is `announce_sleep`, `wait` and
+//! `wake_up` there.
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};

@@ -8,6 +8,7 @@ use std::{fmt, io, thread};
 
 use crossbeam_deque::Worker as Deque;
 
+use crate::driver::Uring;
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::metrics::Metrics;
 use crate::sched::current;
@@ -130,8 +131,10 @@ fn work(
     deque: Deque<FiberRef>,
     started: &mpsc::Sender<io::Result<String>>,
 ) {
-    let prepared =
-        AlternateStack::install().and_then(|stack| Ok((stack, Worker::new(index, shared, deque)?)));
+    let prepared = AlternateStack::install().and_then(|stack| {
+        let driver = Box::new(Uring::new()?);
+        Ok((stack, Worker::new(index, shared, deque, driver)?))
+    });
     // The worker goes first: until then a fiber's destructor may overflow its stack.
     let (_alternate_stack, worker) = match prepared {
         Ok(prepared) => prepared,

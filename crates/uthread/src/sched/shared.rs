@@ -9,7 +9,7 @@ use super::counters::Counters;
 use super::current;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
-use crate::driver::Waker;
+use crate::driver::Wake;
 use crate::fiber::{FiberRef, Home};
 use crate::stack::pool::Pool;
 
@@ -32,7 +32,7 @@ pub(crate) struct Remote {
     pub(super) counters: Counters,
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
-    waker: Mutex<Option<Waker>>,
+    waker: Mutex<Option<Box<dyn Wake>>>,
 }
 
 impl Shared {
@@ -146,11 +146,11 @@ impl Shared {
 
 impl Remote {
     /// Called by the worker before it runs, and with `None` when it has ended.
-    pub(super) fn set_waker(&self, waker: Option<Waker>) {
+    pub(super) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
         *self.waker() = waker;
     }
 
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+    fn waker(&self) -> MutexGuard<'_, Option<Box<dyn Wake>>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

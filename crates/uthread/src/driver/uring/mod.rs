@@ -8,7 +8,7 @@ mod setup;
 pub(crate) mod waker;
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use io_uring::types::{SubmitArgs, Timespec};
@@ -16,7 +16,7 @@ use io_uring::{EnterFlags, IoUring, opcode};
 use rustix::io::Errno;
 
 use self::waker::{Waker, WakerRead};
-use super::{Counts, Token};
+use super::{Counts, Driver, Token, Wake};
 use crate::op::Operation;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
@@ -64,101 +64,9 @@ impl Uring {
         Ok(driver)
     }
 
-    /// What was set up, for people.
-    pub(crate) fn description(&self) -> String {
-        format!("io_uring ({}, wake by {})", self.mode, self.waker.kind())
-    }
-
-    /// A handle by which any thread ends the present wait, or the next.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's: `EMFILE`.
-    pub(crate) fn waker(&self) -> io::Result<Waker> {
-        self.waker.try_clone()
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Queues an operation; its completion will carry `token`.
-    ///
-    /// # Safety
-    ///
-    /// All that the operation borrows stays alive and, where it is borrowed mutably, untouched
-    /// until that completion was reaped; so does the operation itself.
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    pub(crate) unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        let entry = encode::encode(operation).user_data(token.0);
-        self.counts.submissions += 1;
-        // SAFETY: the caller keeps what the entry points to alive.
-        unsafe { self.push(&entry) };
-    }
-
-    /// Asks the kernel to end an operation. Its completion still comes, cancelled or not.
-    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
-    pub(crate) fn cancel(&mut self, target: Token) {
-        let entry = opcode::AsyncCancel::new(target.0)
-            .build()
-            .user_data(TOKEN_CANCEL);
-        // SAFETY: a cancel request points to no memory.
-        unsafe { self.push(&entry) };
-    }
-
-    /// Passes gathered submissions on and runs deferred completions, without sleeping. Does
-    /// nothing when there is nothing of either.
-    pub(crate) fn flush(&mut self) {
-        self.rearm_waker();
-        let submission = self.ring.submission();
-        let pending = submission.len();
-        if pending > 0 || submission.taskrun() || submission.cq_overflow() {
-            drop(submission);
-            self.enter(0, Some(Duration::ZERO));
-        }
-    }
-
-    /// Passes gathered submissions on and sleeps until a completion, a wake-up or the timeout.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
-        if self.has_completions() {
-            return self.flush();
-        }
-        self.rearm_waker();
-        self.enter(1, timeout);
-        for _ in 0..EXTRA_ENTERS_MAX {
-            // With deferred task work a sleeping enter returns with the first completion and
-            // leaves the others pending: fetch them, or batches shrink to one.
-            if !self.ring.submission().taskrun() {
-                break;
-            }
-            self.enter(0, Some(Duration::ZERO));
-        }
-    }
-
     /// Whether `reap` would hand out something.
     pub(crate) fn has_completions(&mut self) -> bool {
         !self.collected.is_empty() || !self.ring.completion().is_empty()
-    }
-
-    /// Hands out the completions there are.
-    pub(crate) fn reap(&mut self, mut complete: impl FnMut(Token, i32)) {
-        for (token, result) in self.collected.drain(..) {
-            self.counts.completions += 1;
-            complete(token, result);
-        }
-        let mut woken = false;
-        for entry in self.ring.completion() {
-            match entry.user_data() {
-                TOKEN_CANCEL => {}
-                TOKEN_WAKE => woken = true,
-                token => {
-                    self.counts.completions += 1;
-                    complete(Token(token), entry.result());
-                }
-            }
-        }
-        // The entry is pushed with the next flush or wait, not here: making room for it may reap.
-        self.waker_spent |= woken;
     }
 
     /// Renews the read of the waker's eventfd after a wake-up.
@@ -228,8 +136,89 @@ impl Uring {
     /// Empties the completion queue into memory, so that the kernel accepts submissions again.
     fn collect(&mut self) {
         let mut collected = mem::take(&mut self.collected);
-        self.reap(|token, result| collected.push_back((token, result)));
+        self.reap(&mut |token, result| collected.push_back((token, result)));
         self.collected = collected;
+    }
+}
+
+impl Driver for Uring {
+    fn description(&self) -> String {
+        format!("io_uring ({}, wake by {})", self.mode, self.waker.kind())
+    }
+
+    fn waker(&self) -> io::Result<Box<dyn Wake>> {
+        Ok(Box::new(self.waker.try_clone()?))
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
+        let entry = encode::encode(operation).user_data(token.0);
+        self.counts.submissions += 1;
+        // SAFETY: the caller keeps what the entry points to alive.
+        unsafe { self.push(&entry) };
+    }
+
+    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn cancel(&mut self, target: Token) {
+        let entry = opcode::AsyncCancel::new(target.0)
+            .build()
+            .user_data(TOKEN_CANCEL);
+        // SAFETY: a cancel request points to no memory.
+        unsafe { self.push(&entry) };
+    }
+
+    fn flush(&mut self) {
+        self.rearm_waker();
+        let submission = self.ring.submission();
+        let pending = submission.len();
+        if pending > 0 || submission.taskrun() || submission.cq_overflow() {
+            drop(submission);
+            self.enter(0, Some(Duration::ZERO));
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        if self.has_completions() {
+            return self.flush();
+        }
+        self.rearm_waker();
+        self.enter(1, timeout);
+        for _ in 0..EXTRA_ENTERS_MAX {
+            // With deferred task work a sleeping enter returns with the first completion and
+            // leaves the others pending: fetch them, or batches shrink to one.
+            if !self.ring.submission().taskrun() {
+                break;
+            }
+            self.enter(0, Some(Duration::ZERO));
+        }
+    }
+
+    fn reap(&mut self, complete: &mut dyn FnMut(Token, i32)) {
+        for (token, result) in self.collected.drain(..) {
+            self.counts.completions += 1;
+            complete(token, result);
+        }
+        let mut woken = false;
+        for entry in self.ring.completion() {
+            match entry.user_data() {
+                TOKEN_CANCEL => {}
+                TOKEN_WAKE => woken = true,
+                token => {
+                    self.counts.completions += 1;
+                    complete(Token(token), entry.result());
+                }
+            }
+        }
+        // The entry is pushed with the next flush or wait, not here: making room for it may reap.
+        self.waker_spent |= woken;
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
     }
 }
 

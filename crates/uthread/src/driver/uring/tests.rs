@@ -21,7 +21,7 @@ fn wait_for(driver: &mut Uring, count: usize) -> Vec<(Token, i32)> {
     while done.len() < count {
         assert!(Instant::now() < deadline, "only {done:?} completed");
         driver.wait(Some(Duration::from_millis(100)));
-        driver.reap(|token, result| done.push((token, result)));
+        driver.reap(&mut |token, result| done.push((token, result)));
     }
     done
 }
@@ -88,7 +88,7 @@ fn both_wakers_end_a_wait_again_and_again() {
             let sender = thread::spawn(move || waker.wake());
             let start = Instant::now();
             driver.wait(Some(PATIENCE));
-            driver.reap(|token, _| panic!("{token:?} was never submitted"));
+            driver.reap(&mut |token, _| panic!("{token:?} was never submitted"));
             assert!(start.elapsed() < PATIENCE, "not woken by {kind}");
             sender.join().unwrap();
         }
@@ -99,7 +99,7 @@ fn both_wakers_end_a_wait_again_and_again() {
 fn a_wait_ends_at_its_timeout() {
     let mut driver = Uring::new().unwrap();
     driver.wait(Some(Duration::ZERO));
-    driver.reap(|_, _| {});
+    driver.reap(&mut |_, _| {});
     let start = Instant::now();
     driver.wait(Some(Duration::from_millis(20)));
     assert!(start.elapsed() >= Duration::from_millis(20));

@@ -14,6 +14,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use super::TOKEN_WAKE;
+use crate::driver::Wake;
 
 /// Wakes one worker. It keeps the ring's descriptor, so a late wake-up hits no stranger's file.
 pub(crate) enum Waker {
@@ -57,21 +58,6 @@ impl Waker {
         })
     }
 
-    /// Ends the worker's present wait, or its next. A kernel short of memory is asked again: a lost
-    /// wake-up would be a hang. Any other refusal of what worked when the ring was made is a fault
-    /// nobody could go on from, and ends the process.
-    pub(crate) fn wake(&self) {
-        while let Err(error) = self.try_wake() {
-            match Errno::from_io_error(&error) {
-                Some(Errno::NOMEM | Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
-                _ => {
-                    eprintln!("uthread: a worker cannot be woken: {error}: please report");
-                    std::process::abort();
-                }
-            }
-        }
-    }
-
     fn try_wake(&self) -> io::Result<()> {
         match self {
             Waker::Message { ring } => send_message(ring),
@@ -90,6 +76,23 @@ impl Waker {
                 fd: Fd(eventfd.as_raw_fd()),
                 count: Box::new([0; 8]),
             }),
+        }
+    }
+}
+
+impl Wake for Waker {
+    /// A kernel short of memory is asked again: a lost
+    /// wake-up would be a hang. Any other refusal of what worked when the ring was made is a fault
+    /// nobody could go on from, and ends the process.
+    fn wake(&self) {
+        while let Err(error) = self.try_wake() {
+            match Errno::from_io_error(&error) {
+                Some(Errno::NOMEM | Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
+                _ => {
+                    eprintln!("uthread: a worker cannot be woken: {error}: please report");
+                    std::process::abort();
+                }
+            }
         }
     }
 }

@@ -79,7 +79,7 @@ impl Worker {
         // SAFETY: the fiber is suspended below until this very completion was reaped: until then
         // nothing can touch or free what the operation borrows, nor the operation itself.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
-        if let Some(deadline) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
+        if let Some(deadline) = timeout.and_then(|timeout| self.now().checked_add(timeout)) {
             let timer = self.add_timer(deadline, Expiry::TimeOut(token));
             self.operations.borrow_mut().set_timer(token, timer);
         }

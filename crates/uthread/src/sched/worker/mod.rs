@@ -30,7 +30,7 @@ use super::current;
 use super::operations::Operations;
 use super::shared::{Remote, Shared};
 use super::timers::Timers;
-use crate::driver::{Token, Uring};
+use crate::driver::{Driver, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
 
@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     deque: Deque<FiberRef>,
     /// Started fibers that can go on. Each is in it at most once.
     ready: RefCell<VecDeque<Started>>,
-    driver: RefCell<Uring>,
+    driver: RefCell<Box<dyn Driver>>,
     operations: RefCell<Operations>,
     timers: RefCell<Timers<Expiry>>,
     hot_stacks: RefCell<Vec<Stack>>,
@@ -72,18 +72,31 @@ pub(crate) struct Worker {
     running: Cell<Option<Started>>,
     /// Whether this worker is counted as searching.
     searching: Cell<bool>,
+    /// Whether the last look before a sleep saw work that any worker may take.
+    saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
+}
+
+/// What a turn of the loop came to.
+enum Turn {
+    /// There is more to do.
+    Again,
+    /// Nothing to do: sleep is announced; wait at most so long, then wake up.
+    Sleep(Option<Duration>),
+    /// The runtime is shut down, and nothing is left here.
+    End,
 }
 
 /// The loop and what it calls.
 impl Worker {
-    /// Makes the worker for the calling thread, its ring included.
+    /// Makes the worker for the calling thread, on which the driver was made.
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
         deque: Deque<FiberRef>,
+        driver: Box<dyn Driver>,
     ) -> io::Result<Worker> {
-        let driver = Uring::new()?;
+        let origin = driver.now();
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.waker()?));
         Ok(Worker {
@@ -94,11 +107,12 @@ impl Worker {
             ready: RefCell::default(),
             driver: RefCell::new(driver),
             operations: RefCell::default(),
-            timers: RefCell::new(Timers::new(Instant::now())),
+            timers: RefCell::new(Timers::new(origin)),
             hot_stacks: RefCell::default(),
             live: RefCell::default(),
             running: Cell::default(),
             searching: Cell::new(false),
+            saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
         })
     }
@@ -124,14 +138,26 @@ impl Worker {
 
     fn run_to_end(&self) {
         loop {
-            self.run_batch();
-            if self.look_around() || self.search() {
-                continue;
+            match self.turn() {
+                Turn::Again => {}
+                Turn::Sleep(timeout) => {
+                    self.wait(timeout);
+                    self.wake_up();
+                }
+                Turn::End => break,
             }
-            if self.has_ended() {
-                break;
-            }
-            self.sleep();
+        }
+    }
+
+    /// One turn of the loop: runs what there is to run.
+    fn turn(&self) -> Turn {
+        self.run_batch();
+        if self.look_around() || self.search() {
+            Turn::Again
+        } else if self.has_ended() {
+            Turn::End
+        } else {
+            Turn::Sleep(self.announce_sleep())
         }
     }
 
@@ -212,7 +238,7 @@ impl Worker {
         let mut operations = self.operations.borrow_mut();
         let mut ready = self.ready.borrow_mut();
         let mut timers = self.timers.borrow_mut();
-        self.driver.borrow_mut().reap(|token, result| {
+        self.driver.borrow_mut().reap(&mut |token, result| {
             let (fiber, timer) = operations.complete(token, result);
             if let Some(timer) = timer {
                 timers.cancel(timer);
@@ -224,7 +250,7 @@ impl Worker {
     fn expire_timers(&self) {
         let mut timers = self.timers.borrow_mut();
         if !timers.is_empty() {
-            timers.expire(Instant::now(), |expiry| self.act_on(expiry));
+            timers.expire(self.now(), |expiry| self.act_on(expiry));
         }
     }
 
@@ -288,33 +314,41 @@ impl Worker {
         }
     }
 
-    /// Sleeps in the ring until there is something to do. The protocol is in README.md.
-    fn sleep(&self) {
+    /// Announces sleep and looks once more; for how long to wait. The protocol is in README.md.
+    fn announce_sleep(&self) -> Option<Duration> {
         self.shared.idle().announce_sleep(&self.remote.sleeper);
         self.searching.set(false);
         let saw_work = self.shared.has_stealable_work();
+        self.saw_work.set(saw_work);
         let has_work = saw_work
             || self.remote.inbox().has_mail()
             || (self.shared.is_shut_down() && !self.cancelled_all.get());
-        let timeout = if has_work {
-            Some(Duration::ZERO)
-        } else {
-            let next = self.timers.borrow().next_deadline();
-            next.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-        };
-        self.wait(timeout);
+        if has_work {
+            return Some(Duration::ZERO);
+        }
+        let next = self.timers.borrow().next_deadline();
+        next.map(|deadline| deadline.saturating_duration_since(self.now()))
+    }
+
+    fn wake_up(&self) {
         let idle = self.shared.idle();
-        self.searching
-            .set(idle.end_sleep(&self.remote.sleeper, saw_work));
+        let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
+        self.searching.set(searching);
     }
 
     fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
         // Published before, so that an idle runtime's counts are complete.
         self.remote.counters.set_driver(driver.counts());
-        let begin = Instant::now();
+        let begin = driver.now();
         driver.wait(timeout);
-        self.remote.counters.add_idle(begin.elapsed());
+        let idle = driver.now().saturating_duration_since(begin);
+        self.remote.counters.add_idle(idle);
+    }
+
+    /// The time by the driver's clock.
+    pub(super) fn now(&self) -> Instant {
+        self.driver.borrow().now()
     }
 }
 
