@@ -43,6 +43,9 @@ mod stack;
 
 mod atomic;
 
+#[cfg(test)]
+mod simulation;
+
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Runtime};
 pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};

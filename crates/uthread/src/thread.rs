@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use std::thread::Result;
 
@@ -365,7 +365,7 @@ pub fn yield_now() {
 pub fn sleep(duration: Duration) {
     /// What is too far for the clock is slept in centuries.
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-    let now = Instant::now();
+    let now = wait::now();
     wait::sleep_until(now.checked_add(duration).unwrap_or(now + CENTURY));
 }
 

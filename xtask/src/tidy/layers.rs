@@ -22,7 +22,18 @@ const LAYERS: [Layer; 7] = [
 
 /// The public face: mirrors of `std`, and the root, which is `lib`.
 const FACE: &[&str] = &[
-    "lib", "net", "fs", "io", "time", "sync", "process", "signal", "thread", "runtime", "metrics",
+    "lib",
+    "net",
+    "fs",
+    "io",
+    "time",
+    "sync",
+    "process",
+    "signal",
+    "thread",
+    "runtime",
+    "metrics",
+    "simulation",
 ];
 
 /// The ring and the context switch are each the secret of one place; what `loom` and Miri have to

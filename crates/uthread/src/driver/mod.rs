@@ -6,10 +6,12 @@
 //!
 //! [`uring`] is the driver of workers. [`native`] carries out a single operation as an ordinary
 //! blocking system call, for callers outside the runtime; [`page_cache`] tells whether one on a file
-//! would wait for the disk.
+//! would wait for the disk. `sim` lets a seed decide, in tests.
 
 pub(crate) mod native;
 pub(crate) mod page_cache;
+#[cfg(test)]
+pub(crate) mod sim;
 pub(crate) mod uring;
 
 pub(crate) use uring::Uring;

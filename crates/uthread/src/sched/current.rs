@@ -18,7 +18,7 @@ fn current() -> *const Worker {
 }
 
 /// Calls `action` while the calling thread is this worker.
-pub(super) fn enter(worker: &Worker, action: impl FnOnce()) {
+pub(crate) fn enter(worker: &Worker, action: impl FnOnce()) {
     let _leave = Leave(CURRENT.replace(worker));
     action();
 }

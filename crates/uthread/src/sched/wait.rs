@@ -118,6 +118,11 @@ pub(crate) fn yield_within_call() -> io::Result<()> {
     }
 }
 
+/// The time by the clock that the caller's waits go by.
+pub(crate) fn now() -> Instant {
+    current::with_fiber(Worker::now).unwrap_or_else(Instant::now)
+}
+
 /// Waits until the deadline.
 pub(crate) fn sleep_until(deadline: Instant) {
     let slept = current::with_fiber(|worker| {

@@ -78,7 +78,7 @@ pub(crate) struct Worker {
 }
 
 /// What a turn of the loop came to.
-enum Turn {
+pub(crate) enum Turn {
     /// There is more to do.
     Again,
     /// Nothing to do: sleep is announced; wait at most so long, then wake up.
@@ -121,6 +121,17 @@ impl Worker {
         self.driver.borrow().description()
     }
 
+    #[cfg(test)]
+    pub(crate) fn assert_nothing_waits(&self) {
+        assert!(self.operations.borrow().is_empty(), "an operation is left");
+        assert!(self.timers.borrow().is_empty(), "a timer is left");
+    }
+
+    #[cfg(test)]
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -129,11 +140,16 @@ impl Worker {
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
         current::enter(self, || self.run_to_end());
+        self.leave();
+        std::mem::forget(bomb);
+    }
+
+    /// Gives back what the worker had, at its end.
+    pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
         for stack in self.hot_stacks.take() {
             self.shared.stacks.give(stack);
         }
-        std::mem::forget(bomb);
     }
 
     fn run_to_end(&self) {
@@ -150,7 +166,7 @@ impl Worker {
     }
 
     /// One turn of the loop: runs what there is to run.
-    fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> Turn {
         self.run_batch();
         if self.look_around() || self.search() {
             Turn::Again
@@ -330,13 +346,13 @@ impl Worker {
         next.map(|deadline| deadline.saturating_duration_since(self.now()))
     }
 
-    fn wake_up(&self) {
+    pub(crate) fn wake_up(&self) {
         let idle = self.shared.idle();
         let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
         self.searching.set(searching);
     }
 
-    fn wait(&self, timeout: Option<Duration>) {
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
         // Published before, so that an idle runtime's counts are complete.
         self.remote.counters.set_driver(driver.counts());

@@ -1,0 +1,277 @@
+//! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
+//!
+//! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
+//! error, or in a race with its cancellation; only a poll waits until it is cancelled. Each completes exactly once, and what it would write is
+//! written at that very moment, as the kernel would: into memory that had better still be there.
+//!
+//! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
+//! ends next.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::{Counts, Driver, Token, Wake};
+use crate::op::Operation;
+use crate::op::fs::FileOperation;
+use crate::op::net::SocketOperation;
+
+/// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
+const LATENCY_MAX: Duration = Duration::from_millis(2);
+
+/// What all drivers of one simulation share: the clock, and the seed's choices.
+pub(crate) struct World {
+    origin: Instant,
+    clock: Duration,
+    state: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        World {
+            origin: Instant::now(),
+            clock: Duration::ZERO,
+            // Neighbouring seeds shall not begin alike, and zero would stay zero.
+            state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        }
+    }
+
+    /// Time since the simulation began.
+    pub(crate) fn clock(&self) -> Duration {
+        self.clock
+    }
+
+    pub(crate) fn advance_to(&mut self, clock: Duration) {
+        assert!(clock >= self.clock, "time does not go back");
+        self.clock = clock;
+    }
+
+    /// A number below `bound`, which is not zero (xorshift; its period is enough for any simulation).
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) % bound
+    }
+
+    fn latency(&mut self) -> Duration {
+        Duration::from_nanos(self.below(LATENCY_MAX.as_nanos() as u64))
+    }
+}
+
+/// One worker's driver.
+pub(crate) struct Sim {
+    world: Rc<RefCell<World>>,
+    woken: Arc<AtomicBool>,
+    seat: Rc<RefCell<Seat>>,
+}
+
+/// What the simulation must know of a driver while its worker sleeps.
+#[derive(Default)]
+pub(crate) struct Seat {
+    submitted: Vec<Flight>,
+    in_flight: Vec<Flight>,
+    cancels: Vec<Token>,
+    done: VecDeque<(Token, i32)>,
+    counts: Counts,
+}
+
+/// An operation on its way.
+struct Flight {
+    token: Token,
+    /// Whether it ends by itself.
+    ends: bool,
+    due: Option<Duration>,
+    result: i32,
+    /// What a receiving operation writes on completion.
+    buffer: Option<NonNull<[u8]>>,
+}
+
+struct SimWaker(Arc<AtomicBool>);
+
+impl Wake for SimWaker {
+    fn wake(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Sim {
+    pub(crate) fn new(world: Rc<RefCell<World>>) -> Sim {
+        Sim {
+            world,
+            woken: Arc::default(),
+            seat: Rc::default(),
+        }
+    }
+
+    /// A view of this driver that outlives its way into a worker.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch {
+            woken: Arc::clone(&self.woken),
+            seat: Rc::clone(&self.seat),
+        }
+    }
+}
+
+/// What ends the wait of a worker from outside.
+pub(crate) struct Watch {
+    woken: Arc<AtomicBool>,
+    seat: Rc<RefCell<Seat>>,
+}
+
+impl Watch {
+    /// When the wait ends by itself, if ever: at once after a wake-up, else with the next completion.
+    pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
+        let seat = self.seat.borrow();
+        let at_once = self.woken.load(Ordering::Relaxed)
+            || !seat.done.is_empty()
+            || !seat.submitted.is_empty()
+            || !seat.cancels.is_empty();
+        if at_once {
+            return Some(clock);
+        }
+        seat.in_flight.iter().filter_map(|flight| flight.due).min()
+    }
+}
+
+impl Seat {
+    fn flush(&mut self, world: &mut World) {
+        if !self.submitted.is_empty() || !self.cancels.is_empty() {
+            self.counts.enters += 1;
+        }
+        for mut flight in self.submitted.drain(..) {
+            flight.due = flight.ends.then(|| world.clock + world.latency());
+            self.in_flight.push(flight);
+        }
+        for target in self.cancels.drain(..) {
+            let found = self
+                .in_flight
+                .iter_mut()
+                .find(|flight| flight.token == target);
+            // Too late for half of them: those complete as they would have.
+            if let Some(flight) = found
+                && (!flight.ends || world.below(2) == 0)
+            {
+                flight.result = -Errno::CANCELED.raw_os_error();
+                flight.due = Some(world.clock);
+            }
+        }
+        while let Some(index) = self.choose_due(world) {
+            let flight = self.in_flight.swap_remove(index);
+            deliver(&flight);
+            self.done.push_back((flight.token, flight.result));
+        }
+    }
+
+    /// One of those that are due, so that completions come in any order.
+    fn choose_due(&self, world: &mut World) -> Option<usize> {
+        let due: Vec<_> = (0..self.in_flight.len())
+            .filter(|&index| {
+                self.in_flight[index]
+                    .due
+                    .is_some_and(|due| due <= world.clock)
+            })
+            .collect();
+        (!due.is_empty()).then(|| due[world.below(due.len() as u64) as usize])
+    }
+}
+
+/// Writes what the kernel would: as many bytes as the result says, each the low byte of the count.
+#[allow(
+    unsafe_code,
+    reason = "the kernel's part: it writes into what is borrowed"
+)]
+fn deliver(flight: &Flight) {
+    let (Some(buffer), Ok(count)) = (flight.buffer, usize::try_from(flight.result)) else {
+        return;
+    };
+    let start = buffer.cast::<u8>();
+    // SAFETY: the submitter keeps the buffer alive and untouched until the completion is reaped, and
+    // the count is no longer than the buffer.
+    unsafe { start.write_bytes(count as u8, count) };
+}
+
+/// What the seed lets an operation come to, on a buffer of this length.
+fn outcome(world: &mut World, length: usize) -> i32 {
+    match world.below(16) {
+        0 => -Errno::CONNRESET.raw_os_error(),
+        1 => 0,
+        2..8 => length as i32,
+        _ => world.below(length as u64 + 1) as i32,
+    }
+}
+
+impl Driver for Sim {
+    fn description(&self) -> String {
+        "simulated".to_owned()
+    }
+
+    fn waker(&self) -> io::Result<Box<dyn Wake>> {
+        Ok(Box::new(SimWaker(Arc::clone(&self.woken))))
+    }
+
+    #[allow(unsafe_code, reason = "the contract's")]
+    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
+        let mut world = self.world.borrow_mut();
+        let (result, buffer) = match operation {
+            Operation::Socket(SocketOperation::Receive { buffer, .. })
+            | Operation::File(FileOperation::Read { buffer, .. }) => (
+                outcome(&mut world, buffer.len()),
+                Some(NonNull::from(&mut **buffer)),
+            ),
+            Operation::Socket(SocketOperation::Send { buffer, .. })
+            | Operation::File(FileOperation::Write { buffer, .. }) => {
+                (outcome(&mut world, buffer.len()), None)
+            }
+            _ => (0, None),
+        };
+        let mut seat = self.seat.borrow_mut();
+        seat.counts.submissions += 1;
+        seat.submitted.push(Flight {
+            token,
+            ends: !matches!(operation, Operation::Socket(SocketOperation::Poll { .. })),
+            due: None,
+            result,
+            buffer,
+        });
+    }
+
+    fn cancel(&mut self, target: Token) {
+        self.seat.borrow_mut().cancels.push(target);
+    }
+
+    fn flush(&mut self) {
+        let mut world = self.world.borrow_mut();
+        self.seat.borrow_mut().flush(&mut world);
+    }
+
+    /// Ends at once: the simulation has let the time pass before.
+    fn wait(&mut self, _: Option<Duration>) {
+        self.woken.store(false, Ordering::Relaxed);
+        self.flush();
+    }
+
+    fn reap(&mut self, complete: &mut dyn FnMut(Token, i32)) {
+        let mut seat = self.seat.borrow_mut();
+        while let Some((token, result)) = seat.done.pop_front() {
+            seat.counts.completions += 1;
+            complete(token, result);
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.seat.borrow().counts
+    }
+
+    fn now(&self) -> Instant {
+        let world = self.world.borrow();
+        world.origin + world.clock
+    }
+}

@@ -1,0 +1,217 @@
+//! Several workers on one thread, under a seed: which runs next, how long an operation takes, what it
+//! comes to. The clock is virtual, and moves only while all of them sleep.
+//!
+//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs` shows
+//! what holds whatever the seed chooses. To try more seeds than usual, or one again:
+//!
+//! ```sh
+//! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation
+//! UTHREAD_SEED=17 cargo test -p uthread simulation
+//! ```
+
+mod programs;
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, mem};
+
+use crossbeam_deque::Worker as Deque;
+
+use crate::driver::sim::{Sim, Watch, World};
+use crate::fiber::{Control, Fiber, Identity};
+use crate::metrics::Metrics;
+use crate::sched::current;
+use crate::sched::shared::Shared;
+use crate::sched::worker::{Turn, Worker};
+use crate::stack::pool::STACK_SIZE_MIN;
+use crate::thread::JoinHandle;
+
+/// Seeds of each program in an ordinary test run: some tenths of a second.
+const SEEDS: u64 = 300;
+
+/// Turns after which a simulation that should have ended does not.
+const TURNS_MAX: u64 = 1_000_000;
+
+/// Runs a program under many seeds, or under the one asked for, and names the seed that fails.
+fn under_seeds(program: impl Fn(u64)) {
+    let number = |name| env::var(name).ok().map(|text| text.parse().expect(name));
+    let seeds = match number("UTHREAD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("UTHREAD_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| program(seed))) {
+            eprintln!("it was seed {seed}: UTHREAD_SEED={seed} runs it again");
+            panic::resume_unwind(payload);
+        }
+    }
+}
+
+struct Simulation {
+    world: Rc<RefCell<World>>,
+    shared: Arc<Shared>,
+    seats: Vec<Seat>,
+}
+
+struct Seat {
+    worker: Worker,
+    watch: Watch,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Awake,
+    /// Until then at the latest.
+    Asleep(Option<Duration>),
+    Ended,
+}
+
+impl Simulation {
+    fn new(seed: u64, workers: usize) -> Simulation {
+        let world = Rc::new(RefCell::new(World::new(seed)));
+        let deques: Vec<_> = (0..workers).map(|_| Deque::new_lifo()).collect();
+        let shared = Arc::new(Shared::new(STACK_SIZE_MIN, deques.iter()));
+        let seat = |(index, deque)| {
+            let driver = Sim::new(Rc::clone(&world));
+            let watch = driver.watch();
+            let shared = Arc::clone(&shared);
+            Seat {
+                worker: Worker::new(index, shared, deque, Box::new(driver)).expect("no kernel"),
+                watch,
+                state: State::Awake,
+            }
+        };
+        let seats = deques.into_iter().enumerate().map(seat).collect();
+        Simulation {
+            world,
+            shared,
+            seats,
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        Metrics::new(self.shared.counters())
+    }
+
+    fn world(&self) -> &Rc<RefCell<World>> {
+        &self.world
+    }
+
+    /// Queues a fiber from outside the workers.
+    #[track_caller]
+    fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let control = Control::new(Identity::anonymous(Location::caller()));
+        let fiber = Fiber::new(control, f, None);
+        self.shared.inject(fiber.clone());
+        JoinHandle::new(fiber)
+    }
+
+    /// Runs the workers until `f` has ended, then shuts down; its value.
+    fn run<T: Send + 'static>(mut self, f: impl FnOnce() -> T + Send + 'static) -> T {
+        let main = self.spawn(f);
+        self.step_until(|_| main.is_finished());
+        // It has joined what it spawned.
+        for seat in &self.seats {
+            seat.worker.assert_nothing_waits();
+        }
+        self.shut_down();
+        main.join()
+            .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
+    fn shut_down(&mut self) {
+        self.shared.shut_down();
+        self.step_until(|seats| seats.iter().all(|seat| seat.state == State::Ended));
+    }
+
+    fn step_until(&mut self, done: impl Fn(&[Seat]) -> bool) {
+        for _ in 0..TURNS_MAX {
+            if done(&self.seats) {
+                return;
+            }
+            self.step();
+        }
+        panic!("no end after {TURNS_MAX} turns");
+    }
+
+    /// When the next worker can go on, if any ever can.
+    fn next_at(&self) -> Option<Duration> {
+        let clock = self.world.borrow().clock();
+        self.seats
+            .iter()
+            .filter_map(|seat| seat.runs_at(clock))
+            .min()
+    }
+
+    /// Whether a worker has something to do without waiting for it.
+    fn is_busy(&self) -> bool {
+        self.next_at() == Some(self.world.borrow().clock())
+    }
+
+    /// Lets one worker take one turn, or wake up. With all of them asleep, time passes first.
+    fn step(&mut self) {
+        let Some(next) = self.next_at() else {
+            panic!("every worker sleeps for ever: a wake-up was lost");
+        };
+        let mut world = self.world.borrow_mut();
+        let clock = world.clock();
+        world.advance_to(next.max(clock));
+        let clock = world.clock();
+        let able = |seat: &Seat| seat.runs_at(clock).is_some_and(|at| at <= clock);
+        let able: Vec<_> = (0..self.seats.len())
+            .filter(|&index| able(&self.seats[index]))
+            .collect();
+        let chosen = able[world.below(able.len() as u64) as usize];
+        drop(world);
+        self.seats[chosen].step(clock);
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Suspended fibers would unwind through assertions that no longer hold.
+            mem::take(&mut self.seats).into_iter().for_each(mem::forget);
+        }
+    }
+}
+
+impl Seat {
+    /// When it can go on, if ever.
+    fn runs_at(&self, clock: Duration) -> Option<Duration> {
+        match self.state {
+            State::Awake => Some(clock),
+            State::Asleep(until) => [until, self.watch.ends_at(clock)]
+                .into_iter()
+                .flatten()
+                .min(),
+            State::Ended => None,
+        }
+    }
+
+    fn step(&mut self, clock: Duration) {
+        let worker = &self.worker;
+        let asleep = self.state != State::Awake;
+        let mut state = State::Awake;
+        current::enter(worker, || {
+            if asleep {
+                worker.wait(Some(Duration::ZERO));
+                worker.wake_up();
+                return;
+            }
+            state = match worker.turn() {
+                Turn::Again => State::Awake,
+                Turn::Sleep(timeout) => State::Asleep(timeout.map(|timeout| clock + timeout)),
+                Turn::End => State::Ended,
+            };
+        });
+        if state == State::Ended {
+            worker.leave();
+        }
+        self.state = state;
+    }
+}

@@ -1,0 +1,298 @@
+//! What holds under every seed.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::{Simulation, under_seeds};
+use crate::op::net::SocketOperation;
+use crate::op::{self, Operation};
+use crate::sched::{current, wait};
+use crate::thread::{self, Cancelled, park, sleep, spawn, yield_now};
+
+/// A generator of a fiber's own, so that its choices do not depend on who else chooses.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn worker_index() -> usize {
+    current::with_worker(|worker| worker.index()).expect("on a worker")
+}
+
+/// Yields, sleeps or neither, as the choices go.
+fn dawdle(choices: &mut Choices) {
+    match choices.below(4) {
+        0 => sleep(Duration::from_micros(choices.below(3000))),
+        1 | 2 => yield_now(),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_seed_replays() {
+    under_seeds(|seed| {
+        let run = || {
+            let mut simulation = Simulation::new(seed, 2);
+            let fibers: Vec<_> = (0..6)
+                .map(|index| simulation.spawn(move || dawdle(&mut Choices(seed + index))))
+                .collect();
+            simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
+            simulation.shut_down();
+            (simulation.world().borrow().clock(), simulation.metrics())
+        };
+        assert_eq!(run(), run());
+    });
+}
+
+#[test]
+fn every_fiber_runs_once_and_stays_where_it_started() {
+    fn tree(depth: u64, seed: u64, runs: &Arc<AtomicUsize>) {
+        let mut choices = Choices(seed);
+        let home = worker_index();
+        runs.fetch_add(1, Ordering::Relaxed);
+        let children: Vec<_> = (0..if depth == 0 { 0 } else { 3 })
+            .map(|child| {
+                let runs = Arc::clone(runs);
+                spawn(move || tree(depth - 1, seed * 3 + child, &runs))
+            })
+            .collect();
+        dawdle(&mut choices);
+        assert_eq!(worker_index(), home);
+        for child in children {
+            child.join().unwrap();
+            assert_eq!(worker_index(), home);
+        }
+    }
+    under_seeds(|seed| {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        Simulation::new(seed, 3).run(move || tree(3, seed, &counted));
+        assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
+    });
+}
+
+#[test]
+fn no_unpark_is_lost() {
+    const FIBERS: usize = 5;
+    const ROUNDS: usize = 20;
+    under_seeds(|seed| {
+        let total = Simulation::new(seed, 2).run(move || {
+            let turn = Arc::new(AtomicUsize::new(0));
+            let ring = Arc::new(Mutex::new(vec![None::<thread::Thread>; FIBERS]));
+            let fibers: Vec<_> = (0..FIBERS)
+                .map(|index| {
+                    let (turn, ring) = (Arc::clone(&turn), Arc::clone(&ring));
+                    spawn(move || {
+                        let mut choices = Choices(seed + index as u64);
+                        ring.lock().unwrap()[index] = Some(thread::current());
+                        for round in 0..ROUNDS {
+                            while turn.load(Ordering::Acquire) != round * FIBERS + index {
+                                if choices.below(2) == 0 {
+                                    // A wait of another kind, which must not take the unpark.
+                                    spawn(yield_now).join().unwrap();
+                                }
+                                park();
+                            }
+                            dawdle(&mut choices);
+                            turn.fetch_add(1, Ordering::Release);
+                            // One that has not begun looks before it parks.
+                            let next = ring.lock().unwrap()[(index + 1) % FIBERS].clone();
+                            next.inspect(thread::Thread::unpark);
+                        }
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            turn.load(Ordering::Relaxed)
+        });
+        assert_eq!(total, FIBERS * ROUNDS);
+    });
+}
+
+#[test]
+fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
+    const LATE_MAX: Duration = Duration::from_micros(263);
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
+            let sleepers: Vec<_> = (0..20)
+                .map(|index| {
+                    spawn(move || {
+                        let mut choices = Choices(seed * 31 + index);
+                        let nap = Duration::from_nanos(choices.below(1 << (10 + index)));
+                        let begin = wait::now();
+                        sleep(nap);
+                        let slept = wait::now() - begin;
+                        assert!(slept >= nap, "{slept:?} of {nap:?}");
+                        assert!(slept <= nap + LATE_MAX, "{slept:?} for {nap:?}");
+                    })
+                })
+                .collect();
+            sleepers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+/// Receives into a buffer on the stack, as a socket would.
+fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
+    let standard_input = io::stdin();
+    let mut operation = Operation::Socket(SocketOperation::Receive {
+        socket: standard_input.as_fd(),
+        buffer,
+        peek: false,
+    });
+    wait::perform(&mut operation, timeout).map(|count| count as usize)
+}
+
+/// Receives once, and checks that the result and the buffer belong together, then and later.
+fn receive_and_check(choices: &mut Choices) -> Result<(), i32> {
+    let mut buffer = [0xff; 64];
+    let timeout = match choices.below(2) {
+        0 => None,
+        _ => Some(Duration::from_micros(1 + choices.below(2000))),
+    };
+    let result = receive(&mut buffer, timeout);
+    let mut expected = [0xff; 64];
+    if let Ok(count) = result {
+        expected[..count].fill(count as u8);
+    }
+    assert_eq!(buffer, expected, "{result:?}");
+    dawdle(choices);
+    assert_eq!(buffer, expected, "written to after the call");
+    match result {
+        Err(error) => Err(error.raw_os_error().expect("of the kernel")),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[test]
+fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
+            let fibers: Vec<_> = (0..10)
+                .map(|index| {
+                    spawn(move || {
+                        let mut choices = Choices(seed * 17 + index);
+                        for _ in 0..10 {
+                            if let Err(errno) = receive_and_check(&mut choices) {
+                                let known = [Errno::CONNRESET, Errno::AGAIN];
+                                let known = known.map(Errno::raw_os_error);
+                                assert!(known.contains(&errno), "errno {errno}");
+                            }
+                        }
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_timeout_ends_what_would_never_end() {
+    under_seeds(|seed| {
+        Simulation::new(seed, 2).run(move || {
+            let fibers: Vec<_> = (0..8)
+                .map(|index| {
+                    spawn(move || {
+                        let standard_input = io::stdin();
+                        let mut operation = Operation::Socket(SocketOperation::Poll {
+                            fd: standard_input.as_fd(),
+                            events: PollFlags::IN,
+                        });
+                        let timeout = Duration::from_micros(seed + index * 700);
+                        let begin = wait::now();
+                        let error = wait::perform(&mut operation, Some(timeout)).unwrap_err();
+                        assert_eq!(error.raw_os_error(), Some(op::TIMED_OUT));
+                        assert!(wait::now() - begin >= timeout);
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 2);
+        let asleep = simulation.spawn(|| ());
+        simulation.step_until(|_| asleep.is_finished());
+        while simulation.is_busy() {
+            simulation.step();
+        }
+        let woken = simulation.spawn(|| ());
+        simulation.step_until(|_| woken.is_finished());
+
+        let begun = Arc::new(AtomicUsize::new(0));
+        let busy: Vec<_> = (0..4)
+            .map(|_| {
+                let begun = Arc::clone(&begun);
+                simulation.spawn(move || {
+                    while begun.load(Ordering::Relaxed) == 0 {
+                        yield_now();
+                    }
+                })
+            })
+            .collect();
+        let turns = simulation.world().borrow_mut().below(40);
+        (0..turns).for_each(|_| simulation.step());
+        let late = simulation.spawn(move || begun.store(1, Ordering::Relaxed));
+        simulation.step_until(|_| busy.iter().all(thread::JoinHandle::is_finished));
+        late.join().unwrap();
+        simulation.shut_down();
+    });
+}
+
+#[test]
+fn a_shutdown_at_any_moment_ends_every_fiber() {
+    const FIBERS: usize = 12;
+    under_seeds(|seed| {
+        let mut simulation = Simulation::new(seed, 3);
+        let fibers: Vec<_> = (0..FIBERS)
+            .map(|index| {
+                simulation.spawn(move || {
+                    let mut choices = Choices(seed * 13 + index as u64);
+                    loop {
+                        match choices.below(5) {
+                            0 => park(),
+                            1 => drop(spawn(yield_now).join()),
+                            2 => dawdle(&mut choices),
+                            _ => match receive_and_check(&mut choices) {
+                                Err(errno) if errno == Errno::CANCELED.raw_os_error() => return,
+                                _ => {}
+                            },
+                        }
+                    }
+                })
+            })
+            .collect();
+        let turns = simulation.world().borrow_mut().below(300);
+        for _ in 0..turns {
+            if simulation.next_at().is_some() {
+                simulation.step();
+            }
+        }
+        simulation.shut_down();
+        for fiber in fibers {
+            match fiber.join() {
+                Ok(()) => {}
+                Err(payload) if payload.is::<Cancelled>() => {}
+                Err(payload) => std::panic::resume_unwind(payload),
+            }
+        }
+    });
+}
