@@ -169,3 +169,21 @@ fn metadata_of_a_fifo_waits_for_nobody() {
         assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
     });
 }
+
+#[test]
+fn files_that_say_they_are_empty_are_read_whole() {
+    // The last gives all to the first read, or one number.
+    for path in ["/proc/loadavg", "/proc/mounts", "/proc/sys/kernel/pid_max"] {
+        everywhere(|| {
+            let ours = uthread::fs::read(path).unwrap();
+            let theirs = std::fs::read(path).unwrap();
+            // What changes from read to read has about the same length.
+            assert!(ours.len() + 8 > theirs.len(), "{path}: {ours:?}");
+        });
+    }
+    everywhere(|| {
+        let path = "/proc/sys/kernel/pid_max";
+        let theirs = std::fs::read_to_string(path).unwrap();
+        assert_eq!(uthread::fs::read_to_string(path).unwrap(), theirs);
+    });
+}

@@ -215,7 +215,11 @@ impl File {
         let rest = usize::try_from(length.saturating_sub(here)).unwrap_or(usize::MAX);
         let start = bytes.len();
         // One byte more, so that a read cut off by the buffer is told from the end.
-        let mut room = rest.saturating_add(1);
+        // Files of `/proc` say zero, and some of them give their all to the first read or nothing.
+        let mut room = match rest {
+            0 => GROWTH_BYTES,
+            rest => rest.saturating_add(1),
+        };
         loop {
             let filled = bytes.len();
             bytes.try_reserve(room)?;
