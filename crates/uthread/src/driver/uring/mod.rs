@@ -199,7 +199,6 @@ impl Driver for Uring {
 
     fn reap(&mut self, complete: &mut dyn FnMut(Token, i32)) {
         for (token, result) in self.collected.drain(..) {
-            self.counts.completions += 1;
             complete(token, result);
         }
         let mut woken = false;

@@ -104,3 +104,25 @@ fn a_wait_ends_at_its_timeout() {
     driver.wait(Some(Duration::from_millis(20)));
     assert!(start.elapsed() >= Duration::from_millis(20));
 }
+
+#[test]
+fn a_completion_counts_once_however_early_it_was_collected() {
+    let mut driver = Uring::new().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(writer);
+    let mut operation = Operation::Socket(SocketOperation::Poll {
+        fd: reader.as_fd(),
+        events: rustix::event::PollFlags::IN,
+    });
+    // SAFETY: the operation and the pipe outlive the completion reaped below.
+    unsafe { driver.submit(&mut operation, Token(1)) };
+    driver.wait(Some(PATIENCE));
+    driver.collect();
+    assert_eq!(wait_for(&mut driver, 1).len(), 1);
+    let Counts {
+        submissions,
+        completions,
+        ..
+    } = driver.counts();
+    assert_eq!((submissions, completions), (1, 1));
+}
