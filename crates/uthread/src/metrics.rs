@@ -42,9 +42,9 @@ pub struct WorkerMetrics {
     pub steals: u64,
     /// Times new fibers were taken that came from outside the workers.
     pub injected: u64,
-    /// Times this worker woke another for work it had queued.
+    /// Times this worker woke another: for new fibers, or for one of the other's that can go on.
     pub wakes_sent: u64,
-    /// Times it queued work and nobody had to be woken.
+    /// Times nobody had to be woken for such.
     pub wakes_spared: u64,
     /// System calls made by the driver.
     pub enters: u64,

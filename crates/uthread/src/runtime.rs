@@ -156,8 +156,9 @@ fn work(
 ///
 /// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
 /// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. It waits for a fiber that computes without end, as joining a thread would. In a
-/// program built with `panic = "abort"` nothing unwinds: calls without an error return at once.
+/// started never do. It waits for a fiber that computes without end, or that joins one of another
+/// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
+/// calls without an error return at once.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -219,6 +220,7 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        wait::note_spawn();
         let fiber = Fiber::new(
             Control::new(Identity::anonymous(Location::caller())),
             f,
@@ -247,6 +249,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
+        wait::note_spawn();
         let identity = Identity {
             name: Some("main".into()),
             spawn_site: Location::caller(),

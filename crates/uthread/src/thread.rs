@@ -54,9 +54,7 @@ where
 /// before there is a fiber that would never end.
 fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     let runtime = (!wait::on_worker()).then(Runtime::default_runtime);
-    // After shutdown the fiber will not run. Counted, so that a loop that restarts what has ended does
-    // not go on for ever.
-    let _cancelled = wait::refusal();
+    wait::note_spawn();
     let (fiber, handle) = make();
     match runtime {
         Some(runtime) => runtime.inject(fiber),

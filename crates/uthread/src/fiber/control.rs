@@ -49,6 +49,8 @@ pub(crate) struct Control {
     pub(crate) registration: Cell<usize>,
     /// Calls refused because the runtime is shut down.
     pub(crate) refusals: Cell<u32>,
+    /// Whether it is known to be suspended in the midst of unwinding.
+    pub(crate) unwinding: Cell<bool>,
 }
 
 /// All that a switch to the fiber and back touches outside the stacks, together in as many bytes as a
@@ -97,6 +99,7 @@ impl Control {
             completion: Cell::default(),
             registration: Cell::default(),
             refusals: Cell::default(),
+            unwinding: Cell::default(),
         }
     }
 

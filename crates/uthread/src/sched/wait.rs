@@ -46,7 +46,8 @@ pub(crate) fn park_cancellable() {
         }
         unparked
     });
-    if unparked != Some(true) {
+    // After shutdown nobody else ends a park in a destructor.
+    if unparked != Some(true) && !is_shut_down() {
         park();
         current::with_fiber(|worker| worker.running_fiber().control().take_unpark());
     }
@@ -66,6 +67,12 @@ pub(crate) fn is_shut_down() -> bool {
 /// The error for a call of a fiber whose runtime is shut down.
 pub(crate) fn refusal() -> Option<io::Error> {
     current::with_fiber(Worker::refusal).flatten()
+}
+
+/// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
+/// not go on for ever.
+pub(crate) fn note_spawn() {
+    let _ = refusal();
 }
 
 /// Waits until `done`, which whoever makes it true follows by a wake-up.
@@ -131,6 +138,7 @@ pub(crate) fn sleep_until(deadline: Instant) {
             return; // It is unwinding already, and nothing shall hold up the end.
         }
         worker.add_timer(deadline, Expiry::Resume(worker.running_fiber()));
+        worker.note_unwinding(worker.running_fiber());
         worker.suspend(Pause::Held);
         worker.unwind_if_shut_down();
     });

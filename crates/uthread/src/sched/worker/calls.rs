@@ -83,6 +83,7 @@ impl Worker {
             let timer = self.add_timer(deadline, Expiry::TimeOut(token));
             self.operations.borrow_mut().set_timer(token, timer);
         }
+        self.note_unwinding(self.running_fiber());
         self.suspend(Pause::Held);
         let completion = self.running_fiber().control().completion.take();
         if let Ok(result) = u32::try_from(completion.result) {

@@ -19,11 +19,15 @@ impl Worker {
         match resumed {
             Resumed::Paused(Pause::Held) => {}
             Resumed::Paused(Pause::Parked) => {
+                self.note_unwinding(fiber);
                 if !fiber.control().token.settle_park() {
                     self.make_ready(fiber);
                 }
             }
             Resumed::Ended(stack) => {
+                if self.unwinding.get() > 0 && fiber.control().unwinding.get() {
+                    self.unwinding.update(|count| count - 1);
+                }
                 let registration = fiber.control().registration.get();
                 let ended = self.live.borrow_mut().remove(registration);
                 self.return_stack(stack);

@@ -75,6 +75,8 @@ pub(crate) struct Worker {
     /// Whether the last look before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
+    /// How many fibers are known to be suspended in the midst of unwinding.
+    unwinding: Cell<usize>,
 }
 
 /// What a turn of the loop came to.
@@ -114,6 +116,7 @@ impl Worker {
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
+            unwinding: Cell::new(0),
         })
     }
 
@@ -171,6 +174,7 @@ impl Worker {
         if self.look_around() || self.search() {
             Turn::Again
         } else if self.has_ended() {
+            self.end_search();
             Turn::End
         } else {
             Turn::Sleep(self.announce_sleep())

@@ -1,10 +1,10 @@
 //! How a worker ends: all that waits is cancelled, and new calls are refused.
 
-use std::io;
 use std::sync::Arc;
+use std::{io, panic, thread};
 
 use super::{Expiry, Worker};
-use crate::fiber::Cancelled;
+use crate::fiber::{Cancelled, Control, Pause, Started};
 use crate::op;
 
 /// Calls that fail with `ECANCELED`, and fibers spawned in vain, before a fiber is unwound: one that
@@ -41,13 +41,57 @@ impl Worker {
         live.iter().for_each(crate::fiber::wake);
     }
 
-    /// Ends a fiber whose call cannot return an error, once the runtime is shut down. Where panics
-    /// abort, nothing can: the call returns at once.
+    /// Ends a fiber whose call cannot return an error, once the runtime is shut down. Where it cannot be
+    /// ended, because panics abort or it unwinds already, the call lets others run and returns.
     #[inline]
     pub(in crate::sched) fn unwind_if_shut_down(&self) {
         if self.shared.is_shut_down() {
-            unwind();
+            self.unwind();
         }
+    }
+
+    #[cold]
+    fn unwind(&self) {
+        let fiber = self.running_fiber();
+        let control = fiber.control();
+        if cfg!(panic = "unwind") && self.may_unwind(control) {
+            if !control.unwinding.replace(true) {
+                self.unwinding.update(|count| count + 1);
+            }
+            panic::resume_unwind(Box::new(Cancelled));
+        }
+        // Whoever is waited for must be able to go on.
+        self.requeue_running();
+        self.suspend(Pause::Held);
+    }
+
+    /// Whether a panic of the running fiber would be its first: a second one, in a destructor, aborts
+    /// the process. `panicking` speaks of the thread, and so of every fiber that is suspended here while
+    /// it unwinds. Beside such fibers a guess is left: one that was refused a hundred times is not on its
+    /// way to an end.
+    fn may_unwind(&self, control: &Control) -> bool {
+        if control.unwinding.get() || !thread::panicking() {
+            return !control.unwinding.get();
+        }
+        let refused = control.refusals.get();
+        control.refusals.set(refused + 1);
+        self.unwinding.get() > 0 && refused > REFUSALS_MAX
+    }
+
+    /// Keeps count of the fibers that wait while they unwind: called when one waits. Beside others it is
+    /// not known of one that panics by itself.
+    pub(in crate::sched) fn note_unwinding(&self, fiber: Started) {
+        if thread::panicking() || self.unwinding.get() > 0 {
+            self.recount_unwinding(fiber);
+        }
+    }
+
+    #[cold]
+    fn recount_unwinding(&self, fiber: Started) {
+        let known = &fiber.control().unwinding;
+        let others = self.unwinding.get() - usize::from(known.get());
+        known.set(thread::panicking() && (known.get() || others == 0));
+        self.unwinding.set(others + usize::from(known.get()));
     }
 
     /// The error for a call after shutdown.
@@ -62,13 +106,5 @@ impl Worker {
             self.unwind_if_shut_down();
         }
         Some(io::Error::from_raw_os_error(op::CANCELLED))
-    }
-}
-
-#[cold]
-fn unwind() {
-    // A second panic in a destructor would abort the process.
-    if cfg!(panic = "unwind") && !std::thread::panicking() {
-        std::panic::resume_unwind(Box::new(Cancelled));
     }
 }
