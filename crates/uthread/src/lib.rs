@@ -28,6 +28,7 @@
 //! ```
 
 pub mod fs;
+mod join;
 mod metrics;
 pub mod net;
 mod runtime;
@@ -46,6 +47,7 @@ mod atomic;
 #[cfg(test)]
 mod simulation;
 
+pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Runtime};
 pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};

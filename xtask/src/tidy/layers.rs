@@ -34,6 +34,7 @@ const FACE: &[&str] = &[
     "runtime",
     "metrics",
     "simulation",
+    "join",
 ];
 
 /// The ring and the context switch are each the secret of one place; what `loom` and Miri have to

@@ -162,6 +162,12 @@ pub(crate) fn spawn_here(fiber: FiberRef) {
     assert!(spawned.is_some(), "only a worker has a queue of its own");
 }
 
+/// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:
+/// true if only the caller has it now.
+pub(crate) fn take_back(fiber: &FiberRef) -> bool {
+    current::with_fiber(|worker| worker.take_back(fiber)).unwrap_or(false)
+}
+
 /// Whether the caller is a fiber.
 pub(crate) fn in_fiber() -> bool {
     current::with_fiber(|_| ()).is_some()

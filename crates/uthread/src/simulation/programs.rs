@@ -123,6 +123,30 @@ fn no_unpark_is_lost() {
 }
 
 #[test]
+fn each_piece_of_a_fork_runs_once() {
+    fn sum(range: std::ops::Range<u64>, choices: &mut Choices) -> u64 {
+        dawdle(choices);
+        if range.end - range.start == 1 {
+            return range.start;
+        }
+        let middle = range.start.midpoint(range.end);
+        let (mut left, mut right) = (
+            Choices(choices.below(1 << 30)),
+            Choices(choices.below(1 << 30)),
+        );
+        let (left, right) = crate::join(
+            || sum(range.start..middle, &mut left),
+            || sum(middle..range.end, &mut right),
+        );
+        left + right
+    }
+    under_seeds(|seed| {
+        let total = Simulation::new(seed, 3).run(move || sum(0..40, &mut Choices(seed)));
+        assert_eq!(total, 39 * 40 / 2);
+    });
+}
+
+#[test]
 fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
     const LATE_MAX: Duration = Duration::from_micros(263);
     under_seeds(|seed| {

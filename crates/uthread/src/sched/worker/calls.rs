@@ -18,6 +18,18 @@ impl Worker {
         self.wake_one();
     }
 
+    /// Takes the newest new fiber back, if it is this one.
+    pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
+        let Some(newest) = self.deque.pop() else {
+            return false;
+        };
+        let found = ptr::addr_eq(Arc::as_ptr(&newest), Arc::as_ptr(fiber));
+        if !found {
+            self.deque.push(newest);
+        }
+        found
+    }
+
     /// Queues a woken fiber if its home is this worker.
     pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: &FiberRef) -> bool {
         let own = ptr::eq(&*self.remote, home);

@@ -70,8 +70,11 @@ impl Worker {
     /// it unwinds. Beside such fibers a guess is left: one that was refused a hundred times is not on its
     /// way to an end.
     fn may_unwind(&self, control: &Control) -> bool {
-        if control.unwinding.get() || !thread::panicking() {
-            return !control.unwinding.get();
+        if !thread::panicking() {
+            return true;
+        }
+        if control.unwinding.get() {
+            return false;
         }
         let refused = control.refusals.get();
         control.refusals.set(refused + 1);
