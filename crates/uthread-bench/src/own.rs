@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use uthread::{Runtime, sleep, spawn, yield_now};
+use uthread::{Runtime, join, sleep, spawn, yield_now};
 
 /// What `uthread-bench own` measures, for `micro` to call in a process of its own.
 #[derive(clap::Subcommand)]
@@ -14,12 +14,14 @@ pub(crate) enum Measured {
     Spawn { count: usize },
     Yield { fibers: usize, count: usize },
     Sleepers { count: usize },
+    Fib { workers: usize },
 }
 
 pub(crate) fn run(measured: &Measured) -> Result<()> {
     match *measured {
         Measured::Spawn { count } => on(1, || spawn_join(count)),
         Measured::Yield { fibers, count } => on(1, || yields(fibers, count)),
+        Measured::Fib { workers } => on(workers, || fork(38)),
         Measured::Sleepers { count } => on(2, || sleepers(count)),
     }
 }
@@ -88,6 +90,27 @@ fn sleepers(count: usize) -> f64 {
         yield_now();
     }
     (resident_bytes() - before) as f64 / count as f64
+}
+
+fn fork(n: u64) -> f64 {
+    let begin = Instant::now();
+    std::hint::black_box(fib(n));
+    begin.elapsed().as_secs_f64() * 1e3
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 20 {
+        return fib_alone(n);
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+fn fib_alone(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    std::hint::black_box(fib_alone(n - 1)) + fib_alone(n - 2)
 }
 
 fn resident_bytes() -> usize {

@@ -20,6 +20,8 @@ const COMMANDS: &[&[&str]] = &[
     &["yield", "2", "10000000"],
     &["yield", "10000", "10000000"],
     &["sleepers", "1000000"],
+    &["fib", "1"],
+    &["fib", "2"],
 ];
 
 const METRICS: &[Metric] = &[
@@ -39,7 +41,19 @@ const METRICS: &[Metric] = &[
         name: "memory per sleeper, B",
         decimals: 0,
     },
+    Metric {
+        name: "fib(38), 1 worker ms",
+        decimals: 1,
+    },
+    Metric {
+        name: "fib(38), 2 workers ms",
+        decimals: 1,
+    },
 ];
+
+const FIBERS: &[&str] = &["spawn", "yield", "sleepers"];
+const FORKS: &[&str] = &["fib"];
+const ALL: &[&str] = &["spawn", "yield", "sleepers", "fib"];
 
 /// The repository this program was built from.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -63,6 +77,8 @@ struct Subject {
     program: PathBuf,
     /// Before the command.
     prefix: &'static [&'static str],
+    /// What it has a program for.
+    commands: &'static [&'static str],
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -107,16 +123,19 @@ fn subjects() -> Result<Vec<Subject>> {
         name: "uthread",
         program: env::current_exe().context("find this program's own path")?,
         prefix: &["own"],
+        commands: ALL,
     }];
     let target = Path::new(REPOSITORY).join("target/peers");
-    for (name, remedy, build) in [
+    for (name, remedy, build, commands) in [
         (
             "tokio",
             "rustup",
             cargo as fn(&str, &Path) -> (Command, PathBuf),
+            FIBERS,
         ),
-        ("may", "rustup", cargo),
-        ("go", "apt-get install golang", go),
+        ("may", "rustup", cargo, FIBERS),
+        ("go", "apt-get install golang", go, FIBERS),
+        ("rayon", "rustup", cargo, FORKS),
     ] {
         let (mut command, program) = build(name, &target);
         eprintln!("building the peer {name}");
@@ -125,6 +144,7 @@ fn subjects() -> Result<Vec<Subject>> {
                 name,
                 program,
                 prefix: &[],
+                commands,
             }),
             Ok(status) => eprintln!("{name} is missing: its build ended with {status}"),
             Err(error) => eprintln!("{name} is missing: {error}; to have it: {remedy}"),
@@ -161,6 +181,9 @@ fn go(name: &str, target: &Path) -> (Command, PathBuf) {
 /// Runs one command of a program; `NAN` where the runtime cannot do it, which is told.
 fn figure(subject: &Subject, command: &[&str]) -> Result<f64> {
     let (name, shown) = (subject.name, command.join(" "));
+    if !subject.commands.contains(&command[0]) {
+        return Ok(f64::NAN);
+    }
     let output = Command::new(&subject.program)
         .args(subject.prefix)
         .args(command)
