@@ -222,7 +222,7 @@ impl Worker {
     }
 
     /// Takes in what happened outside; whether there is work now. Where there was work before, the
-    /// ring is only flushed: with none left, `sleep` passes submissions on while it waits.
+    /// ring is only flushed: with none left, `wait` passes submissions on while it sleeps.
     fn look_around(&self) -> bool {
         if self.shared.is_shut_down() {
             self.cancel_all();
@@ -243,7 +243,8 @@ impl Worker {
         found
     }
 
-    /// Takes in mail, completions and expired timers.
+    /// Takes in mail, completions and expired timers, and publishes the driver's counts: the last turn
+    /// before a sleep leaves them complete.
     fn take_in(&self) {
         for fiber in self.remote.inbox().take() {
             self.make_ready(calls::woken(&fiber));
@@ -358,8 +359,6 @@ impl Worker {
 
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
-        // Published before, so that an idle runtime's counts are complete.
-        self.remote.counters.set_driver(driver.counts());
         let begin = driver.now();
         driver.wait(timeout);
         let idle = driver.now().saturating_duration_since(begin);
