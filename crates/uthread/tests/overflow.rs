@@ -6,7 +6,8 @@ use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
-use common::{child, in_fibers, passes_in_child};
+use common::child::{child, passes_in_child};
+use common::in_fibers;
 use uthread::thread::Builder;
 use uthread::{Runtime, spawn, yield_now};
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use common::{LONG, eventually, passes_in_child, runtime};
+use common::child::passes_in_child;
+use common::{LONG, eventually, runtime};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use tempfile::tempdir;

@@ -5,6 +5,8 @@
 //! thread the kernel tells whether it sleeps.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+#[path = "../common/child.rs"]
+mod child;
 pub(crate) mod signals;
 
 use std::io::{self, Read, Write};
@@ -12,7 +14,6 @@ use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{self, AssertUnwindSafe};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -25,6 +26,8 @@ use rustix::net::{AddressFamily, SocketType};
 use uthread::Runtime;
 use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream};
+
+use child::passes_in_child;
 
 /// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
@@ -64,22 +67,9 @@ pub(crate) fn within_deadline<T: Send + 'static>(body: impl FnOnce() -> T + Send
 /// Runs the body in a process that runs no other test: for what belongs to the whole process, as
 /// the table of descriptors or the action of a signal. `test` is the calling test's name.
 pub(crate) fn alone(test: &str, body: fn()) {
-    const MARK: &str = "UTHREAD_TEST_ALONE";
-    if env::var(MARK).is_ok_and(|name| name == test) {
-        return within_deadline(body);
+    if !passes_in_child(test) {
+        within_deadline(body);
     }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(MARK, test)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{}\n{text}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 /// Where a call waits.
