@@ -1,8 +1,9 @@
 //! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
 //!
 //! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
-//! error, or in a race with its cancellation; only a poll waits until it is cancelled. Each completes exactly once, and what it would write is
-//! written at that very moment, as the kernel would: into memory that had better still be there.
+//! error, or in a race with its cancellation; only a poll waits until it is cancelled. Each completes
+//! exactly once, and what it would write is written at that very moment, as the kernel would: into
+//! memory that had better still be there.
 //!
 //! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
 //! ends next.

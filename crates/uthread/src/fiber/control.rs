@@ -11,7 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::wake::WakeToken;
 use super::{Body, Home, Identity};
-use crate::stack::{Extent, Stack};
+use crate::stack::{CACHE_LINE_BYTES, Extent, Stack};
 
 /// Why a fiber gave up its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +54,12 @@ pub(crate) struct Control {
 }
 
 /// All that a switch to the fiber and back touches outside the stacks, together in as many bytes as a
-/// cache line has. Not aligned to one: that makes an allocation twice as slow.
+/// cache line has. Not aligned to one: an aligned allocation costs more than the second line.
 #[derive(Default)]
 struct Switch {
     /// Present from start to end. Only the worker that runs the fiber touches it.
     context: UnsafeCell<Option<Context>>,
-    /// Where on its stack the suspended fiber left off; null before.
+    /// Where on its stack the suspended fiber left off.
     left_off: Cell<Option<NonNull<u8>>>,
     /// Where the running coroutine switches away, at the base of its stack.
     yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
@@ -218,7 +218,7 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Only from within the running fiber, and, for `Held`, after its reference was handed on.
+    /// Only from within the running fiber, and, for `Held`, after it was handed on.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
         let mark = 0_u8;
@@ -269,8 +269,6 @@ impl Started {
         }
     }
 }
-
-const CACHE_LINE_BYTES: usize = 64;
 
 #[allow(unsafe_code, reason = "an instruction that Rust has no safe name for")]
 #[inline(always)]

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use super::Stack;
+use super::{CACHE_LINE_BYTES, Stack};
 
 /// The smallest stack without its guard: room for a panic with its backtrace.
 pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
@@ -32,7 +32,6 @@ const GUARD_BYTES: usize = 16 * 1024;
 /// address modulo a page they would compete for a sixty-fourth of the cache. A quarter of the page at
 /// most is lost to it, so that a waiting fiber still fits into what is left.
 const COLOURS: usize = 16;
-const CACHE_LINE_BYTES: usize = 64;
 
 /// What a returned stack keeps: the pages any fiber touches again at once.
 const KEPT_BYTES: usize = 8 * 1024;
