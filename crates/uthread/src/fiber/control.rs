@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -13,13 +14,17 @@ use super::wake::WakeToken;
 use super::{Body, Home, Identity};
 use crate::stack::{CACHE_LINE_BYTES, Extent, Stack};
 
-/// Why a fiber gave up its worker.
+/// Why a fiber gave up its worker: what the worker's loop does with it, once it has left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Whoever shall resume the fiber holds it already.
-    Held,
-    /// The fiber waits for [`wake`](super::wake).
+    /// It goes on after the others that can.
+    Yielded,
+    /// It waits for the time in its control block.
+    Asleep,
+    /// It waits for [`wake`](super::wake).
     Parked,
+    /// It waits for the completion of the operation that the driver has from it.
+    Submitted,
 }
 
 /// What became of a fiber that was resumed.
@@ -43,6 +48,8 @@ pub(crate) struct Control {
     home: UnsafeCell<Option<Arc<dyn Home>>>,
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
+    /// Until when the fiber sleeps, left here for its worker.
+    pub(crate) wake_at: Cell<Option<Instant>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
     pub(crate) completion: Cell<Completion>,
     /// The fiber's place in its worker's table of live fibers.
@@ -96,6 +103,7 @@ impl Control {
             unparked: AtomicBool::new(false),
             home: UnsafeCell::new(None),
             extent: Cell::default(),
+            wake_at: Cell::default(),
             completion: Cell::default(),
             registration: Cell::default(),
             refusals: Cell::default(),
@@ -218,7 +226,7 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Only from within the running fiber, and, for `Held`, after it was handed on.
+    /// Only from within the running fiber.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
         let mark = 0_u8;

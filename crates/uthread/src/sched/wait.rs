@@ -4,10 +4,12 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::current;
-use super::worker::{Expiry, Worker};
+use super::worker::{Worker, calls};
 use crate::driver::native::{self, Patience};
-use crate::fiber::{FiberRef, Pause, Waiter};
+use crate::fiber::{FiberRef, Pause, Started, Waiter};
 use crate::op::Operation;
+
+pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_down};
 
 /// Carries an operation out; returns only after its terminal completion.
 ///
@@ -15,58 +17,41 @@ use crate::op::Operation;
 ///
 /// The kernel's; `EAGAIN` after the timeout, `ECANCELED` once the fiber is cancelled.
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    match current::with_fiber(|worker| worker.perform(operation, timeout)) {
-        Some(result) => result,
-        None => native::perform(operation, Patience::new(timeout)),
-    }
+    calls::perform(operation, timeout)
+        .unwrap_or_else(|| native::perform(operation, Patience::new(timeout)))
 }
 
 /// Waits for a wake-up of the caller; may return without one.
 #[inline(always)]
 pub(crate) fn park() {
-    let parked = current::with_fiber(|worker| {
-        if !worker.take_wake() {
-            worker.suspend(Pause::Parked);
-            worker.take_wake();
+    match running() {
+        Some(fiber) => {
+            let token = &fiber.control().token;
+            if !token.take() {
+                calls::suspend(fiber, Pause::Parked);
+                token.take();
+            }
         }
-    });
-    if parked.is_none() {
-        std::thread::park();
+        None => std::thread::park(),
     }
 }
 
 /// The user's own park, ended by an unpark: unwound once the runtime is shut down. An unpark that came
 /// during another wait, which took its wake-up, is remembered apart.
 pub(crate) fn park_cancellable() {
+    let Some(fiber) = running() else {
+        return std::thread::park();
+    };
+    let control = fiber.control();
     unwind_if_shut_down();
-    let unparked = current::with_fiber(|worker| {
-        let unparked = worker.running_fiber().control().take_unpark();
-        if unparked {
-            worker.take_wake(); // It came along.
-        }
-        unparked
-    });
-    // After shutdown nobody else ends a park in a destructor.
-    if unparked != Some(true) && !is_shut_down() {
+    if control.take_unpark() {
+        control.token.take(); // It came along.
+    } else if !is_shut_down() {
+        // After shutdown nobody else ends a park in a destructor.
         park();
-        current::with_fiber(|worker| worker.running_fiber().control().take_unpark());
+        control.take_unpark();
     }
     unwind_if_shut_down();
-}
-
-/// Ends the calling fiber once its runtime is shut down, for a call that cannot return an error.
-pub(crate) fn unwind_if_shut_down() {
-    current::with_fiber(Worker::unwind_if_shut_down);
-}
-
-/// Whether the caller is a fiber whose runtime is shut down.
-pub(crate) fn is_shut_down() -> bool {
-    current::with_fiber(|worker| worker.shared().is_shut_down()).unwrap_or(false)
-}
-
-/// The error for a call of a fiber whose runtime is shut down.
-pub(crate) fn refusal() -> Option<io::Error> {
-    current::with_fiber(Worker::refusal).flatten()
 }
 
 /// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
@@ -94,13 +79,12 @@ pub(crate) fn waiter() -> Waiter {
 /// Lets others run; unwound once the runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
-    let yielded = current::with_fiber(|worker| {
-        worker.unwind_if_shut_down();
-        worker.requeue_running();
-        worker.suspend(Pause::Held);
-    });
-    if yielded.is_none() {
-        std::thread::yield_now();
+    match running() {
+        Some(fiber) => {
+            unwind_if_shut_down();
+            calls::suspend(fiber, Pause::Yielded);
+        }
+        None => std::thread::yield_now(),
     }
 }
 
@@ -110,19 +94,11 @@ pub(crate) fn yield_now() {
 ///
 /// `ECANCELED` once the fiber is cancelled.
 pub(crate) fn yield_within_call() -> io::Result<()> {
-    let refused = current::with_fiber(|worker| {
-        worker.requeue_running();
-        worker.suspend(Pause::Held);
-        worker.refusal()
-    });
-    match refused {
-        Some(Some(cancelled)) => Err(cancelled),
-        Some(None) => Ok(()),
-        None => {
-            std::thread::yield_now();
-            Ok(())
-        }
+    match running() {
+        Some(fiber) => calls::suspend(fiber, Pause::Yielded),
+        None => std::thread::yield_now(),
     }
+    refusal().map_or(Ok(()), Err)
 }
 
 /// The time by the clock that the caller's waits go by.
@@ -132,19 +108,16 @@ pub(crate) fn now() -> Instant {
 
 /// Waits until the deadline.
 pub(crate) fn sleep_until(deadline: Instant) {
-    let slept = current::with_fiber(|worker| {
-        worker.unwind_if_shut_down();
-        if worker.shared().is_shut_down() {
-            return; // It is unwinding already, and nothing shall hold up the end.
-        }
-        worker.add_timer(deadline, Expiry::Resume(worker.running_fiber()));
-        worker.note_unwinding(worker.running_fiber());
-        worker.suspend(Pause::Held);
-        worker.unwind_if_shut_down();
-    });
-    if slept.is_none() {
-        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    let Some(fiber) = running() else {
+        return std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    };
+    unwind_if_shut_down();
+    if is_shut_down() {
+        return; // It is unwinding already, and nothing shall hold up the end.
     }
+    fiber.control().wake_at.set(Some(deadline));
+    calls::suspend(fiber, Pause::Asleep);
+    unwind_if_shut_down();
 }
 
 /// Whether the caller is on a worker's thread, so that [`spawn_here`] may be called.
@@ -170,5 +143,11 @@ pub(crate) fn take_back(fiber: &FiberRef) -> bool {
 
 /// Whether the caller is a fiber.
 pub(crate) fn in_fiber() -> bool {
-    current::with_fiber(|_| ()).is_some()
+    running().is_some()
+}
+
+/// The calling fiber.
+#[inline(always)]
+fn running() -> Option<Started> {
+    current::with_worker(Worker::running).flatten()
 }

@@ -5,9 +5,10 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Expiry, Worker};
+use super::{Expiry, Worker, shutdown};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
+use crate::sched::current;
 use crate::sched::shared::Remote;
 use crate::sched::timers;
 
@@ -39,12 +40,6 @@ impl Worker {
         own
     }
 
-    /// Queues the running fiber behind the others that can go on. It suspends next.
-    #[inline(never)]
-    pub(in crate::sched) fn requeue_running(&self) {
-        self.make_ready(self.running_fiber());
-    }
-
     pub(in crate::sched) fn make_ready(&self, fiber: Started) {
         self.ready.borrow_mut().push_back(fiber);
     }
@@ -70,56 +65,65 @@ impl Worker {
         self.running().expect("a fiber runs")
     }
 
-    pub(in crate::sched) fn take_wake(&self) -> bool {
-        self.running_fiber().control().token.take()
-    }
-
-    /// Submits the operation, suspends the fiber, and returns the result.
-    #[allow(
-        unsafe_code,
-        reason = "the kernel gets pointers to what the operation borrows"
-    )]
-    pub(in crate::sched) fn perform(
-        &self,
-        operation: &mut Operation<'_>,
-        timeout: Option<Duration>,
-    ) -> io::Result<u32> {
-        if let Some(refusal) = self.refusal() {
-            return Err(refusal);
-        }
+    /// Hands the operation to the driver for the running fiber, which suspends next.
+    ///
+    /// # Safety
+    ///
+    /// All that the operation borrows, and itself, stays alive and untouched until its completion was
+    /// reaped.
+    #[allow(unsafe_code, reason = "the contract's")]
+    unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
         let token = self.operations.borrow_mut().insert(self.running_fiber());
-        // SAFETY: the fiber is suspended below until this very completion was reaped: until then
-        // nothing can touch or free what the operation borrows, nor the operation itself.
+        // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
         if let Some(deadline) = timeout.and_then(|timeout| self.now().checked_add(timeout)) {
             let timer = self.add_timer(deadline, Expiry::TimeOut(token));
             self.operations.borrow_mut().set_timer(token, timer);
         }
-        self.note_unwinding(self.running_fiber());
-        self.suspend(Pause::Held);
-        let completion = self.running_fiber().control().completion.take();
-        if let Ok(result) = u32::try_from(completion.result) {
-            return Ok(result);
-        }
-        let errno = if completion.timed_out {
-            op::TIMED_OUT
-        } else if self.shared.is_shut_down() && op::CANCELLED_RESULTS.contains(&completion.result) {
-            // One error for all, and none that loops take for a reason to try again.
-            op::CANCELLED
-        } else {
-            -completion.result
-        };
-        Err(io::Error::from_raw_os_error(errno))
     }
+}
 
-    /// Switches to the worker's loop until the fiber is resumed. Inlined as far up as it goes: the
-    /// CPU predicts a return wrongly where calls and returns do not pair up across the switch.
-    #[inline(always)]
-    #[allow(unsafe_code, reason = "leaving the fiber's stack")]
-    pub(in crate::sched) fn suspend(&self, pause: Pause) {
-        // SAFETY: called by the running fiber; with `Held`, after it was handed on.
-        unsafe { self.running_fiber().control().suspend(pause) };
+/// Carries an operation out for the calling fiber and returns its result; none if the caller is no fiber.
+#[allow(
+    unsafe_code,
+    reason = "the kernel gets pointers to what the operation borrows"
+)]
+pub(in crate::sched) fn perform(
+    operation: &mut Operation<'_>,
+    timeout: Option<Duration>,
+) -> Option<io::Result<u32>> {
+    let fiber = current::with_fiber(Worker::running_fiber)?;
+    if let Some(refusal) = shutdown::refusal() {
+        return Some(Err(refusal));
     }
+    // SAFETY: the fiber is suspended below until this very completion was reaped: until then nothing
+    // can touch or free what the operation borrows, nor the operation itself.
+    current::with_fiber(|worker| unsafe { worker.submit(operation, timeout) })?;
+    suspend(fiber, Pause::Submitted);
+    let completion = fiber.control().completion.take();
+    if let Ok(result) = u32::try_from(completion.result) {
+        return Some(Ok(result));
+    }
+    let errno = if completion.timed_out {
+        op::TIMED_OUT
+    } else if op::CANCELLED_RESULTS.contains(&completion.result) && shutdown::is_shut_down() {
+        // One error for all, and none that loops take for a reason to try again.
+        op::CANCELLED
+    } else {
+        -completion.result
+    };
+    Some(Err(io::Error::from_raw_os_error(errno)))
+}
+
+/// Switches from the running fiber, which calls, to its worker's loop until it is resumed. No reference to
+/// the worker lives across this: the fiber may go on elsewhere. Inlined as far up as it goes: the CPU
+/// predicts a return wrongly where calls and returns do not pair up across the switch.
+#[inline(always)]
+#[allow(unsafe_code, reason = "leaving the fiber's stack")]
+pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
+    debug_assert_eq!(current::with_fiber(Worker::running_fiber), Some(running));
+    // SAFETY: it is the running fiber that calls.
+    unsafe { running.control().suspend(pause) };
 }
 
 /// A fiber that was woken, as the queues of the worker hold it on which it started.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BATCH_FIBERS, Worker};
+use super::{BATCH_FIBERS, Expiry, Worker};
 use crate::fiber::control::Resumed;
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
 use crate::stack::Stack;
@@ -17,12 +17,9 @@ impl Worker {
         let resumed = resume(fiber);
         self.running.set(None);
         match resumed {
-            Resumed::Paused(Pause::Held) => {}
-            Resumed::Paused(Pause::Parked) => {
+            Resumed::Paused(pause) => {
                 self.note_unwinding(fiber);
-                if !fiber.control().token.settle_park() {
-                    self.make_ready(fiber);
-                }
+                self.hand_on(fiber, pause);
             }
             Resumed::Ended(stack) => {
                 if self.unwinding.get() > 0 && fiber.control().unwinding.get() {
@@ -33,6 +30,25 @@ impl Worker {
                 self.return_stack(stack);
                 drop(ended);
             }
+        }
+    }
+
+    /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
+    fn hand_on(&self, fiber: Started, pause: Pause) {
+        match pause {
+            Pause::Yielded => self.make_ready(fiber),
+            Pause::Asleep => {
+                let wake_at = fiber.control().wake_at.take();
+                let wake_at = wake_at.expect("who sleeps has said until when");
+                self.add_timer(wake_at, Expiry::Resume(fiber));
+            }
+            Pause::Parked => {
+                if !fiber.control().token.settle_park() {
+                    self.make_ready(fiber);
+                }
+            }
+            // Its entry reaches the kernel with the loop's next look around, not earlier.
+            Pause::Submitted => {}
         }
     }
 

@@ -13,9 +13,9 @@
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs.
 
-mod calls;
+pub(super) mod calls;
 mod fibers;
-mod shutdown;
+pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

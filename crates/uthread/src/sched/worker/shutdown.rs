@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::{io, panic, thread};
 
-use super::{Expiry, Worker};
+use super::{Expiry, Worker, calls};
 use crate::fiber::{Cancelled, Control, Pause, Started};
 use crate::op;
+use crate::sched::current;
 
 /// Calls that fail with `ECANCELED`, and fibers spawned in vain, before a fiber is unwound: one that
 /// handles the errors ends long before; a loop that only tries again would never.
@@ -41,28 +42,15 @@ impl Worker {
         live.iter().for_each(crate::fiber::wake);
     }
 
-    /// Ends a fiber whose call cannot return an error, once the runtime is shut down. Where it cannot be
-    /// ended, because panics abort or it unwinds already, the call lets others run and returns.
-    #[inline]
-    pub(in crate::sched) fn unwind_if_shut_down(&self) {
-        if self.shared.is_shut_down() {
-            self.unwind();
-        }
-    }
-
-    #[cold]
-    fn unwind(&self) {
+    /// Whether the running fiber can be ended by unwinding it, of which it takes note then.
+    fn begin_unwinding(&self) -> bool {
         let fiber = self.running_fiber();
         let control = fiber.control();
-        if cfg!(panic = "unwind") && self.may_unwind(control) {
-            if !control.unwinding.replace(true) {
-                self.unwinding.update(|count| count + 1);
-            }
-            panic::resume_unwind(Box::new(Cancelled));
+        let begins = cfg!(panic = "unwind") && self.may_unwind(control);
+        if begins && !control.unwinding.replace(true) {
+            self.unwinding.update(|count| count + 1);
         }
-        // Whoever is waited for must be able to go on.
-        self.requeue_running();
-        self.suspend(Pause::Held);
+        begins
     }
 
     /// Whether a panic of the running fiber would be its first: a second one, in a destructor, aborts
@@ -81,9 +69,9 @@ impl Worker {
         self.unwinding.get() > 0 && refused > REFUSALS_MAX
     }
 
-    /// Keeps count of the fibers that wait while they unwind: called when one waits. Beside others it is
-    /// not known of one that panics by itself.
-    pub(in crate::sched) fn note_unwinding(&self, fiber: Started) {
+    /// Keeps count of the fibers that wait while they unwind: called when one has left its stack. Beside
+    /// others it is not known of one that panics by itself.
+    pub(super) fn note_unwinding(&self, fiber: Started) {
         if thread::panicking() || self.unwinding.get() > 0 {
             self.recount_unwinding(fiber);
         }
@@ -97,17 +85,48 @@ impl Worker {
         self.unwinding.set(others + usize::from(known.get()));
     }
 
-    /// The error for a call after shutdown.
-    pub(in crate::sched) fn refusal(&self) -> Option<io::Error> {
-        if !self.shared.is_shut_down() {
-            return None;
-        }
+    /// Counts a call after shutdown: how many the running fiber has made.
+    fn count_refusal(&self) -> u32 {
         let fiber = self.running_fiber();
         let refusals = &fiber.control().refusals;
         refusals.set(refusals.get() + 1);
-        if refusals.get() > REFUSALS_MAX {
-            self.unwind_if_shut_down();
-        }
-        Some(io::Error::from_raw_os_error(op::CANCELLED))
+        refusals.get()
     }
+}
+
+/// Ends the calling fiber once its runtime is shut down, for a call that cannot return an error. Where it
+/// cannot be ended, because panics abort or it unwinds already, the call lets others run and returns.
+#[inline]
+pub(crate) fn unwind_if_shut_down() {
+    if is_shut_down() {
+        unwind();
+    }
+}
+
+#[cold]
+fn unwind() {
+    if current::with_fiber(Worker::begin_unwinding) == Some(true) {
+        panic::resume_unwind(Box::new(Cancelled));
+    }
+    // Whoever is waited for must be able to go on.
+    if let Some(fiber) = current::with_fiber(Worker::running_fiber) {
+        calls::suspend(fiber, Pause::Yielded);
+    }
+}
+
+/// Whether the caller is a fiber whose runtime is shut down.
+#[inline]
+pub(crate) fn is_shut_down() -> bool {
+    current::with_fiber(|worker| worker.shared.is_shut_down()).unwrap_or(false)
+}
+
+/// The error for a call of a fiber whose runtime is shut down.
+pub(crate) fn refusal() -> Option<io::Error> {
+    if !is_shut_down() {
+        return None;
+    }
+    if current::with_fiber(Worker::count_refusal) > Some(REFUSALS_MAX) {
+        unwind();
+    }
+    Some(io::Error::from_raw_os_error(op::CANCELLED))
 }
