@@ -84,7 +84,7 @@ impl WorkerMetrics {
             wakes_spared: counters.wakes_spared.get(),
             enters: driver.enters,
             submissions: driver.submissions,
-            completions: driver.completions,
+            completions: counters.completions.get(),
             sleeps: counters.sleeps.get(),
             idle: Duration::from_nanos(counters.idle_ns.get()),
         }

@@ -8,7 +8,7 @@ use std::{fmt, io, thread};
 
 use crossbeam_deque::Worker as Deque;
 
-use crate::driver::Uring;
+use crate::driver::uring;
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::metrics::Metrics;
 use crate::sched::current;
@@ -132,7 +132,8 @@ fn work(
     started: &mpsc::Sender<io::Result<String>>,
 ) {
     let prepared = AlternateStack::install().and_then(|stack| {
-        let driver = Box::new(Uring::new()?);
+        let (driver, completions) = uring::new()?;
+        let driver = (Box::new(driver) as _, Box::new(completions) as _);
         Ok((stack, Worker::new(index, shared, deque, driver)?))
     });
     // The worker goes first: until then a fiber's destructor may overflow its stack.

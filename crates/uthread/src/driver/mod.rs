@@ -1,8 +1,9 @@
 //! Drivers: what carries operations to the kernel.
 //!
-//! A [`Driver`] serves one worker and knows neither fibers nor who waits: it is given operations with
+//! A driver serves one worker and knows neither fibers nor who waits: it is given operations with
 //! a token each and gives back tokens with results. It is made on the worker's thread, by step-down
-//! where the kernel lacks something, and dropping it returns when the kernel holds nothing of its own.
+//! where the kernel lacks something, in two parts: the [`Driver`] takes operations in, and only its worker
+//! has it; the [`Completions`] hand results out, and may do so on any thread.
 //!
 //! [`uring`] is the driver of workers. [`native`] carries out a single operation as an ordinary
 //! blocking system call, for callers outside the runtime; [`page_cache`] tells whether one on a file
@@ -13,8 +14,6 @@ pub(crate) mod page_cache;
 #[cfg(test)]
 pub(crate) mod sim;
 pub(crate) mod uring;
-
-pub(crate) use uring::Uring;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -33,8 +32,12 @@ pub(crate) trait Driver {
     /// The kernel's: `EMFILE`.
     fn waker(&self) -> io::Result<Box<dyn Wake>>;
 
-    /// Takes an operation; its completion will carry `token`. It may reach the kernel as late as the
-    /// next flush or wait.
+    /// Whether there is room for one more operation or cancellation. Where there is none, a flush makes
+    /// some, provided that completions are reaped.
+    fn has_room(&mut self) -> bool;
+
+    /// Takes an operation, for which there must be room; its completion will carry `token`. It reaches
+    /// the kernel with the next flush or wait, not earlier.
     ///
     /// # Safety
     ///
@@ -43,24 +46,27 @@ pub(crate) trait Driver {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token);
 
-    /// Asks for the end of an operation. Its completion still comes, cancelled or not.
+    /// Asks for the end of an operation, for which there must be room. Its completion still comes,
+    /// cancelled or not.
     fn cancel(&mut self, target: Token);
 
-    /// Passes on what gathered and collects what is done, without sleeping. Does nothing when there is
-    /// nothing of either.
+    /// Passes on what gathered, without sleeping. Does nothing when there is nothing.
     fn flush(&mut self);
 
     /// The same, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
-
-    /// Hands out the completions there are.
-    fn reap(&mut self, complete: &mut dyn FnMut(Token, i32));
 
     /// What it has done so far.
     fn counts(&self) -> Counts;
 
     /// The time by the clock that its waits go by.
     fn now(&self) -> Instant;
+}
+
+/// Where the results of a driver's operations arrive.
+pub(crate) trait Completions: Send {
+    /// Hands out the completions there are, `max` at most; whether a wake-up was among them.
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool;
 }
 
 /// Ends a worker's wait from any thread.
@@ -76,8 +82,6 @@ pub(crate) struct Counts {
     pub(crate) enters: u64,
     /// Operations handed to the kernel.
     pub(crate) submissions: u64,
-    /// Operations that ended.
-    pub(crate) completions: u64,
 }
 
 /// Names an operation between submission and completion. Chosen by the caller.

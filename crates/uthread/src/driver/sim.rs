@@ -13,19 +13,21 @@ use std::collections::VecDeque;
 use std::io;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::{Counts, Driver, Token, Wake};
+use super::{Completions, Counts, Driver, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
 /// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);
+
+/// As few as any driver has room for, so that it often gets full.
+const ENTRIES_MAX: usize = 3;
 
 /// What all drivers of one simulation share: the clock, and the seed's choices.
 pub(crate) struct World {
@@ -70,8 +72,17 @@ impl World {
 /// One worker's driver.
 pub(crate) struct Sim {
     world: Rc<RefCell<World>>,
-    woken: Arc<AtomicBool>,
     seat: Rc<RefCell<Seat>>,
+    arrivals: Arrivals,
+}
+
+/// What has arrived for a worker and is not yet reaped: completions, and wake-ups among them.
+#[derive(Clone, Default)]
+pub(crate) struct Arrivals(Arc<Mutex<VecDeque<Arrival>>>);
+
+enum Arrival {
+    Completion(Token, i32),
+    WakeUp,
 }
 
 /// What the simulation must know of a driver while its worker sleeps.
@@ -80,7 +91,6 @@ pub(crate) struct Seat {
     submitted: Vec<Flight>,
     in_flight: Vec<Flight>,
     cancels: Vec<Token>,
-    done: VecDeque<(Token, i32)>,
     counts: Counts,
 }
 
@@ -95,44 +105,65 @@ struct Flight {
     buffer: Option<NonNull<[u8]>>,
 }
 
-struct SimWaker(Arc<AtomicBool>);
-
-impl Wake for SimWaker {
-    fn wake(&self) {
-        self.0.store(true, Ordering::Relaxed);
+impl Arrivals {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
+        self.0.lock().expect("nothing panics under it")
     }
 }
 
-impl Sim {
-    pub(crate) fn new(world: Rc<RefCell<World>>) -> Sim {
-        Sim {
-            world,
-            woken: Arc::default(),
-            seat: Rc::default(),
-        }
+impl Wake for Arrivals {
+    fn wake(&self) {
+        self.lock().push_back(Arrival::WakeUp);
     }
+}
 
+impl Completions for Arrivals {
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+        let mut arrivals = self.lock();
+        let count = arrivals.len().min(max);
+        let mut woken = false;
+        for arrival in arrivals.drain(..count) {
+            match arrival {
+                Arrival::Completion(token, result) => complete(token, result),
+                Arrival::WakeUp => woken = true,
+            }
+        }
+        woken
+    }
+}
+
+/// Makes a driver in the given world.
+pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
+    let arrivals = Arrivals::default();
+    let driver = Sim {
+        world,
+        seat: Rc::default(),
+        arrivals: arrivals.clone(),
+    };
+    (driver, arrivals)
+}
+
+impl Sim {
     /// A view of this driver that outlives its way into a worker.
     pub(crate) fn watch(&self) -> Watch {
         Watch {
-            woken: Arc::clone(&self.woken),
             seat: Rc::clone(&self.seat),
+            arrivals: self.arrivals.clone(),
         }
     }
 }
 
 /// What ends the wait of a worker from outside.
 pub(crate) struct Watch {
-    woken: Arc<AtomicBool>,
     seat: Rc<RefCell<Seat>>,
+    arrivals: Arrivals,
 }
 
 impl Watch {
     /// When the wait ends by itself, if ever: at once after a wake-up, else with the next completion.
     pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
         let seat = self.seat.borrow();
-        let at_once = self.woken.load(Ordering::Relaxed)
-            || !seat.done.is_empty()
+        let at_once = !self.arrivals.lock().is_empty()
             || !seat.submitted.is_empty()
             || !seat.cancels.is_empty();
         if at_once {
@@ -143,7 +174,7 @@ impl Watch {
 }
 
 impl Seat {
-    fn flush(&mut self, world: &mut World) {
+    fn flush(&mut self, world: &mut World, arrivals: &Arrivals) {
         if !self.submitted.is_empty() || !self.cancels.is_empty() {
             self.counts.enters += 1;
         }
@@ -167,7 +198,8 @@ impl Seat {
         while let Some(index) = self.choose_due(world) {
             let flight = self.in_flight.swap_remove(index);
             deliver(&flight);
-            self.done.push_back((flight.token, flight.result));
+            let arrival = Arrival::Completion(flight.token, flight.result);
+            arrivals.lock().push_back(arrival);
         }
     }
 
@@ -215,11 +247,12 @@ impl Driver for Sim {
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
-        Ok(Box::new(SimWaker(Arc::clone(&self.woken))))
+        Ok(Box::new(self.arrivals.clone()))
     }
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
+        assert!(self.has_room(), "whoever submits has looked for room");
         let mut world = self.world.borrow_mut();
         let (result, buffer) = match operation {
             Operation::Socket(SocketOperation::Receive { buffer, .. })
@@ -244,27 +277,24 @@ impl Driver for Sim {
         });
     }
 
+    fn has_room(&mut self) -> bool {
+        let seat = self.seat.borrow();
+        seat.submitted.len() + seat.cancels.len() < ENTRIES_MAX
+    }
+
     fn cancel(&mut self, target: Token) {
+        assert!(self.has_room(), "whoever submits has looked for room");
         self.seat.borrow_mut().cancels.push(target);
     }
 
     fn flush(&mut self) {
         let mut world = self.world.borrow_mut();
-        self.seat.borrow_mut().flush(&mut world);
+        self.seat.borrow_mut().flush(&mut world, &self.arrivals);
     }
 
     /// Ends at once: the simulation has let the time pass before.
     fn wait(&mut self, _: Option<Duration>) {
-        self.woken.store(false, Ordering::Relaxed);
         self.flush();
-    }
-
-    fn reap(&mut self, complete: &mut dyn FnMut(Token, i32)) {
-        let mut seat = self.seat.borrow_mut();
-        while let Some((token, result)) = seat.done.pop_front() {
-            seat.counts.completions += 1;
-            complete(token, result);
-        }
     }
 
     fn counts(&self) -> Counts {

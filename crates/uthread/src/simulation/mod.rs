@@ -20,7 +20,7 @@ use std::{env, mem};
 
 use crossbeam_deque::Worker as Deque;
 
-use crate::driver::sim::{Sim, Watch, World};
+use crate::driver::sim::{self, Watch, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::current;
@@ -76,11 +76,12 @@ impl Simulation {
         let deques: Vec<_> = (0..workers).map(|_| Deque::new_lifo()).collect();
         let shared = Arc::new(Shared::new(STACK_SIZE_MIN, deques.iter()));
         let seat = |(index, deque)| {
-            let driver = Sim::new(Rc::clone(&world));
+            let (driver, completions) = sim::new(Rc::clone(&world));
             let watch = driver.watch();
             let shared = Arc::clone(&shared);
+            let driver = (Box::new(driver) as _, Box::new(completions) as _);
             Seat {
-                worker: Worker::new(index, shared, deque, Box::new(driver)).expect("no kernel"),
+                worker: Worker::new(index, shared, deque, driver).expect("no kernel"),
                 watch,
                 state: State::Awake,
             }

@@ -1,22 +1,24 @@
 //! The io_uring driver: one ring, used by the one worker that made it.
 //!
-//! Submissions gather in the ring's queue and reach the kernel with the next [`Uring::flush`] or
-//! [`Uring::wait`], so that a whole scheduler round costs one system call.
+//! Submissions gather in the ring's queue and reach the kernel with the next [`Driver::flush`] or
+//! [`Driver::wait`], so that a whole scheduler round costs one system call.
 
 mod encode;
 mod setup;
 pub(crate) mod waker;
 
-use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{io, mem};
 
+use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, opcode};
+use io_uring::{EnterFlags, IoUring, SubmissionQueue, opcode};
 use rustix::io::Errno;
 
-use self::waker::{Waker, WakerRead};
-use super::{Counts, Driver, Token, Wake};
+use self::waker::Waker;
+use super::{Completions, Counts, Driver, Token, Wake};
 use crate::op::Operation;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
@@ -28,80 +30,82 @@ const TOKEN_WAKE: u64 = Token::RESERVED + 1;
 /// a scheduler round without letting a flood of completions keep the fibers waiting.
 const EXTRA_ENTERS_MAX: usize = 8;
 
-/// One worker's ring.
+/// One worker's ring: the end at which operations go in.
 pub(crate) struct Uring {
-    ring: IoUring,
+    ring: Arc<Ring>,
     mode: setup::Mode,
     waker: Waker,
-    /// The standing read of the waker's eventfd, where wake-ups come that way.
-    waker_read: Option<WakerRead>,
-    /// Whether that read has completed and must be made again.
-    waker_spent: bool,
-    /// Completions taken from the ring early, to make room for submissions.
-    collected: VecDeque<(Token, i32)>,
     counts: Counts,
 }
 
+/// The other end.
+pub(crate) struct UringCompletions {
+    ring: Arc<Ring>,
+}
+
+/// What both ends have. Each of its two queues belongs to one of them alone.
+struct Ring {
+    io: IoUring,
+    /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
+    /// that reaps is locked against the wait of the other (`Desk`), which orders the two.
+    woken: AtomicBool,
+}
+
+/// Makes a ring for the calling thread.
+///
+/// # Errors
+///
+/// The kernel's, with the remedy in the message, where no kind of ring is allowed.
+pub(crate) fn new() -> io::Result<(Uring, UringCompletions)> {
+    let (io, mode) = setup::ring()?;
+    let waker = Waker::new(&io)?;
+    let ring = Arc::new(Ring {
+        io,
+        woken: AtomicBool::new(true),
+    });
+    let completions = UringCompletions {
+        ring: Arc::clone(&ring),
+    };
+    let driver = Uring {
+        ring,
+        mode,
+        waker,
+        counts: Counts::default(),
+    };
+    Ok((driver, completions))
+}
+
 impl Uring {
-    /// Makes a ring for the calling thread.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's, with the remedy in the message, where no kind of ring is allowed.
-    pub(crate) fn new() -> io::Result<Uring> {
-        let (ring, mode) = setup::ring()?;
-        let waker = Waker::new(&ring)?;
-        let mut driver = Uring {
-            ring,
-            mode,
-            waker,
-            waker_read: None,
-            waker_spent: false,
-            collected: VecDeque::new(),
-            counts: Counts::default(),
-        };
-        driver.arm_waker();
-        Ok(driver)
+    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
+    fn submission(&mut self) -> SubmissionQueue<'_> {
+        // SAFETY: there is one `Uring` to a ring, borrowed mutably here, and nobody else submits.
+        unsafe { self.ring.io.submission_shared() }
     }
 
-    /// Whether `reap` would hand out something.
-    pub(crate) fn has_completions(&mut self) -> bool {
-        !self.collected.is_empty() || !self.ring.completion().is_empty()
-    }
-
-    /// Renews the read of the waker's eventfd after a wake-up.
-    fn rearm_waker(&mut self) {
-        if mem::take(&mut self.waker_spent) {
-            self.waker_read = None;
-            self.arm_waker();
-        }
-    }
-
-    /// Keeps a read of the waker's eventfd in the ring, where the waker is one.
-    #[allow(unsafe_code, reason = "the kernel gets a pointer")]
-    fn arm_waker(&mut self) {
-        if let Some(mut read) = self.waker.read() {
-            let entry = read.entry().user_data(TOKEN_WAKE);
-            self.waker_read = Some(read);
-            // SAFETY: the buffer is on the heap and kept until the completion (`reap`, `drop`).
-            unsafe { self.push(&entry) };
-        }
-    }
-
-    /// Pushes an entry, making room where the queue is full.
-    ///
     /// # Safety
     ///
     /// What the entry points to stays valid until its completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn push(&mut self, entry: &io_uring::squeue::Entry) {
-        loop {
-            // SAFETY: promised by the caller.
-            if unsafe { self.ring.submission().push(entry) }.is_ok() {
-                return;
-            }
-            self.enter(0, Some(Duration::ZERO));
+    unsafe fn push(&mut self, entry: &Entry) {
+        // SAFETY: promised by the caller.
+        let pushed = unsafe { self.submission().push(entry) };
+        assert!(pushed.is_ok(), "whoever submits has looked for room");
+    }
+
+    /// Listens for wake-ups again after one has come, where that takes a request; whether one has come
+    /// meanwhile.
+    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn listen(&mut self) -> bool {
+        if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room() {
+            return false;
         }
+        self.ring.woken.store(false, Ordering::Relaxed);
+        let woken = self.waker.clear();
+        if let Some(entry) = self.waker.listen() {
+            // SAFETY: a poll request points to no memory.
+            unsafe { self.push(&entry.user_data(TOKEN_WAKE)) };
+        }
+        woken
     }
 
     /// One `io_uring_enter`: submits what gathered and waits for `completions_min`.
@@ -110,7 +114,7 @@ impl Uring {
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
     )]
     fn enter(&mut self, completions_min: u32, timeout: Option<Duration>) {
-        let pending = self.ring.submission().len() as u32;
+        let pending = self.submission().len() as u32;
         let timespec = timeout.filter(|_| completions_min > 0).map(Timespec::from);
         let arguments = match &timespec {
             Some(timespec) => SubmitArgs::new().timespec(timespec),
@@ -120,24 +124,17 @@ impl Uring {
         self.counts.enters += 1;
         // SAFETY: `arguments` is of the type that EXT_ARG announces, and lives over the call.
         let entered = unsafe {
-            let submitter = self.ring.submitter();
+            let submitter = self.ring.io.submitter();
             submitter.enter(pending, completions_min, flags.bits(), Some(&arguments))
         };
         let Err(error) = entered else { return };
         match Errno::from_io_error(&error) {
             // The wait is over, or a signal came: look around.
             Some(Errno::TIME | Errno::INTR) => {}
-            // No room for completions, or no memory for requests: take completions, try again.
-            Some(Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => self.collect(),
+            // No room for completions, or no memory for requests: the worker reaps, and tries again.
+            Some(Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => {}
             _ => panic!("io_uring_enter: {error}: no cause known, please report"),
         }
-    }
-
-    /// Empties the completion queue into memory, so that the kernel accepts submissions again.
-    fn collect(&mut self) {
-        let mut collected = mem::take(&mut self.collected);
-        self.reap(&mut |token, result| collected.push_back((token, result)));
-        self.collected = collected;
     }
 }
 
@@ -152,6 +149,10 @@ impl Driver for Uring {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+
+    fn has_room(&mut self) -> bool {
+        !self.submission().is_full()
     }
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
@@ -172,8 +173,8 @@ impl Driver for Uring {
     }
 
     fn flush(&mut self) {
-        self.rearm_waker();
-        let submission = self.ring.submission();
+        self.listen();
+        let submission = self.submission();
         let pending = submission.len();
         if pending > 0 || submission.taskrun() || submission.cq_overflow() {
             drop(submission);
@@ -182,38 +183,16 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        if self.has_completions() {
-            return self.flush();
-        }
-        self.rearm_waker();
-        self.enter(1, timeout);
+        let woken = self.listen();
+        self.enter(u32::from(!woken), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work a sleeping enter returns with the first completion and
             // leaves the others pending: fetch them, or batches shrink to one.
-            if !self.ring.submission().taskrun() {
+            if !self.submission().taskrun() {
                 break;
             }
             self.enter(0, Some(Duration::ZERO));
         }
-    }
-
-    fn reap(&mut self, complete: &mut dyn FnMut(Token, i32)) {
-        for (token, result) in self.collected.drain(..) {
-            complete(token, result);
-        }
-        let mut woken = false;
-        for entry in self.ring.completion() {
-            match entry.user_data() {
-                TOKEN_CANCEL => {}
-                TOKEN_WAKE => woken = true,
-                token => {
-                    self.counts.completions += 1;
-                    complete(Token(token), entry.result());
-                }
-            }
-        }
-        // The entry is pushed with the next flush or wait, not here: making room for it may reap.
-        self.waker_spent |= woken;
     }
 
     fn now(&self) -> Instant {
@@ -221,27 +200,24 @@ impl Driver for Uring {
     }
 }
 
-impl Drop for Uring {
-    /// Ends the standing read of the waker. All else has completed: the worker saw to that.
-    fn drop(&mut self) {
-        /// Far beyond what the cancellation of an eventfd read takes: one enter does it.
-        const ENTERS_MAX: usize = 100;
-        let Some(read) = self.waker_read.take().filter(|_| !self.waker_spent) else {
-            return;
-        };
-        self.cancel(Token(TOKEN_WAKE));
-        for _ in 0..ENTERS_MAX {
-            self.enter(1, Some(Duration::from_millis(10)));
-            if self
-                .ring
-                .completion()
-                .any(|entry| entry.user_data() == TOKEN_WAKE)
-            {
-                return;
+impl Completions for UringCompletions {
+    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+        let mut woken = false;
+        // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
+        // takes completions.
+        let queue = unsafe { self.ring.io.completion_shared() };
+        for entry in queue.take(max) {
+            match entry.user_data() {
+                TOKEN_CANCEL => {}
+                TOKEN_WAKE => woken = true,
+                token => complete(Token(token), entry.result()),
             }
         }
-        // Closing a ring does not end its requests at once: what the kernel may write is leaked.
-        mem::forget(read);
+        if woken {
+            self.ring.woken.store(true, Ordering::Relaxed);
+        }
+        woken
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ending a worker's sleep from any thread: by a message to its ring, or through an eventfd.
 //!
 //! A message needs no ring on the sender's side (Linux 6.13 and newer) and no standing request on
-//! the receiver's. Elsewhere the ring keeps a read of an eventfd, and waking is a write to it.
+//! the receiver's. Elsewhere the ring polls an eventfd, and waking is a write to it.
 #![allow(unsafe_code, reason = "a system call that no crate offers yet")]
 
 use std::io;
@@ -36,7 +36,7 @@ impl Waker {
     }
 
     pub(super) fn by_eventfd() -> io::Result<Waker> {
-        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Waker::Eventfd { eventfd })
     }
 
@@ -68,14 +68,23 @@ impl Waker {
         }
     }
 
-    /// The read that the ring must keep standing for this waker.
-    pub(super) fn read(&self) -> Option<WakerRead> {
+    /// Forgets the wake-ups that have come, where they are kept; whether there were any.
+    pub(super) fn clear(&self) -> bool {
+        match self {
+            Waker::Message { .. } => false,
+            Waker::Eventfd { eventfd } => rustix::io::read(eventfd, &mut [0; 8]).is_ok(),
+        }
+    }
+
+    /// The request that the ring must keep standing to hear of wake-ups.
+    pub(super) fn listen(&self) -> Option<Entry> {
         match self {
             Waker::Message { .. } => None,
-            Waker::Eventfd { eventfd } => Some(WakerRead {
-                fd: Fd(eventfd.as_raw_fd()),
-                count: Box::new([0; 8]),
-            }),
+            Waker::Eventfd { eventfd } => {
+                let events = rustix::event::PollFlags::IN.bits();
+                let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), u32::from(events));
+                Some(poll.build())
+            }
         }
     }
 }
@@ -94,19 +103,6 @@ impl Wake for Waker {
                 }
             }
         }
-    }
-}
-
-/// A read of an eventfd and the memory it goes to.
-pub(super) struct WakerRead {
-    fd: Fd,
-    count: Box<[u8; 8]>,
-}
-
-impl WakerRead {
-    pub(super) fn entry(&mut self) -> Entry {
-        let length = self.count.len() as u32;
-        opcode::Read::new(self.fd, self.count.as_mut_ptr(), length).build()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Expiry, Worker, shutdown};
+use crate::driver::Token;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::current;
@@ -48,6 +49,12 @@ impl Worker {
         self.timers.borrow_mut().insert(deadline, expiry)
     }
 
+    /// Asks for the end of an operation.
+    pub(super) fn cancel(&self, target: Token) {
+        self.make_room();
+        self.driver.borrow_mut().cancel(target);
+    }
+
     /// The running fiber; none while the loop runs.
     #[inline(always)]
     pub(in crate::sched) fn running(&self) -> Option<Started> {
@@ -73,6 +80,7 @@ impl Worker {
     /// reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
+        self.make_room();
         let token = self.operations.borrow_mut().insert(self.running_fiber());
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };

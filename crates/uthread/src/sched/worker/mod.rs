@@ -30,7 +30,7 @@ use super::current;
 use super::operations::Operations;
 use super::shared::{Remote, Shared};
 use super::timers::Timers;
-use crate::driver::{Driver, Token};
+use crate::driver::{Completions, Driver, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
 
@@ -41,6 +41,10 @@ const BATCH_FIBERS: usize = 64;
 /// Every eighth turn takes the oldest new fiber first, so that neither fibers that never wait nor a
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 8;
+
+/// Completions reaped in a turn: a few batches' worth, so that a flood of them holds up neither fibers
+/// nor timers.
+const REAPED_MAX: usize = 4 * BATCH_FIBERS;
 
 /// How far ahead in the queue of those that can go on a fiber's memory is asked for. With thousands of
 /// fibers each resumption misses the cache and the table of pages: some 100 ns that pass meanwhile.
@@ -63,6 +67,7 @@ pub(crate) struct Worker {
     /// Started fibers that can go on. Each is in it at most once.
     ready: RefCell<VecDeque<Started>>,
     driver: RefCell<Box<dyn Driver>>,
+    completions: RefCell<Box<dyn Completions>>,
     operations: RefCell<Operations>,
     timers: RefCell<Timers<Expiry>>,
     hot_stacks: RefCell<Vec<Stack>>,
@@ -96,7 +101,7 @@ impl Worker {
         index: usize,
         shared: Arc<Shared>,
         deque: Deque<FiberRef>,
-        driver: Box<dyn Driver>,
+        (driver, completions): (Box<dyn Driver>, Box<dyn Completions>),
     ) -> io::Result<Worker> {
         let origin = driver.now();
         let remote = Arc::clone(shared.remote(index));
@@ -108,6 +113,7 @@ impl Worker {
             deque,
             ready: RefCell::default(),
             driver: RefCell::new(driver),
+            completions: RefCell::new(completions),
             operations: RefCell::default(),
             timers: RefCell::new(Timers::new(origin)),
             hot_stacks: RefCell::default(),
@@ -255,35 +261,50 @@ impl Worker {
         self.remote.counters.set_driver(counts);
     }
 
+    /// Makes those ready whose operations have ended.
     fn reap(&self) {
         let mut operations = self.operations.borrow_mut();
         let mut ready = self.ready.borrow_mut();
         let mut timers = self.timers.borrow_mut();
-        self.driver.borrow_mut().reap(&mut |token, result| {
+        let mut completions = 0;
+        let mut complete = |token, result| {
+            completions += 1;
             let (fiber, timer) = operations.complete(token, result);
             if let Some(timer) = timer {
                 timers.cancel(timer);
             }
             ready.push_back(fiber);
-        });
+        };
+        let mut source = self.completions.borrow_mut();
+        source.reap(REAPED_MAX, &mut complete);
+        self.remote.counters.completions.add(completions);
+    }
+
+    /// Makes room for one more entry of the driver.
+    fn make_room(&self) {
+        while !self.driver.borrow_mut().has_room() {
+            self.driver.borrow_mut().flush();
+            self.reap();
+        }
     }
 
     fn expire_timers(&self) {
         let mut timers = self.timers.borrow_mut();
-        if !timers.is_empty() {
-            timers.expire(self.now(), |expiry| self.act_on(expiry));
+        if timers.is_empty() {
+            return;
         }
-    }
-
-    fn act_on(&self, expiry: Expiry) {
-        match expiry {
+        let mut late = Vec::new();
+        let mut operations = self.operations.borrow_mut();
+        timers.expire(self.now(), |expiry| match expiry {
             Expiry::Resume(fiber) => self.make_ready(fiber),
             Expiry::TimeOut(token) => {
-                if self.operations.borrow_mut().time_out(token) {
-                    self.driver.borrow_mut().cancel(token);
+                if operations.time_out(token) {
+                    late.push(token);
                 }
             }
-        }
+        });
+        drop((timers, operations));
+        late.into_iter().for_each(|token| self.cancel(token));
     }
 
     fn has_own_work(&self) -> bool {

@@ -24,9 +24,8 @@ impl Worker {
         if self.cancelled_all.replace(true) {
             return;
         }
-        for token in self.operations.borrow().tokens() {
-            self.driver.borrow_mut().cancel(token);
-        }
+        let tokens = self.operations.borrow().tokens();
+        tokens.into_iter().for_each(|token| self.cancel(token));
         self.operations.borrow_mut().forget_timers();
         for expiry in self.timers.borrow_mut().drain() {
             if let Expiry::Resume(fiber) = expiry {
