@@ -8,6 +8,7 @@
 //! | [`shared`] | what workers share: injector, shutdown |
 //! | [`inbox`] | what others hand to one worker |
 //! | [`idle`] | who sleeps and who is woken (with a README) |
+//! | [`desk`] | what a worker keeps for fibers that do not run |
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`timers`] | the timer wheel |
 //! | [`offload`] | threads for calls that only block |
@@ -16,6 +17,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod current;
+pub(crate) mod desk;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod offload;

@@ -3,15 +3,13 @@
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Expiry, Worker, shutdown};
-use crate::driver::Token;
+use super::{Worker, shutdown};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::current;
 use crate::sched::shared::Remote;
-use crate::sched::timers;
 
 impl Worker {
     /// Queues a fiber that has not started where idle workers find it.
@@ -45,16 +43,6 @@ impl Worker {
         self.ready.borrow_mut().push_back(fiber);
     }
 
-    pub(in crate::sched) fn add_timer(&self, deadline: Instant, expiry: Expiry) -> timers::Key {
-        self.timers.borrow_mut().insert(deadline, expiry)
-    }
-
-    /// Asks for the end of an operation.
-    pub(super) fn cancel(&self, target: Token) {
-        self.make_room();
-        self.driver.borrow_mut().cancel(target);
-    }
-
     /// The running fiber; none while the loop runs.
     #[inline(always)]
     pub(in crate::sched) fn running(&self) -> Option<Started> {
@@ -64,7 +52,7 @@ impl Worker {
     /// A reference to the running fiber that may leave this worker.
     pub(in crate::sched) fn running_reference(&self) -> FiberRef {
         let registration = self.running_fiber().control().registration.get();
-        Arc::clone(&self.live.borrow()[registration])
+        Arc::clone(self.desk.borrow().fiber(registration))
     }
 
     #[inline(always)]
@@ -81,13 +69,10 @@ impl Worker {
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
         self.make_room();
-        let token = self.operations.borrow_mut().insert(self.running_fiber());
+        let deadline = timeout.and_then(|timeout| self.now().checked_add(timeout));
+        let token = self.desk.borrow_mut().begin(self.running_fiber(), deadline);
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
-        if let Some(deadline) = timeout.and_then(|timeout| self.now().checked_add(timeout)) {
-            let timer = self.add_timer(deadline, Expiry::TimeOut(token));
-            self.operations.borrow_mut().set_timer(token, timer);
-        }
     }
 }
 
@@ -137,6 +122,6 @@ pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
 /// A fiber that was woken, as the queues of the worker hold it on which it started.
 #[allow(unsafe_code, reason = "a handle without a count")]
 pub(super) fn woken(fiber: &FiberRef) -> Started {
-    // SAFETY: woken out of a park it has started and not ended, so its worker keeps it in `live`.
+    // SAFETY: woken out of a park it has started and not ended, so its worker keeps it.
     unsafe { Started::new(fiber.control()) }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BATCH_FIBERS, Expiry, Worker};
+use super::{BATCH_FIBERS, Worker};
 use crate::fiber::control::Resumed;
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
 use crate::stack::Stack;
@@ -26,7 +26,7 @@ impl Worker {
                     self.unwinding.update(|count| count - 1);
                 }
                 let registration = fiber.control().registration.get();
-                let ended = self.live.borrow_mut().remove(registration);
+                let ended = self.desk.borrow_mut().discharge(registration);
                 self.return_stack(stack);
                 drop(ended);
             }
@@ -40,7 +40,7 @@ impl Worker {
             Pause::Asleep => {
                 let wake_at = fiber.control().wake_at.take();
                 let wake_at = wake_at.expect("who sleeps has said until when");
-                self.add_timer(wake_at, Expiry::Resume(fiber));
+                self.desk.borrow_mut().sleep(fiber, wake_at);
             }
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
@@ -70,16 +70,15 @@ impl Worker {
         };
         let home: Arc<dyn Home> = Arc::clone(&self.remote) as Arc<dyn Home>;
         self.remote.counters.fibers.add(1);
-        let mut live = self.live.borrow_mut();
-        let slot = live.vacant_entry();
-        fiber.control().registration.set(slot.key());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
-        let fiber = slot.insert(fiber);
         // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
-        // runs it to its end; `live` keeps it alive until then.
+        // runs it to its end; the desk keeps it alive until then.
         unsafe { fiber.control().start(body, entry, stack, home) };
-        // SAFETY: `live` keeps it until it has ended, and then no queue has it.
-        Some(unsafe { Started::new(fiber.control()) })
+        // SAFETY: the desk keeps it until it has ended, and then no queue has it.
+        let started = unsafe { Started::new(fiber.control()) };
+        let place = self.desk.borrow_mut().admit(fiber);
+        started.control().registration.set(place);
+        Some(started)
     }
 
     fn return_stack(&self, stack: Stack) {

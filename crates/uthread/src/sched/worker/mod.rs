@@ -23,16 +23,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::Worker as Deque;
-use slab::Slab;
-
 use super::current;
-use super::operations::Operations;
+use super::desk::Desk;
 use super::shared::{Remote, Shared};
-use super::timers::Timers;
 use crate::driver::{Completions, Driver, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
+use crossbeam_deque::Worker as Deque;
 
 /// Fibers run before the worker looks at timers, inbox and ring again: few enough that none waits
 /// long, enough that one system call serves many.
@@ -42,21 +39,11 @@ const BATCH_FIBERS: usize = 64;
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 8;
 
-/// Completions reaped in a turn: a few batches' worth, so that a flood of them holds up neither fibers
-/// nor timers.
-const REAPED_MAX: usize = 4 * BATCH_FIBERS;
-
 /// How far ahead in the queue of those that can go on a fiber's memory is asked for. With thousands of
 /// fibers each resumption misses the cache and the table of pages: some 100 ns that pass meanwhile.
 /// First the control block, then the stack, whose place is in it.
 const PREFETCH_CONTROL_AHEAD: usize = 5;
 const PREFETCH_STACK_AHEAD: usize = 2;
-
-/// What an expired timer does.
-pub(crate) enum Expiry {
-    Resume(Started),
-    TimeOut(Token),
-}
 
 pub(crate) struct Worker {
     index: usize,
@@ -67,12 +54,8 @@ pub(crate) struct Worker {
     /// Started fibers that can go on. Each is in it at most once.
     ready: RefCell<VecDeque<Started>>,
     driver: RefCell<Box<dyn Driver>>,
-    completions: RefCell<Box<dyn Completions>>,
-    operations: RefCell<Operations>,
-    timers: RefCell<Timers<Expiry>>,
+    desk: RefCell<Desk>,
     hot_stacks: RefCell<Vec<Stack>>,
-    /// Every fiber that started here and has not ended.
-    live: RefCell<Slab<FiberRef>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
     /// Whether this worker is counted as searching.
@@ -113,11 +96,8 @@ impl Worker {
             deque,
             ready: RefCell::default(),
             driver: RefCell::new(driver),
-            completions: RefCell::new(completions),
-            operations: RefCell::default(),
-            timers: RefCell::new(Timers::new(origin)),
+            desk: RefCell::new(Desk::new(completions, origin)),
             hot_stacks: RefCell::default(),
-            live: RefCell::default(),
             running: Cell::default(),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
@@ -132,8 +112,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
-        assert!(self.operations.borrow().is_empty(), "an operation is left");
-        assert!(self.timers.borrow().is_empty(), "a timer is left");
+        self.desk.borrow().assert_nothing_waits();
     }
 
     #[cfg(test)]
@@ -255,56 +234,48 @@ impl Worker {
         for fiber in self.remote.inbox().take() {
             self.make_ready(calls::woken(&fiber));
         }
-        self.reap();
+        self.collect();
         self.expire_timers();
         let counts = self.driver.borrow().counts();
         self.remote.counters.set_driver(counts);
     }
 
     /// Makes those ready whose operations have ended.
-    fn reap(&self) {
-        let mut operations = self.operations.borrow_mut();
-        let mut ready = self.ready.borrow_mut();
-        let mut timers = self.timers.borrow_mut();
-        let mut completions = 0;
-        let mut complete = |token, result| {
-            completions += 1;
-            let (fiber, timer) = operations.complete(token, result);
-            if let Some(timer) = timer {
-                timers.cancel(timer);
-            }
-            ready.push_back(fiber);
-        };
-        let mut source = self.completions.borrow_mut();
-        source.reap(REAPED_MAX, &mut complete);
-        self.remote.counters.completions.add(completions);
+    fn collect(&self) {
+        let count = self
+            .desk
+            .borrow_mut()
+            .collect(|fiber| self.make_ready(fiber));
+        self.remote.counters.completions.add(count);
+    }
+
+    fn expire_timers(&self) {
+        let mut desk = self.desk.borrow_mut();
+        if desk.has_timers() {
+            desk.expire(self.now(), |fiber| self.make_ready(fiber));
+        }
+        drop(desk);
+        self.cancel_late();
+    }
+
+    /// Asks for the end of the operations that are late.
+    fn cancel_late(&self) {
+        while let Some(token) = self.take_late() {
+            self.make_room();
+            self.driver.borrow_mut().cancel(token);
+        }
+    }
+
+    fn take_late(&self) -> Option<Token> {
+        self.desk.borrow_mut().take_late()
     }
 
     /// Makes room for one more entry of the driver.
     fn make_room(&self) {
         while !self.driver.borrow_mut().has_room() {
             self.driver.borrow_mut().flush();
-            self.reap();
+            self.collect();
         }
-    }
-
-    fn expire_timers(&self) {
-        let mut timers = self.timers.borrow_mut();
-        if timers.is_empty() {
-            return;
-        }
-        let mut late = Vec::new();
-        let mut operations = self.operations.borrow_mut();
-        timers.expire(self.now(), |expiry| match expiry {
-            Expiry::Resume(fiber) => self.make_ready(fiber),
-            Expiry::TimeOut(token) => {
-                if operations.time_out(token) {
-                    late.push(token);
-                }
-            }
-        });
-        drop((timers, operations));
-        late.into_iter().for_each(|token| self.cancel(token));
     }
 
     fn has_own_work(&self) -> bool {
@@ -368,7 +339,7 @@ impl Worker {
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = self.timers.borrow().next_deadline();
+        let next = self.desk.borrow().next_deadline();
         next.map(|deadline| deadline.saturating_duration_since(self.now()))
     }
 

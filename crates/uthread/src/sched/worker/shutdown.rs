@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::{io, panic, thread};
 
-use super::{Expiry, Worker, calls};
+use super::{Worker, calls};
 use crate::fiber::{Cancelled, Control, Pause, Started};
 use crate::op;
 use crate::sched::current;
@@ -14,9 +14,7 @@ const REFUSALS_MAX: u32 = 100;
 
 impl Worker {
     pub(super) fn has_ended(&self) -> bool {
-        self.cancelled_all.get()
-            && self.live.borrow().is_empty()
-            && self.operations.borrow().is_empty()
+        self.cancelled_all.get() && self.desk.borrow().is_deserted()
     }
 
     /// Cancels what is left, once: operations, sleeps, parked fibers. New calls are refused.
@@ -24,20 +22,11 @@ impl Worker {
         if self.cancelled_all.replace(true) {
             return;
         }
-        let tokens = self.operations.borrow().tokens();
-        tokens.into_iter().for_each(|token| self.cancel(token));
-        self.operations.borrow_mut().forget_timers();
-        for expiry in self.timers.borrow_mut().drain() {
-            if let Expiry::Resume(fiber) = expiry {
-                self.make_ready(fiber);
-            }
-        }
-        let live: Vec<_> = self
-            .live
-            .borrow()
-            .iter()
-            .map(|(_, fiber)| Arc::clone(fiber))
-            .collect();
+        let mut desk = self.desk.borrow_mut();
+        desk.cancel_all(|fiber| self.make_ready(fiber));
+        let live: Vec<_> = desk.fibers().map(Arc::clone).collect();
+        drop(desk);
+        self.cancel_late();
         live.iter().for_each(crate::fiber::wake);
     }
 

@@ -1,0 +1,143 @@
+//! What one worker keeps for fibers that do not run: their operations, their timers, and where results
+//! arrive; and every fiber that started here.
+
+use std::time::Instant;
+
+use slab::Slab;
+
+use super::operations::Operations;
+use super::timers::Timers;
+use crate::driver::{Completions, Token};
+use crate::fiber::{FiberRef, Started};
+
+/// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
+/// nor timers.
+const COLLECTED_MAX: usize = 256;
+
+pub(crate) struct Desk {
+    completions: Box<dyn Completions>,
+    operations: Operations,
+    timers: Timers<Expiry>,
+    /// Operations whose time is over, to be cancelled by the worker whose driver has them.
+    late: Vec<Token>,
+    /// Every fiber that started here and has not ended.
+    live: Slab<FiberRef>,
+}
+
+/// What an expired timer does.
+enum Expiry {
+    Resume(Started),
+    TimeOut(Token),
+}
+
+impl Desk {
+    /// A desk whose timers count from `origin`.
+    pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Desk {
+        Desk {
+            completions,
+            operations: Operations::default(),
+            timers: Timers::new(origin),
+            late: Vec::new(),
+            live: Slab::new(),
+        }
+    }
+
+    /// Keeps a fiber until it has ended; its place.
+    pub(crate) fn admit(&mut self, fiber: FiberRef) -> usize {
+        self.live.insert(fiber)
+    }
+
+    /// Gives a fiber back that has ended.
+    pub(crate) fn discharge(&mut self, place: usize) -> FiberRef {
+        self.live.remove(place)
+    }
+
+    pub(crate) fn fiber(&self, place: usize) -> &FiberRef {
+        &self.live[place]
+    }
+
+    pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {
+        self.live.iter().map(|(_, fiber)| fiber)
+    }
+
+    /// Notes that `fiber` waits for an operation, until the deadline if there is one; the name of the
+    /// operation.
+    pub(crate) fn begin(&mut self, fiber: Started, deadline: Option<Instant>) -> Token {
+        let token = self.operations.insert(fiber);
+        if let Some(deadline) = deadline {
+            let timer = self.timers.insert(deadline, Expiry::TimeOut(token));
+            self.operations.set_timer(token, timer);
+        }
+        token
+    }
+
+    /// Notes that `fiber` sleeps until the deadline.
+    pub(crate) fn sleep(&mut self, fiber: Started, deadline: Instant) {
+        self.timers.insert(deadline, Expiry::Resume(fiber));
+    }
+
+    /// Hands out fibers whose operations have ended; how many.
+    pub(crate) fn collect(&mut self, mut ready: impl FnMut(Started)) -> u64 {
+        let (operations, timers) = (&mut self.operations, &mut self.timers);
+        let mut count = 0;
+        self.completions.reap(COLLECTED_MAX, &mut |token, result| {
+            count += 1;
+            let (fiber, timer) = operations.complete(token, result);
+            if let Some(timer) = timer {
+                timers.cancel(timer);
+            }
+            ready(fiber);
+        });
+        count
+    }
+
+    /// Whether a timer is pending.
+    pub(crate) fn has_timers(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
+    /// Hands out fibers that have slept long enough. Operations past their deadline become late.
+    pub(crate) fn expire(&mut self, now: Instant, mut ready: impl FnMut(Started)) {
+        let (operations, late) = (&mut self.operations, &mut self.late);
+        self.timers.expire(now, |expiry| match expiry {
+            Expiry::Resume(fiber) => ready(fiber),
+            Expiry::TimeOut(token) => {
+                if operations.time_out(token) {
+                    late.push(token);
+                }
+            }
+        });
+    }
+
+    /// An operation that is late, once.
+    pub(crate) fn take_late(&mut self) -> Option<Token> {
+        self.late.pop()
+    }
+
+    /// When to look at the timers again.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// Ends every wait with a time to it: hands out who sleeps, and every operation becomes late.
+    pub(crate) fn cancel_all(&mut self, mut ready: impl FnMut(Started)) {
+        self.late = self.operations.tokens();
+        self.operations.forget_timers();
+        for expiry in self.timers.drain() {
+            if let Expiry::Resume(fiber) = expiry {
+                ready(fiber);
+            }
+        }
+    }
+
+    /// Whether nobody started here who has not ended.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.live.is_empty() && self.operations.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn assert_nothing_waits(&self) {
+        assert!(self.operations.is_empty(), "an operation is left");
+        assert!(self.timers.is_empty(), "a timer is left");
+    }
+}
