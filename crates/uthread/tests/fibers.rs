@@ -218,6 +218,83 @@ fn two_fibers_pass_a_token_between_workers() {
     });
 }
 
+/// Otherwise an answer would wait behind everybody else, while what was asked leaves the cache.
+#[test]
+fn a_fiber_that_the_running_one_wakes_is_the_next() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        let order = Mutex::new(Vec::new());
+        let sleeper = Mutex::new(None);
+        let begun = AtomicUsize::new(0);
+        scope(|scope| {
+            scope.spawn(|| {
+                *sleeper.lock().unwrap() = Some(current());
+                begun.fetch_add(1, Ordering::Relaxed);
+                park();
+                order.lock().unwrap().push("woken");
+            });
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    while begun.load(Ordering::Relaxed) < 5 {
+                        yield_now();
+                    }
+                    order.lock().unwrap().push("other");
+                });
+            }
+            while begun.load(Ordering::Relaxed) < 4 {
+                yield_now();
+            }
+            begun.fetch_add(1, Ordering::Relaxed);
+            let sleeper = sleeper.lock().unwrap().take();
+            sleeper.expect("it has begun").unpark();
+        });
+        assert_eq!(*order.lock().unwrap(), ["woken", "other", "other", "other"]);
+    });
+}
+
+/// Otherwise two that wake each other for ever would keep their worker to themselves.
+#[test]
+fn two_fibers_that_wake_each_other_leave_turns_to_others() {
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        let turns = AtomicUsize::new(0);
+        let over = AtomicUsize::new(0);
+        let players = Mutex::new(Vec::new());
+        let play = |index: usize| {
+            players.lock().unwrap().push(current());
+            while players.lock().unwrap().len() < 2 {
+                yield_now();
+            }
+            let mut players = players.lock().unwrap().clone();
+            let partner = players.swap_remove((index + 1) % 2);
+            while over.load(Ordering::Relaxed) == 0 && turns.load(Ordering::Relaxed) < 10_000 {
+                turns.fetch_add(1, Ordering::Relaxed);
+                partner.unpark();
+                park();
+            }
+            partner.unpark();
+        };
+        scope(|scope| {
+            scope.spawn(|| play(0));
+            scope.spawn(|| play(1));
+            while turns.load(Ordering::Relaxed) < 2 {
+                yield_now();
+            }
+            for _ in 0..100 {
+                let before = turns.load(Ordering::Relaxed);
+                yield_now();
+                let between = turns.load(Ordering::Relaxed) - before;
+                assert!(
+                    (1..10).contains(&between),
+                    "{between} turns of theirs to one"
+                );
+            }
+            over.store(1, Ordering::Relaxed);
+        });
+    });
+}
+
 #[test]
 fn sleeps_end_in_the_order_of_their_deadlines() {
     on_each(|| {

@@ -8,6 +8,7 @@
 //! | [`shared`] | what workers share: injector, shutdown |
 //! | [`inbox`] | what others hand to one worker |
 //! | [`idle`] | who sleeps and who is woken (with a README) |
+//! | [`ready`] | the fibers of a worker that can go on |
 //! | [`desk`] | what a worker keeps for fibers that do not run |
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`timers`] | the timer wheel |
@@ -22,6 +23,7 @@ pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod offload;
 pub(crate) mod operations;
+pub(crate) mod ready;
 pub(crate) mod shared;
 pub(crate) mod timers;
 pub(crate) mod turn;

@@ -34,13 +34,9 @@ impl Worker {
     pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: &FiberRef) -> bool {
         let own = ptr::eq(&*self.remote, home);
         if own {
-            self.make_ready(woken(fiber));
+            self.ready.push_next(woken(fiber));
         }
         own
-    }
-
-    pub(in crate::sched) fn make_ready(&self, fiber: Started) {
-        self.ready.borrow_mut().push_back(fiber);
     }
 
     /// The running fiber; none while the loop runs.

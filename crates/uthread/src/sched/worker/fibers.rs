@@ -36,7 +36,7 @@ impl Worker {
     /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
     fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
-            Pause::Yielded => self.make_ready(fiber),
+            Pause::Yielded => self.ready.push(fiber),
             Pause::Asleep => {
                 let wake_at = fiber.control().wake_at.take();
                 let wake_at = wake_at.expect("who sleeps has said until when");
@@ -44,7 +44,7 @@ impl Worker {
             }
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
-                    self.make_ready(fiber);
+                    self.ready.push(fiber);
                 }
             }
             // Its entry reaches the kernel with the loop's next look around, not earlier.

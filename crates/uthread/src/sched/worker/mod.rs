@@ -18,13 +18,13 @@ mod fibers;
 pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::current;
 use super::desk::Desk;
+use super::ready::Ready;
 use super::shared::{Remote, Shared};
 use crate::driver::{Completions, Driver, Token};
 use crate::fiber::{FiberRef, Started};
@@ -39,20 +39,13 @@ const BATCH_FIBERS: usize = 64;
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 8;
 
-/// How far ahead in the queue of those that can go on a fiber's memory is asked for. With thousands of
-/// fibers each resumption misses the cache and the table of pages: some 100 ns that pass meanwhile.
-/// First the control block, then the stack, whose place is in it.
-const PREFETCH_CONTROL_AHEAD: usize = 5;
-const PREFETCH_STACK_AHEAD: usize = 2;
-
 pub(crate) struct Worker {
     index: usize,
     shared: Arc<Shared>,
     remote: Arc<Remote>,
     /// New fibers; other workers steal from it.
     deque: Deque<FiberRef>,
-    /// Started fibers that can go on. Each is in it at most once.
-    ready: RefCell<VecDeque<Started>>,
+    ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
     desk: RefCell<Desk>,
     hot_stacks: RefCell<Vec<Stack>>,
@@ -94,7 +87,7 @@ impl Worker {
             shared,
             remote,
             deque,
-            ready: RefCell::default(),
+            ready: Ready::default(),
             driver: RefCell::new(driver),
             desk: RefCell::new(Desk::new(completions, origin)),
             hot_stacks: RefCell::default(),
@@ -169,27 +162,15 @@ impl Worker {
     fn run_batch(&self) {
         for turn in 1..=BATCH_FIBERS {
             let next = if turn % NEW_FIBER_TURN == 0 {
-                self.start_oldest().or_else(|| self.next_ready())
+                self.start_oldest().or_else(|| self.ready.pop())
             } else {
-                self.next_ready().or_else(|| self.start_newest())
+                self.ready.pop().or_else(|| self.start_newest())
             };
             match next {
                 Some(fiber) => self.run_fiber(fiber),
                 None => break,
             }
         }
-    }
-
-    fn next_ready(&self) -> Option<Started> {
-        let mut ready = self.ready.borrow_mut();
-        let next = ready.pop_front();
-        if let Some(soon) = ready.get(PREFETCH_STACK_AHEAD) {
-            soon.prefetch_stack();
-        }
-        if let Some(later) = ready.get(PREFETCH_CONTROL_AHEAD) {
-            later.prefetch();
-        }
-        next
     }
 
     fn start_newest(&self) -> Option<Started> {
@@ -232,7 +213,7 @@ impl Worker {
     /// before a sleep leaves them complete.
     fn take_in(&self) {
         for fiber in self.remote.inbox().take() {
-            self.make_ready(calls::woken(&fiber));
+            self.ready.push(calls::woken(&fiber));
         }
         self.collect();
         self.expire_timers();
@@ -245,14 +226,14 @@ impl Worker {
         let count = self
             .desk
             .borrow_mut()
-            .collect(|fiber| self.make_ready(fiber));
+            .collect(|fiber| self.ready.push(fiber));
         self.remote.counters.completions.add(count);
     }
 
     fn expire_timers(&self) {
         let mut desk = self.desk.borrow_mut();
         if desk.has_timers() {
-            desk.expire(self.now(), |fiber| self.make_ready(fiber));
+            desk.expire(self.now(), |fiber| self.ready.push(fiber));
         }
         drop(desk);
         self.cancel_late();
@@ -279,7 +260,7 @@ impl Worker {
     }
 
     fn has_own_work(&self) -> bool {
-        !self.ready.borrow().is_empty() || !self.deque.is_empty()
+        !self.ready.is_empty() || !self.deque.is_empty()
     }
 
     /// Looks for new fibers elsewhere; runs one if it finds any.

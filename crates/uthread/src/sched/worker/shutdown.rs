@@ -23,7 +23,7 @@ impl Worker {
             return;
         }
         let mut desk = self.desk.borrow_mut();
-        desk.cancel_all(|fiber| self.make_ready(fiber));
+        desk.cancel_all(|fiber| self.ready.push(fiber));
         let live: Vec<_> = desk.fibers().map(Arc::clone).collect();
         drop(desk);
         self.cancel_late();
