@@ -100,7 +100,7 @@ fn a_claimed_worker_that_is_up_already_wakes_the_next() {
             Worker::start_asleep(&runtime, 0),
             Worker::start_asleep(&runtime, 1),
         ];
-        runtime.complete(0);
+        runtime.complete(0, 1);
         runtime.inject();
         runtime.finish(2, workers);
     });
@@ -116,7 +116,7 @@ fn a_worker_that_saw_work_wakes_the_next() {
             Worker::start_tired(&runtime, 0),
             Worker::start_asleep(&runtime, 1),
         ];
-        runtime.complete(0);
+        runtime.complete(0, 1);
         runtime.inject();
         runtime.finish(2, workers);
     });
@@ -145,5 +145,35 @@ fn a_starting_worker_sees_the_shutdown() {
         let runtime = Runtime::new(1, 1);
         let workers = vec![Worker::start(&runtime, 0)];
         runtime.finish(0, workers);
+    });
+}
+
+/// Where fibers migrate, a searching worker serves another one that is about to sleep, and comes upon the
+/// wake-up for it. Otherwise that one would sleep beside its mail.
+#[test]
+fn a_wake_up_that_a_thief_takes_is_not_lost() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::migrating(2, 1);
+        let workers = vec![
+            Worker::start_tired(&runtime, 0),
+            Worker::start_searching(&runtime, 1),
+        ];
+        runtime.enqueue(0);
+        runtime.finish(1, workers);
+    });
+}
+
+/// Two results arrive at once for one worker. Otherwise the second fiber would wait beside a worker that sleeps, or
+/// be lost between a thief and a sleep.
+#[test]
+fn two_results_of_one_worker_go_on_with_two() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::migrating(2, 2);
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start_tired(&runtime, 1),
+        ];
+        runtime.complete(0, 2);
+        runtime.finish(2, workers);
     });
 }

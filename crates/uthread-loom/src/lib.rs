@@ -17,6 +17,8 @@ mod idle_models;
 
 mod runtime;
 
+mod parts;
+
 mod fiber;
 mod sched;
 

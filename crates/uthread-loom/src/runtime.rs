@@ -2,10 +2,12 @@
 //! functions of the same names in `sched/worker` and `sched/shared.rs`; `sleep` is `announce_sleep`, `wait` and
 //! `wake_up` there.
 
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use loom::sync::{Arc, Condvar, Mutex};
+use loom::sync::atomic::{AtomicBool, Ordering, fence};
+use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
+use crate::parts::{Latch, Queue, Ring};
+use crate::sched::door::Door;
 use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
 
@@ -16,6 +18,8 @@ pub(crate) struct Runtime {
     seats: Vec<Seat>,
     shut_down: AtomicBool,
     ran: Latch,
+    /// Whether started fibers may be taken by any worker, and results too.
+    migrating: bool,
     /// What a fiber is: it computes until so many have begun, and keeps its worker meanwhile. Equal
     /// to the number of workers, it asks that none of them sleeps while a fiber waits for it.
     together: usize,
@@ -26,18 +30,31 @@ struct Seat {
     sleeper: Sleeper,
     deque: Queue,
     inbox: Inbox<()>,
+    /// Started fibers that can go on, where others may take them.
+    offered: Queue,
+    /// The lock of the desk, with as much of it as matters where others serve it.
+    door: Mutex<Door>,
     has_waker: AtomicBool,
     ring: Ring,
 }
 
 impl Runtime {
     pub(crate) fn new(workers: usize, together: usize) -> Arc<Runtime> {
+        Runtime::of(workers, together, false)
+    }
+
+    pub(crate) fn migrating(workers: usize, together: usize) -> Arc<Runtime> {
+        Runtime::of(workers, together, true)
+    }
+
+    fn of(workers: usize, together: usize, migrating: bool) -> Arc<Runtime> {
         Arc::new(Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
             seats: (0..workers).map(|_| Seat::new()).collect(),
             shut_down: AtomicBool::new(false),
             ran: Latch::default(),
+            migrating,
             together,
         })
     }
@@ -56,9 +73,9 @@ impl Runtime {
         }
     }
 
-    /// The kernel completes an operation of this worker, whose fiber can go on.
-    pub(crate) fn complete(&self, owner: usize) {
-        self.seats[owner].ring.complete();
+    /// The kernel completes so many operations of this worker at once, whose fibers can go on.
+    pub(crate) fn complete(&self, owner: usize, count: usize) {
+        self.seats[owner].ring.complete(count);
     }
 
     /// Waits until so many fibers have begun, ends the workers, and sees that every one of them was
@@ -101,7 +118,12 @@ impl Runtime {
     }
 
     fn has_stealable_work(&self) -> bool {
-        !self.injector.is_empty() || self.seats.iter().any(|seat| !seat.deque.is_empty())
+        let stealable = |seat: &Seat| !seat.deque.is_empty() || self.has_offer(seat);
+        !self.injector.is_empty() || self.seats.iter().any(stealable)
+    }
+
+    fn has_offer(&self, seat: &Seat) -> bool {
+        self.migrating && !seat.offered.is_empty()
     }
 
     fn run_fiber(&self) {
@@ -116,6 +138,8 @@ impl Seat {
             sleeper: Sleeper::default(),
             deque: Queue::default(),
             inbox: Inbox::default(),
+            offered: Queue::default(),
+            door: Mutex::new(Door::default()),
             has_waker: AtomicBool::new(false),
             ring: Ring::default(),
         }
@@ -166,8 +190,10 @@ impl Worker {
         runtime.idle.begin_search();
         runtime.idle.announce_sleep(&worker.seat().sleeper);
         worker.seat().set_waker();
+        worker.close_door();
         thread::spawn(move || {
             worker.seat().ring.wait();
+            worker.open_door();
             worker.end_sleep(false);
             worker.run();
         })
@@ -181,6 +207,18 @@ impl Worker {
         worker.seat().set_waker();
         thread::spawn(move || {
             worker.sleep();
+            worker.run();
+        })
+    }
+
+    /// Starts a worker that has nothing of its own and begins to search.
+    pub(crate) fn start_searching(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
+        let mut worker = Worker::new(runtime, index);
+        worker.seat().set_waker();
+        thread::spawn(move || {
+            if !worker.search() {
+                worker.sleep();
+            }
             worker.run();
         })
     }
@@ -217,10 +255,64 @@ impl Worker {
 
     /// A batch without a bound.
     fn run_batch(&mut self) {
-        while self.ready > 0 || self.seat().deque.pop() {
-            self.ready = self.ready.saturating_sub(1);
-            self.runtime.run_fiber();
+        while self.pop_ready() || self.seat().deque.pop() {
+            self.run_fiber();
         }
+    }
+
+    fn run_fiber(&self) {
+        if self.runtime.has_offer(self.seat()) {
+            self.runtime.wake_one();
+        }
+        self.runtime.run_fiber();
+    }
+
+    fn pop_ready(&mut self) -> bool {
+        let own = self.ready > 0;
+        self.ready = self.ready.saturating_sub(1);
+        own || (self.runtime.migrating && self.seat().offered.pop())
+    }
+
+    /// Fibers whose operations have ended.
+    fn make_ready(&mut self, count: usize) {
+        match self.runtime.migrating {
+            false => self.ready += count,
+            true => (0..count).for_each(|_| self.seat().offered.push()),
+        }
+    }
+
+    /// Takes what has arrived for this worker.
+    fn collect(&mut self) {
+        let arrived = match self.runtime.migrating {
+            false => self.seat().ring.reap(),
+            true => {
+                let _desk = self.seat().door.lock().unwrap();
+                self.seat().ring.reap()
+            }
+        };
+        self.make_ready(arrived.completions);
+    }
+
+    /// Takes what has arrived for others, unless they sleep.
+    fn serve_others(&mut self) -> bool {
+        for index in 0..self.runtime.seats.len() {
+            let victim = &self.runtime.seats[index];
+            if index == self.index {
+                continue;
+            }
+            let Ok(mut door) = victim.door.try_lock() else {
+                continue;
+            };
+            if !door.is_closed() {
+                let arrived = victim.ring.reap();
+                if arrived.woken {
+                    door.note_wake_up();
+                }
+                drop(door);
+                self.make_ready(arrived.completions);
+            }
+        }
+        self.pop_ready()
     }
 
     fn look_around(&mut self) -> bool {
@@ -229,7 +321,7 @@ impl Worker {
             self.runtime.wake_one();
         }
         self.ready += self.seat().inbox.take().len();
-        self.ready += self.seat().ring.reap();
+        self.collect();
         let found = self.has_own_work();
         if found {
             self.end_search();
@@ -238,7 +330,7 @@ impl Worker {
     }
 
     fn has_own_work(&self) -> bool {
-        self.ready > 0 || !self.seat().deque.is_empty()
+        self.ready > 0 || !self.seat().deque.is_empty() || self.runtime.has_offer(self.seat())
     }
 
     fn search(&mut self) -> bool {
@@ -246,10 +338,10 @@ impl Worker {
             self.searching = true;
             self.runtime.idle.begin_search();
         }
-        let found = self.steal();
+        let found = self.steal() || (self.runtime.migrating && self.serve_others());
         if found {
             self.end_search();
-            self.runtime.run_fiber();
+            self.run_fiber();
         }
         found
     }
@@ -258,13 +350,15 @@ impl Worker {
     fn steal(&self) -> bool {
         let mut sources = vec![&self.runtime.injector];
         sources.extend(self.runtime.seats.iter().map(|seat| &seat.deque));
-        sources.into_iter().any(|source| {
+        let found = sources.into_iter().any(|source| {
             let found = source.pop();
             if found && source.pop() {
                 self.seat().deque.push();
             }
             found
-        })
+        });
+        let offered = |seat: &Seat| self.runtime.migrating && seat.offered.pop();
+        found || self.runtime.seats.iter().any(offered)
     }
 
     fn end_search(&mut self) {
@@ -283,106 +377,25 @@ impl Worker {
         let has_work = saw_work
             || self.seat().inbox.has_mail()
             || self.runtime.shut_down.load(Ordering::Acquire);
-        if !has_work {
+        if !has_work && self.close_door() {
             self.seat().ring.wait();
         }
+        self.open_door();
         self.end_sleep(saw_work);
+    }
+
+    fn close_door(&self) -> bool {
+        !self.runtime.migrating || self.seat().door.lock().unwrap().close()
+    }
+
+    fn open_door(&self) {
+        if self.runtime.migrating {
+            self.seat().door.lock().unwrap().open();
+        }
     }
 
     fn end_sleep(&mut self, saw_work: bool) {
         let sleeper = &self.runtime.seats[self.index].sleeper;
         self.searching = self.runtime.idle.end_sleep(sleeper, saw_work);
-    }
-}
-
-/// A deque or the injector, as weak as one can be: a look may miss what was queued, unless
-/// something else orders the two.
-#[derive(Default)]
-struct Queue {
-    length: AtomicUsize,
-}
-
-impl Queue {
-    fn push(&self) {
-        self.length.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn pop(&self) -> bool {
-        let mut length = self.length.load(Ordering::Relaxed);
-        while length > 0 {
-            match self.length.compare_exchange(
-                length,
-                length - 1,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(found) => length = found,
-            }
-        }
-        false
-    }
-
-    fn is_empty(&self) -> bool {
-        self.length.load(Ordering::Relaxed) == 0
-    }
-}
-
-/// A driver: wake-ups and completions stay in it until the worker reaps them, awake or not.
-#[derive(Default)]
-struct Ring {
-    entries: Mutex<Entries>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Entries {
-    woken: bool,
-    completions: usize,
-}
-
-impl Ring {
-    fn wake(&self) {
-        self.entries.lock().unwrap().woken = true;
-        self.arrived.notify_one();
-    }
-
-    fn complete(&self) {
-        self.entries.lock().unwrap().completions += 1;
-        self.arrived.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut entries = self.entries.lock().unwrap();
-        while !entries.woken && entries.completions == 0 {
-            entries = self.arrived.wait(entries).unwrap();
-        }
-    }
-
-    fn reap(&self) -> usize {
-        let mut entries = self.entries.lock().unwrap();
-        entries.woken = false;
-        std::mem::take(&mut entries.completions)
-    }
-}
-
-/// How many fibers have begun.
-#[derive(Default)]
-struct Latch {
-    count: Mutex<usize>,
-    changed: Condvar,
-}
-
-impl Latch {
-    fn begin_one(&self) {
-        *self.count.lock().unwrap() += 1;
-        self.changed.notify_all();
-    }
-
-    fn wait_for(&self, wanted: usize) {
-        let mut count = self.count.lock().unwrap();
-        while *count < wanted {
-            count = self.changed.wait(count).unwrap();
-        }
     }
 }

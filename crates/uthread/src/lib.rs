@@ -50,6 +50,7 @@ mod simulation;
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Runtime};
+pub use sched::watch::Stall;
 pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};
 
 /// Runs `f` as the main fiber of a new runtime with the defaults, and drops the runtime after it:

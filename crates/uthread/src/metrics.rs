@@ -36,9 +36,11 @@ pub struct Metrics {
 pub struct WorkerMetrics {
     /// Fibers started.
     pub fibers: u64,
+    /// Fibers ended.
+    pub ended: u64,
     /// Switches to a fiber, the first included.
     pub switches: u64,
-    /// Times new fibers were taken from another worker's deque.
+    /// Times fibers were taken from another worker: new ones or, where fibers migrate, any.
     pub steals: u64,
     /// Times new fibers were taken that came from outside the workers.
     pub injected: u64,
@@ -50,8 +52,13 @@ pub struct WorkerMetrics {
     pub enters: u64,
     /// Operations handed to the kernel.
     pub submissions: u64,
-    /// Operations that ended.
+    /// Operations whose results this worker collected.
     pub completions: u64,
+    /// Those of them that it collected for another worker, which was busy: only where fibers migrate.
+    pub served: u64,
+    /// Times a fiber kept this worker for longer than the threshold, while others waited; see
+    /// [`Builder::stall_threshold`](crate::Builder::stall_threshold).
+    pub stalls: u64,
     /// Times the worker had nothing to do and slept.
     pub sleeps: u64,
     /// How long it slept; a sleep counts when it ends.
@@ -77,6 +84,7 @@ impl WorkerMetrics {
         let driver = counters.driver();
         WorkerMetrics {
             fibers: counters.fibers.get(),
+            ended: counters.ended.get(),
             switches: counters.switches.get(),
             steals: counters.steals.get(),
             injected: counters.injected.get(),
@@ -85,15 +93,18 @@ impl WorkerMetrics {
             enters: driver.enters,
             submissions: driver.submissions,
             completions: counters.completions.get(),
+            served: counters.served.get(),
+            stalls: counters.stalls.get(),
             sleeps: counters.sleeps.get(),
             idle: Duration::from_nanos(counters.idle_ns.get()),
         }
     }
 
     /// The columns of the table, in its order.
-    fn columns(&self) -> [(&'static str, u64); 10] {
+    fn columns(&self) -> [(&'static str, u64); 13] {
         [
             ("fibers", self.fibers),
+            ("ended", self.ended),
             ("switches", self.switches),
             ("steals", self.steals),
             ("injected", self.injected),
@@ -102,6 +113,8 @@ impl WorkerMetrics {
             ("enters", self.enters),
             ("submissions", self.submissions),
             ("completions", self.completions),
+            ("served", self.served),
+            ("stalls", self.stalls),
             ("sleeps", self.sleeps),
         ]
     }
@@ -113,6 +126,7 @@ impl Add for WorkerMetrics {
     fn add(self, other: WorkerMetrics) -> WorkerMetrics {
         WorkerMetrics {
             fibers: self.fibers + other.fibers,
+            ended: self.ended + other.ended,
             switches: self.switches + other.switches,
             steals: self.steals + other.steals,
             injected: self.injected + other.injected,
@@ -121,6 +135,8 @@ impl Add for WorkerMetrics {
             enters: self.enters + other.enters,
             submissions: self.submissions + other.submissions,
             completions: self.completions + other.completions,
+            served: self.served + other.served,
+            stalls: self.stalls + other.stalls,
             sleeps: self.sleeps + other.sleeps,
             idle: self.idle + other.idle,
         }

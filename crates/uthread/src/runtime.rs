@@ -4,17 +4,17 @@ use std::mem;
 use std::num::NonZeroUsize;
 use std::panic::{self, Location};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
 use std::{fmt, io, thread};
-
-use crossbeam_deque::Worker as Deque;
 
 use crate::driver::uring;
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::metrics::Metrics;
 use crate::sched::current;
 use crate::sched::offload;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Queues, Shared};
 use crate::sched::wait;
+use crate::sched::watch::{Orders, Stall, Watch};
 use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
 use crate::thread::JoinHandle;
@@ -26,6 +26,9 @@ const STACK_SIZE: usize = 256 * 1024;
 /// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
 /// maps up to 4,096 at once, has to fit the address space.
 const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
+
+/// Longer than what a request computes, shorter than what its client calls slow.
+const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// More workers than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
@@ -41,11 +44,26 @@ const WORKERS_MAX: usize = 1024;
 /// assert_eq!(runtime.workers(), 2);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     workers: Option<usize>,
     stack_size: usize,
     name: String,
+    migrating: bool,
+    watch: Orders,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Builder")
+            .field("workers", &self.workers)
+            .field("stack_size", &self.stack_size)
+            .field("name", &self.name)
+            .field("migrating", &self.migrating)
+            .field("stall_threshold", &self.watch.threshold)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -69,6 +87,95 @@ impl Builder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
+        self
+    }
+
+    /// From when on a fiber counts as stalled that keeps its worker while others wait for it, because it
+    /// computes, or blocks in a way that the runtime knows nothing of. It is counted in
+    /// [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and told to [`on_stall`](Builder::on_stall),
+    /// again whenever it has lasted twice as long. `None` never looks. Default: 100 ms.
+    #[must_use]
+    pub fn stall_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Builder {
+        self.watch.threshold = threshold.into();
+        self
+    }
+
+    /// Whom to tell of stalled fibers: called on a thread of its own, one call after the other. By default
+    /// they are printed to the standard error stream, a line per second at most.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let (sender, stalls) = mpsc::channel();
+    /// let runtime = uthread::Runtime::builder()
+    ///     .workers(1)
+    ///     .stall_threshold(Duration::from_millis(10))
+    ///     .on_stall(move |stall| drop(sender.send(stall.clone())))
+    ///     .build()?;
+    /// runtime.run(|| {
+    ///     let waits = uthread::spawn(|| ());
+    ///     // Blocks the whole worker, where `uthread::sleep` would not.
+    ///     std::thread::sleep(Duration::from_millis(100));
+    ///     waits.join().unwrap();
+    /// });
+    /// let stall = stalls.recv().unwrap();
+    /// assert_eq!(stall.name.as_deref(), Some("main"));
+    /// assert!(stall.duration >= Duration::from_millis(10));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_stall(mut self, report: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
+        self.watch.report = Some(Arc::new(report));
+        self
+    }
+
+    /// Lets fibers migrate: whichever worker is idle goes on with one that another worker cannot get to,
+    /// and collects the results of its operations. By default a fiber stays on the worker that started it.
+    ///
+    /// Worth it where fibers that wait for I/O also compute for long between their calls. What only
+    /// computes is better split by [`join`](crate::join) and [`scope`](crate::scope), and everything
+    /// else costs a little more: each worker's ring and queues are then made for others to take from.
+    ///
+    /// # Safety
+    ///
+    /// With every call that suspends it, a fiber may come back on another thread, and the compiler knows
+    /// nothing of that. For all code that its fibers run, own and foreign, the program promises:
+    ///
+    /// - No value that is not [`Send`] lives across such a call: no `Rc` that others share, no guard of a
+    ///   `std` lock (`std`'s standard streams have one too), no raw pointer into what belongs to a thread.
+    /// - No reference to a thread-local lives across such a call, nor a value that was read from one in
+    ///   the belief that it still holds afterwards, such as the thread's id.
+    /// - No function that suspends accesses a thread-local, by itself or in what is inlined into it: the
+    ///   compiler may compute the address once for the whole function. What does access one is called
+    ///   out of line (`#[inline(never)]`).
+    ///
+    /// What suspends is every call of this crate that may wait, and every call that leads to one. The crate
+    /// itself keeps the promise. A fiber that waits while it unwinds stays where it is until it has ended, as
+    /// `std` counts panics per thread.
+    ///
+    /// ```
+    /// // SAFETY: the fibers below share nothing but an atomic, and use no thread-local.
+    /// let runtime = unsafe { uthread::Runtime::builder().workers(2).migrating() }.build()?;
+    /// let sum = std::sync::atomic::AtomicU32::new(0);
+    /// runtime.run(|| {
+    ///     uthread::scope(|scope| {
+    ///         for number in 1..=10 {
+    ///             let sum = &sum;
+    ///             scope.spawn(move || {
+    ///                 uthread::yield_now();
+    ///                 sum.fetch_add(number, std::sync::atomic::Ordering::Relaxed);
+    ///             });
+    ///         }
+    ///     });
+    /// });
+    /// assert_eq!(sum.into_inner(), 55);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[allow(unsafe_code, reason = "a promise that the compiler cannot check")]
+    pub unsafe fn migrating(mut self) -> Builder {
+        self.migrating = true;
         self
     }
 
@@ -98,27 +205,31 @@ impl Builder {
             return refused("a runtime's name must not contain a NUL byte".to_owned());
         }
         overflow::install(current::find_overflow);
-        let deques: Vec<_> = (0..count).map(|_| Deque::new_lifo()).collect();
-        let shared = Arc::new(Shared::new(self.stack_size, deques.iter()));
+        let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
         // Dropped on an error below, it ends the workers that have started.
         let mut runtime = Runtime {
-            shared,
+            shared: Arc::new(shared),
             threads: Vec::with_capacity(count),
+            watch: None,
             driver: String::new(),
         };
         let (sender, started) = mpsc::channel();
-        for (index, deque) in deques.into_iter().enumerate() {
+        for (index, queues) in queues.into_iter().enumerate() {
             let shared = Arc::clone(&runtime.shared);
             let sender = sender.clone();
             let thread = thread::Builder::new()
                 .name(format!("{}-{index}", self.name))
-                .spawn(move || work(index, shared, deque, &sender))?;
+                .spawn(move || work(index, shared, queues, &sender))?;
             runtime.threads.push(thread);
         }
         drop(sender);
         for _ in 0..count {
             let worker = started.recv().map_err(io::Error::other)?;
             runtime.driver = worker?;
+        }
+        if let Some(watch) = Watch::new(Arc::clone(&runtime.shared), self.watch) {
+            let thread = thread::Builder::new().name(format!("{}-watch", self.name));
+            runtime.watch = Some(thread.spawn(|| watch.run())?);
         }
         Ok(runtime)
     }
@@ -128,13 +239,13 @@ impl Builder {
 fn work(
     index: usize,
     shared: Arc<Shared>,
-    deque: Deque<FiberRef>,
+    queues: Queues,
     started: &mpsc::Sender<io::Result<String>>,
 ) {
     let prepared = AlternateStack::install().and_then(|stack| {
-        let (driver, completions) = uring::new()?;
+        let (driver, completions) = uring::new(shared.is_migrating())?;
         let driver = (Box::new(driver) as _, Box::new(completions) as _);
-        Ok((stack, Worker::new(index, shared, deque, driver)?))
+        Ok((stack, Worker::new(index, shared, queues, driver)?))
     });
     // The worker goes first: until then a fiber's destructor may overflow its stack.
     let (_alternate_stack, worker) = match prepared {
@@ -157,12 +268,14 @@ fn work(
 ///
 /// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
 /// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. It waits for a fiber that computes without end, or that joins one of another
+/// started never do. Dropped by a fiber of its own, it does not wait for that one's worker or, where fibers
+/// migrate, for any. It waits for a fiber that computes without end, or that joins one of another
 /// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
 /// calls without an error return at once.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
+    watch: Option<thread::JoinHandle<()>>,
     driver: String,
 }
 
@@ -193,6 +306,11 @@ impl Runtime {
             workers: None,
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
+            migrating: false,
+            watch: Orders {
+                threshold: Some(STALL_THRESHOLD),
+                report: None,
+            },
         }
     }
 
@@ -286,13 +404,26 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.shared.shut_down();
-        let threads = mem::take(&mut self.threads);
+        let mut threads = mem::take(&mut self.threads);
+        if self.shared.is_migrating() && self.shared.is_called_from_inside() {
+            // Any worker may have to go on with the caller: they end by themselves, after it.
+            threads.clear();
+        }
+        let watch = self.watch.take();
+        let own = thread::current().id();
+        let end = || {
+            join_all(threads, own);
+            // Last: what keeps a runtime from its end is a stall too.
+            if let Some(watch) = watch {
+                self.shared.bell.dismiss(watch.thread());
+                join(watch);
+            }
+        };
         if wait::in_fiber() {
             // The worker must go on meanwhile: others' fibers may need its own to end.
-            let own = thread::current().id();
-            offload::run(move || join_all(threads, own));
+            offload::run(end);
         } else {
-            join_all(threads, thread::current().id());
+            end();
         }
     }
 }
@@ -302,8 +433,12 @@ impl Drop for Runtime {
 fn join_all(threads: Vec<thread::JoinHandle<()>>, own: thread::ThreadId) {
     for thread in threads {
         if thread.thread().id() != own {
-            let joined = thread.join();
-            debug_assert!(joined.is_ok(), "a failed worker aborts the process");
+            join(thread);
         }
     }
+}
+
+fn join(thread: thread::JoinHandle<()>) {
+    let joined = thread.join();
+    debug_assert!(joined.is_ok(), "a failed worker aborts the process");
 }

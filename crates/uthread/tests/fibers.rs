@@ -1,18 +1,20 @@
 //! Spawning, joining, scopes, parking, sleeping, yielding: on one worker and on several.
 
+mod common;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use common::{in_fibers, migrating, runtime};
 use uthread::thread::{Builder, Thread, park};
 use uthread::{Runtime, current, scope, sleep, spawn, yield_now};
 
-/// Runs a behaviour on runtimes of one, two and four workers.
+/// Runs a behaviour also with more workers than CPUs.
 fn on_each(behaviour: impl Fn() + Send + Sync) {
-    for workers in [1, 2, 4] {
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
-        runtime.run(&behaviour);
-    }
+    in_fibers(&behaviour);
+    runtime(4).run(&behaviour);
+    migrating(4).run(&behaviour);
 }
 
 #[test]

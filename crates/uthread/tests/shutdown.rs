@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use common::child::passes_in_child;
-use common::{LONG, eventually, runtime};
+use common::{Kind, LONG, eventually, runtime};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use tempfile::tempdir;
@@ -48,10 +48,10 @@ fn is_refused<T>(result: io::Result<T>) -> bool {
 /// Starts `call` in a fiber that holds a witness, drops the runtime once the fiber is in it, and
 /// returns the handle. On one worker the fiber waits then, on two it may be about to.
 fn cut_off<T: Send + 'static>(
-    workers: usize,
+    kind: Kind,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    let runtime = runtime(workers);
+    let runtime = kind.runtime();
     let witness = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&witness);
     let handle = runtime.spawn(move || {
@@ -71,12 +71,12 @@ fn cut_off<T: Send + 'static>(
 
 #[test]
 fn a_call_without_an_error_unwinds_its_fiber() {
-    for workers in [1, 2] {
-        assert!(is_cancelled(cut_off(workers, || sleep(HOUR))));
-        assert!(is_cancelled(cut_off(workers, || sleep(Duration::MAX))));
-        assert!(is_cancelled(cut_off(workers, park)));
-        assert!(is_cancelled(cut_off(workers, park_for_ever)));
-        assert!(is_cancelled(cut_off(workers, || {
+    for kind in Kind::ALL {
+        assert!(is_cancelled(cut_off(kind, || sleep(HOUR))));
+        assert!(is_cancelled(cut_off(kind, || sleep(Duration::MAX))));
+        assert!(is_cancelled(cut_off(kind, park)));
+        assert!(is_cancelled(cut_off(kind, park_for_ever)));
+        assert!(is_cancelled(cut_off(kind, || {
             loop {
                 yield_now();
             }
@@ -86,14 +86,14 @@ fn a_call_without_an_error_unwinds_its_fiber() {
 
 #[test]
 fn a_call_with_an_error_returns_it() {
-    for workers in [1, 2] {
+    for kind in Kind::ALL {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let accepting = cut_off(workers, move || is_refused(listener.accept()));
+        let accepting = cut_off(kind, move || is_refused(listener.accept()));
         assert!(accepting.join().unwrap());
 
         let (reader, _writer) = io::pipe().unwrap();
         let mut file = File::from(OwnedFd::from(reader));
-        let reading = cut_off(workers, move || is_refused(file.read(&mut [0; 8])));
+        let reading = cut_off(kind, move || is_refused(file.read(&mut [0; 8])));
         assert!(reading.join().unwrap());
     }
 }
@@ -105,15 +105,15 @@ fn a_wait_in_a_thread_of_the_kernel_is_cancelled_as_any_other() {
     let path = directory.path().join("fifo");
     rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     // Creating, unlike opening, waits for the other end.
-    let creating = cut_off(1, move || is_refused(File::create(path)));
+    let creating = cut_off(Kind::One, move || is_refused(File::create(path)));
     assert!(creating.join().unwrap());
 }
 
 #[test]
 fn a_join_ends_with_the_fiber_it_waits_for() {
-    for workers in [1, 2] {
+    for kind in Kind::ALL {
         assert!(
-            cut_off(workers, || is_cancelled(spawn(park_for_ever)))
+            cut_off(kind, || is_cancelled(spawn(park_for_ever)))
                 .join()
                 .unwrap()
         );
@@ -122,10 +122,10 @@ fn a_join_ends_with_the_fiber_it_waits_for() {
 
 #[test]
 fn a_scope_ends_with_its_fibers() {
-    for workers in [1, 2] {
+    for kind in Kind::ALL {
         let ended = Arc::new(AtomicUsize::new(0));
         let theirs = Arc::clone(&ended);
-        let scoped = cut_off(workers, move || {
+        let scoped = cut_off(kind, move || {
             scope(|scope| {
                 for _ in 0..3 {
                     scope.spawn(|| {
@@ -146,7 +146,7 @@ fn a_scope_ends_with_its_fibers() {
 
 #[test]
 fn a_fiber_that_ignores_errors_is_unwound_in_the_end() {
-    let ignoring = cut_off(1, || {
+    let ignoring = cut_off(Kind::One, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         loop {
             let _ = listener.accept();
@@ -205,7 +205,7 @@ fn what_never_started_never_does_and_its_captures_are_dropped() {
 #[test]
 fn a_runtime_dropped_at_once_loses_no_fiber() {
     for round in 0..50 {
-        let runtime = runtime(1 + round % 3);
+        let runtime = Kind::ALL[round % 3].runtime();
         let witness = Arc::new(());
         let handles: Vec<_> = (0..20)
             .map(|_| {
@@ -232,7 +232,7 @@ fn a_fiber_spawned_by_a_destructor_never_starts() {
     let (sender, handles) = mpsc::channel();
     let ran = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&ran);
-    let parked = cut_off(1, move || {
+    let parked = cut_off(Kind::One, move || {
         let _spawn = OnDrop(|| {
             let theirs = Arc::clone(&theirs);
             let handle = spawn(move || theirs.store(true, Ordering::Relaxed));
@@ -249,7 +249,7 @@ fn a_fiber_spawned_by_a_destructor_never_starts() {
 #[test]
 fn destructors_may_call_what_would_wait() {
     let (sender, results) = mpsc::channel();
-    let parked = cut_off(1, move || {
+    let parked = cut_off(Kind::One, move || {
         let _wait = OnDrop(|| {
             let start = Instant::now();
             sleep(HOUR);
@@ -266,8 +266,8 @@ fn destructors_may_call_what_would_wait() {
 
 #[test]
 fn a_runtime_may_be_dropped_in_its_own_fiber() {
-    for workers in [1, 2, 3] {
-        let runtime = Arc::new(runtime(workers));
+    for kind in Kind::ALL {
+        let runtime = Arc::new(kind.runtime());
         let own = Arc::clone(&runtime);
         let other = runtime.spawn(park_for_ever);
         let last = runtime.spawn(move || {
@@ -285,8 +285,8 @@ fn a_runtime_may_be_dropped_in_its_own_fiber() {
 
 #[test]
 fn a_runtime_may_live_and_die_in_a_fiber_of_another() {
-    for workers in [1, 2] {
-        runtime(workers).run(|| {
+    for kind in Kind::ALL {
+        kind.runtime().run(|| {
             let inner = runtime(2);
             let waiting = inner.spawn(park_for_ever);
             // The worker of the outer one goes on meanwhile.
@@ -385,16 +385,16 @@ fn no_descriptor_and_no_thread_is_left() {
         runtime.run(|| drop(spawn(|| uthread::fs::read("Cargo.toml"))));
     }
     let before = descriptors_and_threads();
-    for workers in [1, 2, 3, 1, 2, 3] {
-        let outside = runtime(workers);
+    for kind in [Kind::ALL, Kind::ALL].concat() {
+        let outside = kind.runtime();
         use_up(&outside);
         assert!(descriptors_and_threads() > before);
         drop(outside);
         runtime(1).run(|| {
-            let inside = runtime(workers);
+            let inside = kind.runtime();
             use_up(&inside);
         });
-        let shared = Arc::new(runtime(workers));
+        let shared = Arc::new(kind.runtime());
         let own = Arc::clone(&shared);
         let last = shared.spawn(move || {
             while Arc::strong_count(&own) > 1 {

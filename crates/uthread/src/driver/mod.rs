@@ -67,6 +67,9 @@ pub(crate) trait Driver {
 pub(crate) trait Completions: Send {
     /// Hands out the completions there are, `max` at most; whether a wake-up was among them.
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool;
+
+    /// Whether there is nothing to hand out.
+    fn is_empty(&mut self) -> bool;
 }
 
 /// Ends a worker's wait from any thread.

@@ -130,6 +130,10 @@ impl Completions for Arrivals {
         }
         woken
     }
+
+    fn is_empty(&mut self) -> bool {
+        self.lock().is_empty()
+    }
 }
 
 /// Makes a driver in the given world.

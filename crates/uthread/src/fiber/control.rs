@@ -52,8 +52,9 @@ pub(crate) struct Control {
     pub(crate) wake_at: Cell<Option<Instant>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
     pub(crate) completion: Cell<Completion>,
-    /// The fiber's place in its worker's table of live fibers.
-    pub(crate) registration: Cell<usize>,
+    pub(crate) registration: Cell<Registration>,
+    /// The worker that the suspended fiber must not leave, where fibers migrate.
+    pub(crate) stays_on: Cell<Option<u32>>,
     /// Calls refused because the runtime is shut down.
     pub(crate) refusals: Cell<u32>,
     /// Whether it is known to be suspended in the midst of unwinding.
@@ -74,6 +75,13 @@ struct Switch {
 
 const _: () = assert!(size_of::<Switch>() <= CACHE_LINE_BYTES);
 
+/// Who keeps a fiber while it lives: the worker it started on, and its place at that one's desk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Registration {
+    pub(crate) worker: u32,
+    pub(crate) place: u32,
+}
+
 /// What an operation came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Completion {
@@ -84,13 +92,14 @@ pub(crate) struct Completion {
 }
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
-// SAFETY: the cells are used only by the thread that runs the fiber (see the contracts of `start`,
-// `resume` and `suspend`), but for `home`, which is written before the fiber can be parked and only
-// read after; all else is `Sync`.
+// SAFETY: the cells are used only by the thread that runs the fiber, or that took it from where it was put
+// after it had left its stack (see the contracts of `start`, `resume` and `suspend`), but for `home`,
+// which is written before the fiber can be parked and only read after; all else is `Sync`.
 unsafe impl Sync for Control {}
-#[allow(unsafe_code, reason = "an unstarted control block holds no stack")]
-// SAFETY: a fiber moves between threads only before it starts, without a coroutine; after that it
-// is dropped when it has ended, again without one.
+#[allow(unsafe_code, reason = "a coroutine that changes its thread")]
+// SAFETY: a fiber moves between threads before it starts, without a coroutine; and after that, suspended,
+// only where whoever built the runtime has promised that what is on its stack allows it. It is dropped when
+// it has ended, again without one.
 unsafe impl Send for Control {}
 
 impl Control {
@@ -106,6 +115,7 @@ impl Control {
             wake_at: Cell::default(),
             completion: Cell::default(),
             registration: Cell::default(),
+            stays_on: Cell::default(),
             refusals: Cell::default(),
             unwinding: Cell::default(),
         }
@@ -179,7 +189,7 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Called once, by the worker that will run the fiber to its end; `body` outlives the run.
+    /// Called once, by the worker that took the fiber from a queue; `body` outlives the run.
     pub(crate) unsafe fn start(
         &self,
         body: *const dyn Body,
@@ -206,9 +216,10 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// Only on the worker that started it, and not from within the fiber.
+    /// By the only holder of a fiber that can go on, and not from within it; on the worker that started it
+    /// or, where fibers migrate, on any.
     pub(crate) unsafe fn resume(&self) -> Resumed {
-        // SAFETY: the fiber is not running, and only its worker gets here.
+        // SAFETY: the fiber is not running, and only its holder gets here.
         let slot = unsafe { &mut *self.switch.context.get() };
         let context = slot
             .as_mut()
@@ -238,16 +249,20 @@ impl Control {
     }
 }
 
-/// A started fiber as the queues of its worker hold it.
+/// A started fiber as queues hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Started(NonNull<Control>);
+
+#[allow(unsafe_code, reason = "a reference to what may be sent and shared")]
+// SAFETY: it is a `&Control`, whose target outlives it as promised to `new`.
+unsafe impl Send for Started {}
 
 #[allow(unsafe_code, reason = "a reference without a lifetime or a count")]
 impl Started {
     /// # Safety
     ///
-    /// The fiber outlives every use of the handle and of its copies: its worker keeps it until it has
-    /// ended, and until then at most one queue has it.
+    /// The fiber outlives every use of the handle and of its copies: a desk keeps it until it has ended,
+    /// and until then at most one queue has it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))
     }

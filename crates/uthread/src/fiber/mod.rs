@@ -27,10 +27,10 @@ pub(crate) use waiter::Waiter;
 /// A fiber as queues hold it.
 pub(crate) type FiberRef = Arc<dyn Body>;
 
-/// Where a woken fiber goes: the worker it started on.
+/// Where a woken fiber goes: the worker it started on or, where fibers migrate, all of them.
 pub(crate) trait Home: Send + Sync {
     /// Queues a started fiber to be resumed.
-    fn enqueue(&self, fiber: &FiberRef);
+    fn enqueue(&self, fiber: Started);
 }
 
 /// What a queue can do with a fiber without knowing its types.
@@ -54,9 +54,12 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 pub struct Cancelled;
 
 /// Wakes the fiber: one token that its next (or present) park consumes.
+#[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn wake(fiber: &FiberRef) {
     if let Some(home) = fiber.control().note_wake() {
-        home.enqueue(fiber);
+        // SAFETY: woken out of a park it has started and not ended, so a desk keeps it, and no queue
+        // has it yet.
+        home.enqueue(unsafe { Started::new(fiber.control()) });
     }
 }
 

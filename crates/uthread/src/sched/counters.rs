@@ -1,7 +1,10 @@
 //! What a worker counts: written by the worker alone, read by anybody at any time.
 
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crossbeam_utils::atomic::AtomicCell;
 
 use crate::driver;
 
@@ -30,6 +33,7 @@ impl Counter {
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) fibers: Counter,
+    pub(crate) ended: Counter,
     pub(crate) switches: Counter,
     pub(crate) steals: Counter,
     pub(crate) injected: Counter,
@@ -42,6 +46,14 @@ pub(crate) struct Counters {
     enters: Counter,
     submissions: Counter,
     pub(crate) completions: Counter,
+    /// Those of them that were collected for another worker.
+    pub(crate) served: Counter,
+    /// Written by the watch.
+    pub(crate) stalls: Counter,
+    /// The id of the running fiber, none of which is zero: for the watch.
+    pub(crate) running: Counter,
+    /// Where that fiber was spawned, or one before it.
+    pub(crate) spawn_site: AtomicCell<Option<&'static Location<'static>>>,
 }
 
 impl Counters {

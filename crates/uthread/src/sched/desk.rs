@@ -1,10 +1,14 @@
 //! What one worker keeps for fibers that do not run: their operations, their timers, and where results
 //! arrive; and every fiber that started here.
+//!
+//! Where fibers migrate, an idle worker serves the desk of one that is busy: it collects results and
+//! expires timers, as long as the [`Door`] is open.
 
 use std::time::Instant;
 
 use slab::Slab;
 
+use super::door::Door;
 use super::operations::Operations;
 use super::timers::Timers;
 use crate::driver::{Completions, Token};
@@ -14,8 +18,13 @@ use crate::fiber::{FiberRef, Started};
 /// nor timers.
 const COLLECTED_MAX: usize = 256;
 
+/// Completions collected for another worker: it may be back any moment and want its share.
+const SERVED_MAX: usize = 32;
+
 pub(crate) struct Desk {
-    completions: Box<dyn Completions>,
+    /// None when the worker has ended.
+    completions: Option<Box<dyn Completions>>,
+    pub(crate) door: Door,
     operations: Operations,
     timers: Timers<Expiry>,
     /// Operations whose time is over, to be cancelled by the worker whose driver has them.
@@ -34,7 +43,8 @@ impl Desk {
     /// A desk whose timers count from `origin`.
     pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Desk {
         Desk {
-            completions,
+            completions: Some(completions),
+            door: Door::default(),
             operations: Operations::default(),
             timers: Timers::new(origin),
             late: Vec::new(),
@@ -43,17 +53,17 @@ impl Desk {
     }
 
     /// Keeps a fiber until it has ended; its place.
-    pub(crate) fn admit(&mut self, fiber: FiberRef) -> usize {
-        self.live.insert(fiber)
+    pub(crate) fn admit(&mut self, fiber: FiberRef) -> u32 {
+        u32::try_from(self.live.insert(fiber)).expect("4 billion fibers exhaust memory")
     }
 
     /// Gives a fiber back that has ended.
-    pub(crate) fn discharge(&mut self, place: usize) -> FiberRef {
-        self.live.remove(place)
+    pub(crate) fn discharge(&mut self, place: u32) -> FiberRef {
+        self.live.remove(place as usize)
     }
 
-    pub(crate) fn fiber(&self, place: usize) -> &FiberRef {
-        &self.live[place]
+    pub(crate) fn fiber(&self, place: u32) -> &FiberRef {
+        &self.live[place as usize]
     }
 
     pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {
@@ -76,11 +86,42 @@ impl Desk {
         self.timers.insert(deadline, Expiry::Resume(fiber));
     }
 
-    /// Hands out fibers whose operations have ended; how many.
-    pub(crate) fn collect(&mut self, mut ready: impl FnMut(Started)) -> u64 {
+    /// Hands out fibers whose operations have ended; how many. Called by the owner.
+    pub(crate) fn collect(&mut self, ready: impl FnMut(Started)) -> u64 {
+        self.reap(COLLECTED_MAX, ready).0
+    }
+
+    /// The same and, besides, what [`Desk::expire`] does, on behalf of the owner, unless that one sleeps.
+    pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started)) -> u64 {
+        if self.door.is_closed() {
+            return 0;
+        }
+        let (count, woken) = self.reap(SERVED_MAX, &mut ready);
+        if woken {
+            self.door.note_wake_up();
+        }
+        self.expire(now, ready);
+        count
+    }
+
+    /// Whether [`serve`](Desk::serve) would find something.
+    pub(crate) fn has_something(&mut self, now: Instant) -> bool {
+        let completions = self.completions.as_mut();
+        !self.door.is_closed()
+            && (completions.is_some_and(|completions| !completions.is_empty())
+                || self
+                    .timers
+                    .next_deadline()
+                    .is_some_and(|deadline| deadline <= now))
+    }
+
+    fn reap(&mut self, max: usize, mut ready: impl FnMut(Started)) -> (u64, bool) {
         let (operations, timers) = (&mut self.operations, &mut self.timers);
+        let Some(completions) = &mut self.completions else {
+            return (0, false);
+        };
         let mut count = 0;
-        self.completions.reap(COLLECTED_MAX, &mut |token, result| {
+        let woken = completions.reap(max, &mut |token, result| {
             count += 1;
             let (fiber, timer) = operations.complete(token, result);
             if let Some(timer) = timer {
@@ -88,7 +129,12 @@ impl Desk {
             }
             ready(fiber);
         });
-        count
+        (count, woken)
+    }
+
+    /// The owner has ended: nothing arrives any more.
+    pub(crate) fn shut(&mut self) {
+        self.completions = None;
     }
 
     /// Whether a timer is pending.

@@ -83,9 +83,13 @@ impl Idle {
 }
 
 impl Sleeper {
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == SLEEPING
+    }
+
     /// One side wins: the waker that will wake the worker, or the worker that is up already.
     fn claim(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == SLEEPING
+        self.is_asleep()
             && self
                 .state
                 .compare_exchange(SLEEPING, AWAKE, Ordering::SeqCst, Ordering::SeqCst)

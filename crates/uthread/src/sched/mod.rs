@@ -10,8 +10,11 @@
 //! | [`idle`] | who sleeps and who is woken (with a README) |
 //! | [`ready`] | the fibers of a worker that can go on |
 //! | [`desk`] | what a worker keeps for fibers that do not run |
+//! | [`door`] | whether others may take what arrives there |
+//! | [`held`] | a part of a worker, its own or shared |
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`timers`] | the timer wheel |
+//! | [`watch`] | who notices a fiber that keeps its worker |
 //! | [`offload`] | threads for calls that only block |
 //! | [`turn`] | a fair lock for fibers and threads |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
@@ -19,6 +22,8 @@
 pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod desk;
+pub(crate) mod door;
+pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod offload;
@@ -28,4 +33,5 @@ pub(crate) mod shared;
 pub(crate) mod timers;
 pub(crate) mod turn;
 pub(crate) mod wait;
+pub(crate) mod watch;
 pub(crate) mod worker;

@@ -6,6 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crossbeam_deque::{Stealer, Worker as Deque};
+use crossbeam_utils::atomic::AtomicCell;
 
 use crate::fiber::Started;
 
@@ -19,29 +23,91 @@ const PREFETCH_CONTROL_AHEAD: usize = 5;
 const PREFETCH_STACK_AHEAD: usize = 2;
 
 /// Each fiber is in it at most once, so the number of live fibers bounds it.
-#[derive(Default)]
 pub(crate) struct Ready {
-    next: Cell<Option<Started>>,
+    places: Places,
     next_in_a_row: Cell<usize>,
-    queue: RefCell<VecDeque<Started>>,
+}
+
+enum Places {
+    /// For the worker alone.
+    Own {
+        next: Cell<Option<Started>>,
+        queue: RefCell<VecDeque<Started>>,
+    },
+    /// Where fibers migrate, but for those that must stay.
+    Offered {
+        next: Arc<AtomicCell<Option<Started>>>,
+        queue: Deque<Started>,
+        staying: RefCell<VecDeque<Started>>,
+    },
+}
+
+/// Where others take from a worker's fibers that can go on.
+pub(crate) struct Offer {
+    pub(crate) queue: Stealer<Started>,
+    /// Left to the worker as long as it gets there: where two fibers wake each other, a thief would only
+    /// part them.
+    pub(crate) next: Arc<AtomicCell<Option<Started>>>,
 }
 
 impl Ready {
+    /// For the worker alone.
+    pub(crate) fn own() -> Ready {
+        Ready::new(Places::Own {
+            next: Cell::default(),
+            queue: RefCell::default(),
+        })
+    }
+
+    /// For the worker, and whoever has the offer.
+    pub(crate) fn offered() -> (Ready, Offer) {
+        let (next, queue) = (Arc::default(), Deque::new_fifo());
+        let offer = Offer {
+            queue: queue.stealer(),
+            next: Arc::clone(&next),
+        };
+        let staying = RefCell::default();
+        let places = Places::Offered {
+            next,
+            queue,
+            staying,
+        };
+        (Ready::new(places), offer)
+    }
+
+    fn new(places: Places) -> Ready {
+        Ready {
+            places,
+            next_in_a_row: Cell::new(0),
+        }
+    }
+
     /// Adds a fiber behind the others.
     pub(crate) fn push(&self, fiber: Started) {
-        self.queue.borrow_mut().push_back(fiber);
+        match &self.places {
+            Places::Own { queue, .. } => queue.borrow_mut().push_back(fiber),
+            Places::Offered { queue, .. } => queue.push(fiber),
+        }
+    }
+
+    /// Adds a fiber that only this worker may run.
+    pub(crate) fn push_staying(&self, fiber: Started) {
+        match &self.places {
+            Places::Own { queue, .. } => queue.borrow_mut().push_back(fiber),
+            Places::Offered { staying, .. } => staying.borrow_mut().push_back(fiber),
+        }
     }
 
     /// Adds a fiber that the running one has woken, before the others. Whoever had that place goes to
     /// the end of the queue.
     pub(crate) fn push_next(&self, fiber: Started) {
-        if let Some(displaced) = self.next.replace(Some(fiber)) {
+        if let Some(displaced) = self.replace_next(Some(fiber)) {
             self.push(displaced);
         }
     }
 
     pub(crate) fn pop(&self) -> Option<Started> {
-        let Some(next) = self.next.take() else {
+        let Some(next) = self.replace_next(None) else {
             self.next_in_a_row.set(0);
             return self.pop_queue();
         };
@@ -55,8 +121,23 @@ impl Ready {
         self.pop_queue()
     }
 
+    fn replace_next(&self, fiber: Option<Started>) -> Option<Started> {
+        match &self.places {
+            Places::Own { next, .. } => next.replace(fiber),
+            // Mostly both are none, and then no locked instruction is due.
+            Places::Offered { next, .. } if fiber.is_none() && next.load().is_none() => None,
+            Places::Offered { next, .. } => next.swap(fiber),
+        }
+    }
+
     fn pop_queue(&self) -> Option<Started> {
-        let mut queue = self.queue.borrow_mut();
+        let mut queue = match &self.places {
+            Places::Own { queue, .. } => queue.borrow_mut(),
+            // Those that stay are few, and first.
+            Places::Offered { queue, staying, .. } => {
+                return staying.borrow_mut().pop_front().or_else(|| queue.pop());
+            }
+        };
         let first = queue.pop_front();
         if let Some(soon) = queue.get(PREFETCH_STACK_AHEAD) {
             soon.prefetch_stack();
@@ -68,6 +149,21 @@ impl Ready {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.next.get().is_none() && self.queue.borrow().is_empty()
+        match &self.places {
+            Places::Own { next, queue } => next.get().is_none() && queue.borrow().is_empty(),
+            Places::Offered {
+                next,
+                queue,
+                staying,
+            } => next.load().is_none() && queue.is_empty() && staying.borrow().is_empty(),
+        }
+    }
+
+    /// The queue that others take from, if they may.
+    pub(crate) fn offered_queue(&self) -> Option<&Deque<Started>> {
+        match &self.places {
+            Places::Own { .. } => None,
+            Places::Offered { queue, .. } => Some(queue),
+        }
     }
 }

@@ -1,16 +1,22 @@
 //! What the workers of a runtime share, and what anybody may hand them.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
-use super::counters::Counters;
+use super::counters::{Counter, Counters};
 use super::current;
+use super::desk::Desk;
+use super::held::lock;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::ready::{Offer, Ready};
+use super::watch::Bell;
 use crate::driver::Wake;
-use crate::fiber::{FiberRef, Home};
+use crate::fiber::{Control, FiberRef, Home, Started};
 use crate::stack::pool::Pool;
 
 /// One runtime's common state.
@@ -18,49 +24,76 @@ pub(crate) struct Shared {
     pub(crate) stacks: Pool,
     /// New fibers from outside the workers. Its bound is memory: `spawn` has no way to refuse.
     injector: Injector<FiberRef>,
+    /// Where fibers migrate, those that were woken from outside the workers. Bounded by the live ones.
+    woken: Injector<Started>,
     remotes: Vec<Arc<Remote>>,
     idle: Arc<Idle>,
     shut_down: AtomicBool,
+    pub(crate) bell: Bell,
+}
+
+/// The queues of one worker, as it has them itself.
+pub(crate) struct Queues {
+    pub(super) deque: Deque<FiberRef>,
+    pub(super) ready: Ready,
 }
 
 /// What others may do with a worker.
 pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
-    /// Fibers of this worker that were woken elsewhere.
-    inbox: Inbox<FiberRef>,
+    /// Fibers that were woken elsewhere and that only this worker may run.
+    inbox: Inbox<Started>,
     pub(super) sleeper: Sleeper,
     pub(super) counters: Counters,
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
+    /// Where fibers migrate: what can be taken of those that have started.
+    pub(super) offer: Option<Offer>,
+    /// And where they wait.
+    pub(super) desk: OnceLock<Arc<Mutex<Desk>>>,
+    /// The names of those that started here, by their ids: of the few that have one.
+    names: Mutex<HashMap<u64, Box<str>>>,
 }
 
 impl Shared {
-    /// The state for one worker per deque.
-    pub(crate) fn new<'a>(
-        stack_size: usize,
-        deques: impl Iterator<Item = &'a Deque<FiberRef>>,
-    ) -> Shared {
+    /// The state for so many workers, and the queues of each.
+    pub(crate) fn new(stack_size: usize, workers: usize, migrating: bool) -> (Shared, Vec<Queues>) {
         let idle = Arc::new(Idle::default());
-        let remotes = deques
-            .map(|deque| {
-                Arc::new(Remote {
+        let (remotes, queues) = (0..workers)
+            .map(|_| {
+                let deque = Deque::new_lifo();
+                let (ready, offer) = match migrating {
+                    false => (Ready::own(), None),
+                    true => {
+                        let (ready, offer) = Ready::offered();
+                        (ready, Some(offer))
+                    }
+                };
+                let remote = Remote {
                     stealer: deque.stealer(),
                     inbox: Inbox::default(),
                     sleeper: Sleeper::default(),
                     counters: Counters::default(),
                     idle: Arc::clone(&idle),
                     waker: Mutex::new(None),
-                })
+                    offer,
+                    desk: OnceLock::new(),
+                    names: Mutex::default(),
+                };
+                (Arc::new(remote), Queues { deque, ready })
             })
-            .collect();
-        Shared {
+            .unzip();
+        let shared = Shared {
             stacks: Pool::new(stack_size),
             injector: Injector::new(),
+            woken: Injector::new(),
             remotes,
             idle,
             shut_down: AtomicBool::new(false),
-        }
+            bell: Bell::default(),
+        };
+        (shared, queues)
     }
 
     pub(super) fn idle(&self) -> &Idle {
@@ -71,6 +104,11 @@ impl Shared {
         &self.remotes[index]
     }
 
+    /// Whether a fiber may leave the worker it started on.
+    pub(crate) fn is_migrating(&self) -> bool {
+        self.remotes.iter().any(|remote| remote.offer.is_some())
+    }
+
     /// Queues a new fiber from outside the workers.
     pub(crate) fn inject(&self, fiber: FiberRef) {
         self.injector.push(fiber);
@@ -79,7 +117,7 @@ impl Shared {
 
     /// Wakes a sleeper for work that any worker may take, where that is needed; whether it was.
     pub(super) fn wake_one(&self) -> bool {
-        if (self.remotes.len() > 1 || self.called_from_outside())
+        if (self.remotes.len() > 1 || !self.is_called_from_inside())
             && self.idle.wanted()
             && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
         {
@@ -89,14 +127,19 @@ impl Shared {
         false
     }
 
-    /// A lone worker that queues work is awake.
-    fn called_from_outside(&self) -> bool {
-        current::with_worker(|worker| !std::ptr::eq(worker.shared(), self)).unwrap_or(true)
+    /// Whether the caller is one of the workers, and so awake.
+    pub(crate) fn is_called_from_inside(&self) -> bool {
+        current::with_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)
     }
 
     /// Whether there is work that any worker may take.
     pub(super) fn has_stealable_work(&self) -> bool {
-        !self.injector.is_empty() || self.remotes.iter().any(|remote| !remote.stealer.is_empty())
+        !self.injector.is_empty()
+            || !self.woken.is_empty()
+            || self
+                .remotes
+                .iter()
+                .any(|remote| remote.has_stealable_work())
     }
 
     /// What each worker counts.
@@ -117,15 +160,34 @@ impl Shared {
     /// Takes half of the fibers in another worker's deque. One is returned, the others are put into
     /// `deque`.
     pub(super) fn steal(&self, thief: usize, deque: &Deque<FiberRef>) -> Option<FiberRef> {
-        let count = self.remotes.len();
-        // Each thief starts with its neighbour, so that thieves spread over the victims.
-        let victims = (1..count).map(|distance| &self.remotes[(thief + distance) % count]);
         take(|| {
-            victims
-                .clone()
+            self.victims(thief)
                 .map(|victim| victim.stealer.steal_batch_and_pop(deque))
                 .collect()
         })
+    }
+
+    /// Takes started fibers that were woken from outside, as [`take_many_injected`] does.
+    ///
+    /// [`take_many_injected`]: Shared::take_many_injected
+    pub(super) fn take_woken(&self, queue: &Deque<Started>) -> Option<Started> {
+        take(|| self.woken.steal_batch_and_pop(queue))
+    }
+
+    /// Takes started fibers that another worker offers, as [`steal`](Shared::steal) does.
+    pub(super) fn steal_started(&self, thief: usize, queue: &Deque<Started>) -> Option<Started> {
+        take(|| {
+            self.victims(thief)
+                .filter_map(|victim| victim.offer.as_ref())
+                .map(|offer| offer.queue.steal_batch_and_pop(queue))
+                .collect()
+        })
+    }
+
+    /// All workers but one, which starts with its neighbour, so that thieves spread over the victims.
+    pub(super) fn victims(&self, thief: usize) -> impl Iterator<Item = &Remote> {
+        let count = self.remotes.len();
+        (1..count).map(move |distance| &*self.remotes[(thief + distance) % count])
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
@@ -138,20 +200,50 @@ impl Shared {
         self.shut_down.store(true, Ordering::Release);
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
         fence(Ordering::SeqCst);
-        for remote in &self.remotes {
-            remote.wake();
-        }
+        self.wake_all();
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.remotes.len()
+    }
+
+    pub(super) fn is_anybody_awake(&self) -> bool {
+        self.remotes
+            .iter()
+            .any(|remote| !remote.sleeper.is_asleep())
+    }
+
+    /// Whether anybody else waits for the worker that runs a fiber.
+    pub(super) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
+        let remotes = match remote.offer {
+            None => std::slice::from_ref(remote),
+            // Whoever started one, another may have ended it.
+            Some(_) => &self.remotes[..],
+        };
+        let sum = |count: fn(&Counters) -> &Counter| -> u64 {
+            let counts = remotes.iter().map(|remote| count(&remote.counters).get());
+            counts.fold(0, u64::wrapping_add)
+        };
+        let live = sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended));
+        live > 1 || !remote.stealer.is_empty()
+    }
+
+    /// The name of a live fiber, if it has one.
+    pub(super) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
+        let mut remotes = self.remotes.iter();
+        remotes.find_map(|remote| lock(&remote.names).get(&fiber).cloned())
+    }
+
+    /// Wakes every worker, asleep or not.
+    pub(super) fn wake_all(&self) {
+        self.remotes.iter().for_each(|remote| remote.wake());
     }
 }
 
 impl Remote {
     /// Called by the worker before it runs, and with `None` when it has ended.
     pub(super) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
-        *self.waker() = waker;
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Box<dyn Wake>>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.waker) = waker;
     }
 
     fn claim(&self) -> bool {
@@ -160,7 +252,7 @@ impl Remote {
 
     fn wake(&self) {
         // Without one it has ended, or not begun and will look at every queue before it sleeps.
-        if let Some(waker) = &*self.waker() {
+        if let Some(waker) = &*lock(&self.waker) {
             waker.wake();
         }
     }
@@ -170,13 +262,51 @@ impl Remote {
         take(|| self.stealer.steal())
     }
 
-    pub(super) fn inbox(&self) -> &Inbox<FiberRef> {
+    pub(super) fn inbox(&self) -> &Inbox<Started> {
         &self.inbox
+    }
+
+    fn has_stealable_work(&self) -> bool {
+        let offer = self.offer.as_ref();
+        !self.stealer.is_empty() || offer.is_some_and(|offer| !offer.queue.is_empty())
+    }
+
+    /// Where fibers migrate: whether something waits for this worker that another one could take over.
+    pub(super) fn has_something_waiting(&self, now: Instant) -> bool {
+        let offer = self.offer.as_ref();
+        offer.is_some_and(|offer| offer.next.load().is_some())
+            || self.desk.get().is_some_and(|desk| {
+                let desk = desk.try_lock();
+                desk.is_ok_and(|mut desk| desk.has_something(now))
+            })
+    }
+
+    /// Remembers a fiber's name, if it has one.
+    pub(super) fn note_name(&self, control: &Control) {
+        if let Some(name) = control.name() {
+            lock(&self.names).insert(control.id().get(), name.into());
+        }
+    }
+
+    pub(super) fn forget_name(&self, control: &Control) {
+        if control.name().is_some() {
+            lock(&self.names).remove(&control.id().get());
+        }
+    }
+
+    /// Hands the worker a fiber that only it may run.
+    pub(super) fn mail(&self, fiber: Started) {
+        self.inbox.put(fiber);
+        let asleep = self.idle.claim_owner(&self.sleeper);
+        if asleep {
+            self.wake();
+        }
+        current::with_worker(|worker| worker.count_wake(asleep));
     }
 }
 
 /// Steals until it is clear whether there was something.
-fn take(mut steal: impl FnMut() -> Steal<FiberRef>) -> Option<FiberRef> {
+fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
     loop {
         match steal() {
             Steal::Success(fiber) => return Some(fiber),
@@ -186,16 +316,23 @@ fn take(mut steal: impl FnMut() -> Steal<FiberRef>) -> Option<FiberRef> {
     }
 }
 
+/// Where fibers stay.
 impl Home for Remote {
-    fn enqueue(&self, fiber: &FiberRef) {
-        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) == Some(true) {
-            return;
+    fn enqueue(&self, fiber: Started) {
+        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
+            self.mail(fiber);
         }
-        self.inbox.put(Arc::clone(fiber));
-        let asleep = self.idle.claim_owner(&self.sleeper);
-        if asleep {
-            self.wake();
+    }
+}
+
+/// Where they migrate.
+impl Home for Shared {
+    fn enqueue(&self, fiber: Started) {
+        if let Some(index) = fiber.control().stays_on.get() {
+            self.remotes[index as usize].mail(fiber);
+        } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
+            self.woken.push(fiber);
+            self.wake_one();
         }
-        current::with_worker(|worker| worker.count_wake(asleep));
     }
 }

@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, mem};
 
-use crossbeam_deque::Worker as Deque;
-
 use crate::driver::sim::{self, Watch, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
@@ -35,17 +33,27 @@ const SEEDS: u64 = 300;
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
 
-/// Runs a program under many seeds, or under the one asked for, and names the seed that fails.
-fn under_seeds(program: impl Fn(u64)) {
+/// Whether a fiber may leave the worker it started on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Staying,
+    Migrating,
+}
+
+/// Runs a program in both modes under many seeds, or under the one asked for, and names the seed that
+/// fails.
+fn under_seeds(program: impl Fn(u64, Mode)) {
     let number = |name| env::var(name).ok().map(|text| text.parse().expect(name));
     let seeds = match number("UTHREAD_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("UTHREAD_SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| program(seed))) {
-            eprintln!("it was seed {seed}: UTHREAD_SEED={seed} runs it again");
-            panic::resume_unwind(payload);
+        for mode in [Mode::Staying, Mode::Migrating] {
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| program(seed, mode))) {
+                eprintln!("it was seed {seed}, {mode:?}: UTHREAD_SEED={seed} runs it again");
+                panic::resume_unwind(payload);
+            }
         }
     }
 }
@@ -71,22 +79,22 @@ enum State {
 }
 
 impl Simulation {
-    fn new(seed: u64, workers: usize) -> Simulation {
+    fn new(seed: u64, workers: usize, mode: Mode) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
-        let deques: Vec<_> = (0..workers).map(|_| Deque::new_lifo()).collect();
-        let shared = Arc::new(Shared::new(STACK_SIZE_MIN, deques.iter()));
-        let seat = |(index, deque)| {
+        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
+        let shared = Arc::new(shared);
+        let seat = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));
             let watch = driver.watch();
             let shared = Arc::clone(&shared);
             let driver = (Box::new(driver) as _, Box::new(completions) as _);
             Seat {
-                worker: Worker::new(index, shared, deque, driver).expect("no kernel"),
+                worker: Worker::new(index, shared, queues, driver).expect("no kernel"),
                 watch,
                 state: State::Awake,
             }
         };
-        let seats = deques.into_iter().enumerate().map(seat).collect();
+        let seats = queues.into_iter().enumerate().map(seat).collect();
         Simulation {
             world,
             shared,
@@ -206,7 +214,14 @@ impl Seat {
             }
             state = match worker.turn() {
                 Turn::Again => State::Awake,
-                Turn::Sleep(timeout) => State::Asleep(timeout.map(|timeout| clock + timeout)),
+                Turn::Sleep(timeout) => {
+                    let timeout = if worker.close_desk() {
+                        timeout
+                    } else {
+                        Some(Duration::ZERO)
+                    };
+                    State::Asleep(timeout.map(|timeout| clock + timeout))
+                }
                 Turn::End => State::Ended,
             };
         });

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::{Simulation, under_seeds};
+use super::{Mode, Simulation, under_seeds};
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::sched::{current, wait};
@@ -43,9 +43,9 @@ fn dawdle(choices: &mut Choices) {
 
 #[test]
 fn a_seed_replays() {
-    under_seeds(|seed| {
+    under_seeds(|seed, mode| {
         let run = || {
-            let mut simulation = Simulation::new(seed, 2);
+            let mut simulation = Simulation::new(seed, 2, mode);
             let fibers: Vec<_> = (0..6)
                 .map(|index| simulation.spawn(move || dawdle(&mut Choices(seed + index))))
                 .collect();
@@ -58,28 +58,29 @@ fn a_seed_replays() {
 }
 
 #[test]
-fn every_fiber_runs_once_and_stays_where_it_started() {
-    fn tree(depth: u64, seed: u64, runs: &Arc<AtomicUsize>) {
+fn every_fiber_runs_once_and_stays_where_it_shall() {
+    fn tree(depth: u64, seed: u64, mode: Mode, runs: &Arc<AtomicUsize>) {
         let mut choices = Choices(seed);
         let home = worker_index();
         runs.fetch_add(1, Ordering::Relaxed);
         let children: Vec<_> = (0..if depth == 0 { 0 } else { 3 })
             .map(|child| {
                 let runs = Arc::clone(runs);
-                spawn(move || tree(depth - 1, seed * 3 + child, &runs))
+                spawn(move || tree(depth - 1, seed * 3 + child, mode, &runs))
             })
             .collect();
+        let check = || assert!(mode == Mode::Migrating || worker_index() == home);
         dawdle(&mut choices);
-        assert_eq!(worker_index(), home);
+        check();
         for child in children {
             child.join().unwrap();
-            assert_eq!(worker_index(), home);
+            check();
         }
     }
-    under_seeds(|seed| {
+    under_seeds(|seed, mode| {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        Simulation::new(seed, 3).run(move || tree(3, seed, &counted));
+        Simulation::new(seed, 3, mode).run(move || tree(3, seed, mode, &counted));
         assert_eq!(runs.load(Ordering::Relaxed), 1 + 3 + 9 + 27);
     });
 }
@@ -88,8 +89,8 @@ fn every_fiber_runs_once_and_stays_where_it_started() {
 fn no_unpark_is_lost() {
     const FIBERS: usize = 5;
     const ROUNDS: usize = 20;
-    under_seeds(|seed| {
-        let total = Simulation::new(seed, 2).run(move || {
+    under_seeds(|seed, mode| {
+        let total = Simulation::new(seed, 2, mode).run(move || {
             let turn = Arc::new(AtomicUsize::new(0));
             let ring = Arc::new(Mutex::new(vec![None::<thread::Thread>; FIBERS]));
             let fibers: Vec<_> = (0..FIBERS)
@@ -140,8 +141,8 @@ fn each_piece_of_a_fork_runs_once() {
         );
         left + right
     }
-    under_seeds(|seed| {
-        let total = Simulation::new(seed, 3).run(move || sum(0..40, &mut Choices(seed)));
+    under_seeds(|seed, mode| {
+        let total = Simulation::new(seed, 3, mode).run(move || sum(0..40, &mut Choices(seed)));
         assert_eq!(total, 39 * 40 / 2);
     });
 }
@@ -149,8 +150,8 @@ fn each_piece_of_a_fork_runs_once() {
 #[test]
 fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
     const LATE_MAX: Duration = Duration::from_micros(263);
-    under_seeds(|seed| {
-        Simulation::new(seed, 2).run(move || {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
             let sleepers: Vec<_> = (0..20)
                 .map(|index| {
                     spawn(move || {
@@ -203,8 +204,8 @@ fn receive_and_check(choices: &mut Choices) -> Result<(), i32> {
 
 #[test]
 fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
-    under_seeds(|seed| {
-        Simulation::new(seed, 2).run(move || {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
             let fibers: Vec<_> = (0..10)
                 .map(|index| {
                     spawn(move || {
@@ -226,8 +227,8 @@ fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
 
 #[test]
 fn a_timeout_ends_what_would_never_end() {
-    under_seeds(|seed| {
-        Simulation::new(seed, 2).run(move || {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
             let fibers: Vec<_> = (0..8)
                 .map(|index| {
                     spawn(move || {
@@ -251,8 +252,8 @@ fn a_timeout_ends_what_would_never_end() {
 
 #[test]
 fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
-    under_seeds(|seed| {
-        let mut simulation = Simulation::new(seed, 2);
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 2, mode);
         let asleep = simulation.spawn(|| ());
         simulation.step_until(|_| asleep.is_finished());
         while simulation.is_busy() {
@@ -284,8 +285,8 @@ fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
 #[test]
 fn a_shutdown_at_any_moment_ends_every_fiber() {
     const FIBERS: usize = 12;
-    under_seeds(|seed| {
-        let mut simulation = Simulation::new(seed, 3);
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 3, mode);
         let fibers: Vec<_> = (0..FIBERS)
             .map(|index| {
                 simulation.spawn(move || {

@@ -16,10 +16,40 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// Runs a behaviour in a fiber: on runtimes of one and of two workers.
+/// A runtime of so many workers whose fibers migrate.
+#[allow(unsafe_code, reason = "the tests promise it")]
+pub(crate) fn migrating(workers: usize) -> Runtime {
+    // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send` across
+    // calls that suspend them.
+    unsafe { Runtime::builder().workers(workers).migrating() }
+        .build()
+        .unwrap()
+}
+
+/// The kinds of runtimes that every behaviour has to hold on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    One,
+    Two,
+    TwoMigrating,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::One, Kind::Two, Kind::TwoMigrating];
+
+    pub(crate) fn runtime(self) -> Runtime {
+        match self {
+            Kind::One => runtime(1),
+            Kind::Two => runtime(2),
+            Kind::TwoMigrating => migrating(2),
+        }
+    }
+}
+
+/// Runs a behaviour in a fiber on each kind of runtime.
 pub(crate) fn in_fibers(behaviour: impl Fn() + Send + Sync) {
-    for workers in [1, 2] {
-        runtime(workers).run(&behaviour);
+    for kind in Kind::ALL {
+        kind.runtime().run(&behaviour);
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{EnterFlags, IoUring, SubmissionQueue, opcode};
+use io_uring::{CompletionQueue, EnterFlags, IoUring, SubmissionQueue, opcode};
 use rustix::io::Errno;
 
 use self::waker::Waker;
@@ -51,13 +51,14 @@ struct Ring {
     woken: AtomicBool,
 }
 
-/// Makes a ring for the calling thread.
+/// Makes a ring for the calling thread; where its completions are to be `shared`, one to which they come
+/// without that thread.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message, where no kind of ring is allowed.
-pub(crate) fn new() -> io::Result<(Uring, UringCompletions)> {
-    let (io, mode) = setup::ring()?;
+pub(crate) fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
+    let (io, mode) = setup::ring(if shared { setup::SHARED } else { setup::OWN })?;
     let waker = Waker::new(&io)?;
     let ring = Arc::new(Ring {
         io,
@@ -200,14 +201,23 @@ impl Driver for Uring {
     }
 }
 
-impl Completions for UringCompletions {
+impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
-        let mut woken = false;
+    fn queue(&mut self) -> CompletionQueue<'_> {
         // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
         // takes completions.
-        let queue = unsafe { self.ring.io.completion_shared() };
-        for entry in queue.take(max) {
+        unsafe { self.ring.io.completion_shared() }
+    }
+}
+
+impl Completions for UringCompletions {
+    fn is_empty(&mut self) -> bool {
+        self.queue().is_empty()
+    }
+
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+        let mut woken = false;
+        for entry in self.queue().take(max) {
             match entry.user_data() {
                 TOKEN_CANCEL => {}
                 TOKEN_WAKE => woken = true,

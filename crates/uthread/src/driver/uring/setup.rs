@@ -39,18 +39,23 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Makes the best ring there is.
+/// The modes of a ring whose completions only the worker takes.
+pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
+/// The modes of one whose completions others take while the worker computes: it has to be interrupted.
+pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
+
+/// Makes a ring in the first of the modes that the kernel takes.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message.
-pub(super) fn ring() -> io::Result<(IoUring, Mode)> {
+pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
     let mut refused = io::Error::from(Errno::NOSYS);
     for (submissions, completions) in [
         (SUBMISSIONS, COMPLETIONS),
         (SUBMISSIONS_MIN, COMPLETIONS_MIN),
     ] {
-        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
+        for &mode in modes {
             match build(mode, submissions, completions) {
                 Ok(ring) if ring.params().is_feature_ext_arg() => return Ok((ring, mode)),
                 Ok(_) => return Err(explain(Errno::NOSYS.into())),

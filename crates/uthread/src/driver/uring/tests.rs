@@ -23,7 +23,7 @@ struct Both {
 
 impl Both {
     fn new() -> Both {
-        let (driver, completions) = super::new().unwrap();
+        let (driver, completions) = super::new(false).unwrap();
         Both {
             driver,
             completions,

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Worker, shutdown};
+use crate::fiber::control::Registration;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::current;
-use crate::sched::shared::Remote;
+use crate::sched::desk::Desk;
+use crate::sched::held::lock;
+use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
     /// Queues a fiber that has not started where idle workers find it.
@@ -31,12 +34,22 @@ impl Worker {
     }
 
     /// Queues a woken fiber if its home is this worker.
-    pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: &FiberRef) -> bool {
+    pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: Started) -> bool {
         let own = ptr::eq(&*self.remote, home);
         if own {
-            self.ready.push_next(woken(fiber));
+            self.ready.push_next(fiber);
         }
         own
+    }
+
+    /// Queues a woken fiber that is at home with every worker of `shared`, if this is one.
+    pub(in crate::sched) fn enqueue_here(&self, shared: &Shared, fiber: Started) -> bool {
+        let here = ptr::eq(&*self.shared, shared);
+        if here {
+            self.ready.push_next(fiber);
+            self.offer_rest();
+        }
+        here
     }
 
     /// The running fiber; none while the loop runs.
@@ -47,8 +60,19 @@ impl Worker {
 
     /// A reference to the running fiber that may leave this worker.
     pub(in crate::sched) fn running_reference(&self) -> FiberRef {
-        let registration = self.running_fiber().control().registration.get();
-        Arc::clone(self.desk.borrow().fiber(registration))
+        let Registration { worker, place } = self.running_fiber().control().registration.get();
+        self.with_desk(worker as usize, |desk| Arc::clone(desk.fiber(place)))
+    }
+
+    /// Calls `action` with the desk at which a fiber is registered.
+    pub(super) fn with_desk<R>(&self, index: usize, action: impl FnOnce(&mut Desk) -> R) -> R {
+        if index == self.index {
+            return action(&mut self.desk.lock());
+        }
+        let desk = self.shared.remote(index).desk.get();
+        action(&mut lock(
+            desk.expect("fibers migrate, so desks are shared"),
+        ))
     }
 
     #[inline(always)]
@@ -66,7 +90,7 @@ impl Worker {
     unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
         self.make_room();
         let deadline = timeout.and_then(|timeout| self.now().checked_add(timeout));
-        let token = self.desk.borrow_mut().begin(self.running_fiber(), deadline);
+        let token = self.desk.lock().begin(self.running_fiber(), deadline);
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
     }
@@ -113,11 +137,4 @@ pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     debug_assert_eq!(current::with_fiber(Worker::running_fiber), Some(running));
     // SAFETY: it is the running fiber that calls.
     unsafe { running.control().suspend(pause) };
-}
-
-/// A fiber that was woken, as the queues of the worker hold it on which it started.
-#[allow(unsafe_code, reason = "a handle without a count")]
-pub(super) fn woken(fiber: &FiberRef) -> Started {
-    // SAFETY: woken out of a park it has started and not ended, so its worker keeps it.
-    unsafe { Started::new(fiber.control()) }
 }

@@ -1,9 +1,10 @@
 //! How a fiber starts on a worker, runs there, and ends.
 
 use std::sync::Arc;
+use std::thread;
 
 use super::{BATCH_FIBERS, Worker};
-use crate::fiber::control::Resumed;
+use crate::fiber::control::{Registration, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
 use crate::stack::Stack;
 
@@ -12,23 +13,50 @@ const HOT_STACKS: usize = BATCH_FIBERS;
 
 impl Worker {
     pub(super) fn run_fiber(&self, fiber: Started) {
-        self.remote.counters.switches.add(1);
+        if self.migrating {
+            self.offer_rest();
+        }
+        let counters = &self.remote.counters;
+        counters.switches.add(1);
+        counters.running.set(fiber.control().id().get());
+        counters
+            .spawn_site
+            .store(Some(fiber.control().spawn_site()));
         self.running.set(Some(fiber));
         let resumed = resume(fiber);
         self.running.set(None);
+        counters.running.set(0);
         match resumed {
             Resumed::Paused(pause) => {
                 self.note_unwinding(fiber);
+                if self.migrating {
+                    // The count of a thread's panics would not move with it.
+                    let unwinds = thread::panicking();
+                    fiber
+                        .control()
+                        .stays_on
+                        .set(unwinds.then_some(self.index as u32));
+                }
                 self.hand_on(fiber, pause);
             }
             Resumed::Ended(stack) => {
                 if self.unwinding.get() > 0 && fiber.control().unwinding.get() {
                     self.unwinding.update(|count| count - 1);
                 }
-                let registration = fiber.control().registration.get();
-                let ended = self.desk.borrow_mut().discharge(registration);
+                counters.ended.add(1);
+                let Registration { worker, place } = fiber.control().registration.get();
+                let (ended, deserted) = self.with_desk(worker as usize, |desk| {
+                    (desk.discharge(place), desk.is_deserted())
+                });
+                self.shared
+                    .remote(worker as usize)
+                    .forget_name(ended.control());
                 self.return_stack(stack);
                 drop(ended);
+                if deserted && self.migrating && self.shared.is_shut_down() {
+                    // Others may have stayed only for this one.
+                    self.shared.wake_all();
+                }
             }
         }
     }
@@ -36,15 +64,15 @@ impl Worker {
     /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
     fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
-            Pause::Yielded => self.ready.push(fiber),
+            Pause::Yielded => self.make_ready(fiber),
             Pause::Asleep => {
                 let wake_at = fiber.control().wake_at.take();
                 let wake_at = wake_at.expect("who sleeps has said until when");
-                self.desk.borrow_mut().sleep(fiber, wake_at);
+                self.desk.lock().sleep(fiber, wake_at);
             }
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
-                    self.ready.push(fiber);
+                    self.make_ready(fiber);
                 }
             }
             // Its entry reaches the kernel with the loop's next look around, not earlier.
@@ -68,16 +96,23 @@ impl Worker {
             false => |body: &dyn Body| body.run(),
             true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
         };
-        let home: Arc<dyn Home> = Arc::clone(&self.remote) as Arc<dyn Home>;
+        let home: Arc<dyn Home> = match self.migrating {
+            false => Arc::clone(&self.remote) as Arc<dyn Home>,
+            true => Arc::clone(&self.shared) as Arc<dyn Home>,
+        };
         self.remote.counters.fibers.add(1);
+        self.remote.note_name(fiber.control());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
         // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
         // runs it to its end; the desk keeps it alive until then.
         unsafe { fiber.control().start(body, entry, stack, home) };
         // SAFETY: the desk keeps it until it has ended, and then no queue has it.
         let started = unsafe { Started::new(fiber.control()) };
-        let place = self.desk.borrow_mut().admit(fiber);
-        started.control().registration.set(place);
+        let place = self.desk.lock().admit(fiber);
+        started.control().registration.set(Registration {
+            worker: self.index as u32,
+            place,
+        });
         Some(started)
     }
 
@@ -93,6 +128,7 @@ impl Worker {
 
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
 fn resume(fiber: Started) -> Resumed {
-    // SAFETY: called by the loop of the worker that started the fiber.
+    // SAFETY: called by the loop that took the fiber from where it was put after it had left its stack, or
+    // from a queue of those who have started; it is in one at a time.
     unsafe { fiber.control().resume() }
 }

@@ -9,23 +9,26 @@
 //! ```
 //!
 //! [`fibers`] is how a fiber starts, runs and ends here, [`calls`] what the running fiber asks for,
-//! [`shutdown`] how the worker ends.
+//! [`migration`] what it takes from other workers once they have started it, [`shutdown`] how it ends.
 //!
-//! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs.
+//! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
+//! others take from is in [`Remote`] and, where fibers migrate, at its [`Desk`].
 
 pub(super) mod calls;
 mod fibers;
+mod migration;
 pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::current;
 use super::desk::Desk;
+use super::held::Held;
 use super::ready::Ready;
-use super::shared::{Remote, Shared};
+use super::shared::{Queues, Remote, Shared};
 use crate::driver::{Completions, Driver, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
@@ -41,13 +44,15 @@ const NEW_FIBER_TURN: usize = 8;
 
 pub(crate) struct Worker {
     index: usize,
+    /// Whether fibers may go on elsewhere: what follows from that is in [`migration`].
+    migrating: bool,
     shared: Arc<Shared>,
     remote: Arc<Remote>,
     /// New fibers; other workers steal from it.
     deque: Deque<FiberRef>,
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
-    desk: RefCell<Desk>,
+    desk: Held<Desk>,
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
@@ -56,6 +61,8 @@ pub(crate) struct Worker {
     /// Whether the last look before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
+    /// How many switches each worker had made at this one's last look at what it runs next.
+    switches_seen: RefCell<Vec<u64>>,
     /// How many fibers are known to be suspended in the midst of unwinding.
     unwinding: Cell<usize>,
 }
@@ -76,25 +83,34 @@ impl Worker {
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
-        deque: Deque<FiberRef>,
+        Queues { deque, ready }: Queues,
         (driver, completions): (Box<dyn Driver>, Box<dyn Completions>),
     ) -> io::Result<Worker> {
-        let origin = driver.now();
+        let desk = Desk::new(completions, driver.now());
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.waker()?));
+        let migrating = shared.is_migrating();
+        let desk = match migrating {
+            false => Held::Alone(RefCell::new(desk)),
+            true => Held::Shared(Arc::clone(
+                remote.desk.get_or_init(|| Arc::new(Mutex::new(desk))),
+            )),
+        };
         Ok(Worker {
             index,
+            migrating,
             shared,
             remote,
             deque,
-            ready: Ready::default(),
+            ready,
             driver: RefCell::new(driver),
-            desk: RefCell::new(Desk::new(completions, origin)),
+            desk,
             hot_stacks: RefCell::default(),
             running: Cell::default(),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
+            switches_seen: RefCell::default(),
             unwinding: Cell::new(0),
         })
     }
@@ -105,7 +121,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
-        self.desk.borrow().assert_nothing_waits();
+        self.desk.lock().assert_nothing_waits();
     }
 
     #[cfg(test)]
@@ -128,6 +144,7 @@ impl Worker {
     /// Gives back what the worker had, at its end.
     pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
+        self.desk.lock().shut();
         for stack in self.hot_stacks.take() {
             self.shared.stacks.give(stack);
         }
@@ -138,7 +155,9 @@ impl Worker {
             match self.turn() {
                 Turn::Again => {}
                 Turn::Sleep(timeout) => {
-                    self.wait(timeout);
+                    if self.close_desk() {
+                        self.wait(timeout);
+                    }
                     self.wake_up();
                 }
                 Turn::End => break,
@@ -200,6 +219,7 @@ impl Worker {
                 // Whoever was woken for it may have missed it on its way.
                 self.spawn(fiber);
             }
+            self.take_in_woken();
         }
         self.take_in();
         let found = self.has_own_work();
@@ -213,7 +233,7 @@ impl Worker {
     /// before a sleep leaves them complete.
     fn take_in(&self) {
         for fiber in self.remote.inbox().take() {
-            self.ready.push(calls::woken(&fiber));
+            self.ready.push_staying(fiber);
         }
         self.collect();
         self.expire_timers();
@@ -223,17 +243,14 @@ impl Worker {
 
     /// Makes those ready whose operations have ended.
     fn collect(&self) {
-        let count = self
-            .desk
-            .borrow_mut()
-            .collect(|fiber| self.ready.push(fiber));
+        let count = self.desk.lock().collect(|fiber| self.make_ready(fiber));
         self.remote.counters.completions.add(count);
     }
 
     fn expire_timers(&self) {
-        let mut desk = self.desk.borrow_mut();
+        let mut desk = self.desk.lock();
         if desk.has_timers() {
-            desk.expire(self.now(), |fiber| self.ready.push(fiber));
+            desk.expire(self.now(), |fiber| self.make_ready(fiber));
         }
         drop(desk);
         self.cancel_late();
@@ -248,7 +265,7 @@ impl Worker {
     }
 
     fn take_late(&self) -> Option<Token> {
-        self.desk.borrow_mut().take_late()
+        self.desk.lock().take_late()
     }
 
     /// Makes room for one more entry of the driver.
@@ -263,10 +280,15 @@ impl Worker {
         !self.ready.is_empty() || !self.deque.is_empty()
     }
 
-    /// Looks for new fibers elsewhere; runs one if it finds any.
+    /// Looks for fibers elsewhere; runs one if it finds any.
     fn search(&self) -> bool {
         if !self.searching.replace(true) {
             self.shared.idle().begin_search();
+        }
+        if let Some(fiber) = self.take_started() {
+            self.end_search();
+            self.run_fiber(fiber);
+            return true;
         }
         let counters = &self.remote.counters;
         let injected = self.shared.take_many_injected(&self.deque);
@@ -320,14 +342,13 @@ impl Worker {
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = self.desk.borrow().next_deadline();
+        let next = self.desk.lock().next_deadline();
         next.map(|deadline| deadline.saturating_duration_since(self.now()))
     }
 
-    pub(crate) fn wake_up(&self) {
-        let idle = self.shared.idle();
-        let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
-        self.searching.set(searching);
+    /// Keeps others from the desk during the sleep; false if that one is over already.
+    pub(crate) fn close_desk(&self) -> bool {
+        self.desk.lock().door.close()
     }
 
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
@@ -336,6 +357,14 @@ impl Worker {
         driver.wait(timeout);
         let idle = driver.now().saturating_duration_since(begin);
         self.remote.counters.add_idle(idle);
+    }
+
+    pub(crate) fn wake_up(&self) {
+        self.desk.lock().door.open();
+        let idle = self.shared.idle();
+        let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
+        self.searching.set(searching);
+        self.shared.bell.ring();
     }
 
     /// The time by the driver's clock.

@@ -7,6 +7,7 @@ use super::{Worker, calls};
 use crate::fiber::{Cancelled, Control, Pause, Started};
 use crate::op;
 use crate::sched::current;
+use crate::sched::held::lock;
 
 /// Calls that fail with `ECANCELED`, and fibers spawned in vain, before a fiber is unwound: one that
 /// handles the errors ends long before; a loop that only tries again would never.
@@ -14,7 +15,13 @@ const REFUSALS_MAX: u32 = 100;
 
 impl Worker {
     pub(super) fn has_ended(&self) -> bool {
-        self.cancelled_all.get() && self.desk.borrow().is_deserted()
+        // Where fibers migrate, one that started elsewhere may yet come here.
+        self.cancelled_all.get()
+            && self.desk.lock().is_deserted()
+            && self.shared.victims(self.index).all(|remote| {
+                let desk = remote.desk.get();
+                desk.is_none_or(|desk| lock(desk).is_deserted())
+            })
     }
 
     /// Cancels what is left, once: operations, sleeps, parked fibers. New calls are refused.
@@ -22,8 +29,8 @@ impl Worker {
         if self.cancelled_all.replace(true) {
             return;
         }
-        let mut desk = self.desk.borrow_mut();
-        desk.cancel_all(|fiber| self.ready.push(fiber));
+        let mut desk = self.desk.lock();
+        desk.cancel_all(|fiber| self.make_ready(fiber));
         let live: Vec<_> = desk.fibers().map(Arc::clone).collect();
         drop(desk);
         self.cancel_late();

@@ -1,0 +1,239 @@
+//! The watch: one thread of the runtime that looks whether a fiber keeps its worker to itself.
+//!
+//! A fiber that computes for long, or blocks outside of the runtime, holds up all who wait for the same
+//! worker. Nothing can stop it from outside, but it can be named. And where fibers migrate, the watch wakes
+//! another worker to take over what waits there.
+//!
+//! It looks from time to time, and not at all while every worker sleeps.
+
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+
+/// A stall is noticed at most a quarter of the threshold late.
+const LOOKS_PER_THRESHOLD: u32 = 4;
+/// A look costs some microseconds: as often as this it takes a percent of a CPU.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// Looks at nothing but sleep before the watch stops. Whoever wakes up next then wakes the watch, which
+/// shall not happen with every request of a server that has little to do.
+const IDLE_LOOKS_MAX: u32 = 10;
+
+/// The default report prints a line per second at most.
+const LINES_APART: Duration = Duration::from_secs(1);
+
+/// A fiber that keeps its worker while others wait for it; see [`Builder::on_stall`].
+///
+/// [`Builder::on_stall`]: crate::Builder::on_stall
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The worker: the number in its thread's name.
+    pub worker: usize,
+    /// The fiber's id, as its thread handle shows it.
+    pub fiber: u64,
+    /// The fiber's name, if it has one.
+    pub name: Option<Box<str>>,
+    /// Where it was spawned.
+    pub spawn_site: &'static Location<'static>,
+    /// How long it has run without a call that suspends it, at least.
+    pub duration: Duration,
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "fiber {} ", self.fiber)?;
+        if let Some(name) = &self.name {
+            write!(formatter, "\"{name}\" ")?;
+        }
+        write!(
+            formatter,
+            "(spawned at {}) has kept worker {} for {} ms while others wait: let it call yield_now now and \
+             then, or run what blocks in uthread::blocking",
+            self.spawn_site,
+            self.worker,
+            self.duration.as_millis()
+        )
+    }
+}
+
+/// Whom to tell of stalls.
+pub(crate) type Report = Arc<dyn Fn(&Stall) + Send + Sync>;
+
+/// What the watch is to notice.
+#[derive(Clone)]
+pub(crate) struct Orders {
+    /// From when on a stall counts; none if it never does.
+    pub(crate) threshold: Option<Duration>,
+    /// None prints them.
+    pub(crate) report: Option<Report>,
+}
+
+/// By what the watch is woken.
+#[derive(Default)]
+pub(crate) struct Bell {
+    /// Whether the watch has stopped looking. Sequentially consistent, as is the state of a sleeper: of a
+    /// worker that wakes up and a watch that stops, one sees the other.
+    stopped: AtomicBool,
+    dismissed: AtomicBool,
+    watch: OnceLock<Thread>,
+}
+
+impl Bell {
+    /// A worker is up: somebody has to look.
+    pub(super) fn ring(&self) {
+        if self.stopped.load(Ordering::SeqCst) {
+            self.watch.get().inspect(|watch| watch.unpark());
+        }
+    }
+
+    /// Ends the watch, which is this thread.
+    pub(crate) fn dismiss(&self, watch: &Thread) {
+        // Relaxed: the unpark orders it.
+        self.dismissed.store(true, Ordering::Relaxed);
+        watch.unpark();
+    }
+}
+
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    orders: Orders,
+    posts: Vec<Post>,
+    last_line: Option<Instant>,
+    lines_left_out: u64,
+}
+
+/// What was last seen of a worker.
+#[derive(Clone, Copy)]
+struct Post {
+    switches: u64,
+    since: Instant,
+    /// How long the stall must last to be told of (again).
+    told_from: Duration,
+}
+
+impl Watch {
+    /// None where there is nothing to look for.
+    pub(crate) fn new(shared: Arc<Shared>, orders: Orders) -> Option<Watch> {
+        (orders.threshold.is_some() || shared.is_migrating()).then(|| Watch {
+            shared,
+            orders,
+            posts: Vec::new(),
+            last_line: None,
+            lines_left_out: 0,
+        })
+    }
+
+    /// Looks until it is dismissed.
+    pub(crate) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let bell = &shared.bell;
+        let _ = bell.watch.set(thread::current());
+        let pause = self.pause();
+        let mut idle_looks = 0;
+        while !bell.dismissed.load(Ordering::Relaxed) {
+            idle_looks = if self.look(Instant::now()) {
+                0
+            } else {
+                idle_looks + 1
+            };
+            if idle_looks < IDLE_LOOKS_MAX {
+                thread::park_timeout(pause);
+                continue;
+            }
+            bell.stopped.store(true, Ordering::SeqCst);
+            if !shared.is_anybody_awake() {
+                thread::park();
+            }
+            bell.stopped.store(false, Ordering::SeqCst);
+            idle_looks = 0;
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match self.orders.threshold {
+            Some(threshold) if !self.shared.is_migrating() => {
+                (threshold / LOOKS_PER_THRESHOLD).max(PAUSE_MIN)
+            }
+            _ => PAUSE_MIN,
+        }
+    }
+
+    /// Looks at each worker; whether one is awake.
+    fn look(&mut self, now: Instant) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut awake = false;
+        for index in 0..shared.workers() {
+            let remote = shared.remote(index);
+            let switches = remote.counters.switches.get();
+            let runs = !remote.sleeper.is_asleep() && remote.counters.running.get() != 0;
+            awake |= !remote.sleeper.is_asleep();
+            let fresh = Post {
+                switches,
+                since: now,
+                told_from: self.orders.threshold.unwrap_or(Duration::MAX),
+            };
+            if self.posts.len() == index {
+                self.posts.push(fresh);
+            }
+            let post = &mut self.posts[index];
+            if !runs || post.switches != switches {
+                *post = fresh;
+                continue;
+            }
+            let duration = now.saturating_duration_since(post.since);
+            if shared.is_migrating() && !duration.is_zero() && remote.has_something_waiting(now) {
+                shared.wake_one();
+            }
+            if duration >= post.told_from && shared.do_others_wait_for(remote) {
+                let first = Some(post.told_from) == self.orders.threshold;
+                post.told_from = duration * 2;
+                self.tell(index, duration, first);
+            }
+        }
+        awake
+    }
+
+    fn tell(&mut self, index: usize, duration: Duration, first: bool) {
+        let remote = self.shared.remote(index);
+        let fiber = remote.counters.running.get();
+        let Some(spawn_site) = remote.counters.spawn_site.load() else {
+            return;
+        };
+        if first {
+            remote.counters.stalls.add(1);
+        }
+        let stall = Stall {
+            worker: index,
+            fiber,
+            name: self.shared.name_of(fiber),
+            spawn_site,
+            duration,
+        };
+        match &self.orders.report {
+            // Whatever it does, the watch goes on.
+            Some(report) => drop(panic::catch_unwind(AssertUnwindSafe(|| report(&stall)))),
+            None => self.print(&stall),
+        }
+    }
+
+    fn print(&mut self, stall: &Stall) {
+        if self
+            .last_line
+            .is_some_and(|last| last.elapsed() < LINES_APART)
+        {
+            self.lines_left_out += 1;
+            return;
+        }
+        self.last_line = Some(Instant::now());
+        match std::mem::take(&mut self.lines_left_out) {
+            0 => eprintln!("uthread: {stall}"),
+            count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
+        }
+    }
+}

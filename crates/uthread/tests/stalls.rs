@@ -1,0 +1,182 @@
+//! A fiber that keeps its worker while others wait is noticed and named; who only waits is not.
+
+mod common;
+
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use common::LONG;
+use common::child::child;
+use uthread::thread::Builder;
+use uthread::{Runtime, Stall, sleep, spawn};
+
+const THRESHOLD: Duration = Duration::from_millis(10);
+
+/// A runtime of one worker, and the stalls it tells of.
+fn watched() -> (Runtime, Receiver<Stall>) {
+    let (sender, stalls) = mpsc::channel();
+    let runtime = Runtime::builder()
+        .workers(1)
+        .stall_threshold(THRESHOLD)
+        .on_stall(move |stall| drop(sender.send(stall.clone())))
+        .build()
+        .unwrap();
+    (runtime, stalls)
+}
+
+/// Keeps the worker until a stall is told of.
+fn compute_until_told(stalls: &Receiver<Stall>) -> Stall {
+    let start = Instant::now();
+    loop {
+        if let Ok(stall) = stalls.try_recv() {
+            return stall;
+        }
+        assert!(start.elapsed() < LONG, "nobody noticed");
+    }
+}
+
+/// Keeps the worker for several times the threshold.
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < 5 * THRESHOLD {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_fiber_that_computes_while_another_waits_is_named() {
+    let (runtime, stalls) = watched();
+    let (stall, line) = runtime.run(|| {
+        let waits = spawn(|| ());
+        let busy = Builder::new().name("busy");
+        let (busy, line) = (busy.spawn(move || compute_until_told(&stalls)), line!());
+        let stall = busy.join().unwrap();
+        waits.join().unwrap();
+        (stall, line)
+    });
+    assert_eq!(stall.name.as_deref(), Some("busy"));
+    assert_eq!(stall.spawn_site.file(), Location::caller().file());
+    assert_eq!(stall.spawn_site.line(), line);
+    assert_eq!(stall.worker, 0);
+    assert!(stall.duration >= THRESHOLD, "{stall}");
+    assert_eq!(runtime.metrics().total().stalls, 1);
+}
+
+#[test]
+fn a_long_stall_is_told_of_again_and_counted_once() {
+    let (runtime, stalls) = watched();
+    runtime.run(move || {
+        let waits = spawn(|| ());
+        let mut last = compute_until_told(&stalls);
+        for _ in 0..3 {
+            let next = compute_until_told(&stalls);
+            assert_eq!(next.fiber, last.fiber);
+            assert!(next.duration >= last.duration * 2, "{next}; before: {last}");
+            last = next;
+        }
+        waits.join().unwrap();
+    });
+    assert_eq!(runtime.metrics().total().stalls, 1);
+}
+
+#[test]
+fn a_fiber_that_computes_alone_disturbs_nobody() {
+    let (runtime, stalls) = watched();
+    runtime.run(compute);
+    assert_eq!(runtime.metrics().total().stalls, 0);
+    drop(runtime);
+    assert_eq!(stalls.try_recv().ok(), None);
+}
+
+#[test]
+fn fibers_that_wait_are_no_stall() {
+    let (runtime, stalls) = watched();
+    runtime.run(|| {
+        let sleepers = [(); 3].map(|()| spawn(|| sleep(5 * THRESHOLD)));
+        for sleeper in sleepers {
+            sleeper.join().unwrap();
+        }
+        uthread::blocking(|| thread::sleep(5 * THRESHOLD));
+    });
+    drop(runtime);
+    assert_eq!(stalls.try_recv().ok(), None);
+}
+
+/// It stops looking while everybody sleeps. Otherwise it would sleep on.
+#[test]
+fn a_stall_after_a_long_rest_is_noticed() {
+    let (runtime, stalls) = watched();
+    runtime.run(|| sleep(20 * THRESHOLD));
+    thread::sleep(20 * THRESHOLD);
+    runtime.run(move || {
+        let waits = spawn(|| ());
+        compute_until_told(&stalls);
+        waits.join().unwrap();
+    });
+}
+
+#[test]
+fn a_report_that_panics_does_not_end_the_watch() {
+    let (sender, stalls) = mpsc::channel();
+    let panicked = AtomicBool::new(false);
+    let runtime = Runtime::builder()
+        .workers(1)
+        .stall_threshold(THRESHOLD)
+        .on_stall(move |stall| {
+            assert!(
+                panicked.swap(true, Ordering::Relaxed),
+                "the first is too much"
+            );
+            drop(sender.send(stall.clone()));
+        })
+        .build()
+        .unwrap();
+    runtime.run(move || {
+        let waits = spawn(|| ());
+        compute_until_told(&stalls);
+        waits.join().unwrap();
+    });
+}
+
+#[test]
+fn who_wants_no_watch_has_none() {
+    let has_thread = |wanted: &str| {
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
+        tasks.flatten().any(|task| {
+            fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == wanted)
+        })
+    };
+    let builder = Runtime::builder().workers(1);
+    let without = builder.clone().name("alone").stall_threshold(None);
+    let without = without.build().unwrap();
+    let with = builder.name("watched").build().unwrap();
+    common::eventually("a watch", || has_thread("watched-watch"));
+    assert!(!has_thread("alone-watch"));
+    drop((with, without));
+}
+
+#[test]
+fn by_default_a_stall_is_printed() {
+    if let Some(output) = child("by_default_a_stall_is_printed") {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("uthread: fiber "));
+        let lines: Vec<_> = lines.collect();
+        // It lasts a fifth of a second and is told of several times: a line a second is enough.
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].contains("\"main\" (spawned at "), "{text}");
+        assert!(lines[0].contains("stalls.rs:"), "{text}");
+        assert!(lines[0].contains("has kept worker 0 for "), "{text}");
+        return;
+    }
+    let runtime = Runtime::builder().workers(1).stall_threshold(THRESHOLD);
+    runtime.build().unwrap().run(|| {
+        let waits = spawn(|| ());
+        (0..4).for_each(|_| compute());
+        waits.join().unwrap();
+    });
+}
