@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use common_net::{on_one_worker, pair, runtime, within_deadline};
+use uthread::net::TcpStream;
 use uthread::{JoinHandle, Runtime, sleep, spawn};
 
 /// How many fibers sleep at once.
@@ -100,29 +101,39 @@ fn very_many_sleeps_end_with_their_runtime() {
     });
 }
 
+/// Sends a byte to and fro; returns the connection, still open.
+fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
+    let (mut ours, mut theirs) = pair();
+    ours.set_read_timeout(Some(timeout)).unwrap();
+    theirs.set_read_timeout(Some(timeout)).unwrap();
+    for _ in 0..rounds {
+        ours.write_all(&[1]).unwrap();
+        theirs.read_exact(&mut [0]).unwrap();
+        theirs.write_all(&[2]).unwrap();
+        ours.read_exact(&mut [0]).unwrap();
+    }
+    (ours, theirs)
+}
+
 /// Each read adds a timer, and cancels it when its bytes come first. Left behind, a timer would wake
 /// the worker when it is due, and end some later read too early.
 #[test]
 fn timers_of_reads_that_came_in_time_are_gone() {
-    const READS: u64 = 120_000;
+    const READS: u32 = 120_000;
+    const CONNECTIONS: u32 = 20;
     /// So long that no read of one byte takes it, and so short that it can be waited out.
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SPREAD: Duration = Duration::from_millis(300);
     within_deadline(|| {
         let runtime = runtime(1);
-        let ends = runtime.run(|| {
-            let (mut ours, mut theirs) = pair();
-            for round in 0..READS / 2 {
-                let timeout = TIMEOUT + SPREAD.mul_f64((round % 997) as f64 / 997.0);
-                ours.set_read_timeout(Some(timeout)).unwrap();
-                theirs.set_read_timeout(Some(timeout)).unwrap();
-                ours.write_all(&[1]).unwrap();
-                theirs.read_exact(&mut [0]).unwrap();
-                theirs.write_all(&[2]).unwrap();
-                ours.read_exact(&mut [0]).unwrap();
-            }
-            (ours, theirs)
-        });
+        // Beside each other, so that timers are cancelled from the midst of those that are due together.
+        let talks: Vec<_> = (0..CONNECTIONS)
+            .map(|index| {
+                let timeout = TIMEOUT + SPREAD * index / CONNECTIONS;
+                runtime.spawn(move || talk(timeout, READS / CONNECTIONS / 2))
+            })
+            .collect();
+        let ends: Vec<_> = talks.into_iter().map(|talk| talk.join().unwrap()).collect();
         // Published before the worker sleeps.
         until(|| {
             let total = runtime.metrics().total();
