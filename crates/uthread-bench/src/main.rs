@@ -1,6 +1,6 @@
-//! `uthread-bench`: measures `uthread serve` beside nginx and fibers beside other runtimes, on this machine alone.
+//! `uthread-bench`: measures `uthread serve` beside nginx and fibers beside other runtimes, and soaks the library.
 //!
-//! Exit codes: 0 measured, 1 the measurement failed or found a mismatch, 2 it cannot start here or was asked wrongly.
+//! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
 mod client;
 mod files;
@@ -11,6 +11,7 @@ mod paced;
 mod report;
 mod servers;
 mod setup;
+mod soak;
 mod studies;
 mod wrk;
 
@@ -52,6 +53,8 @@ enum Study {
         #[command(subcommand)]
         measured: own::Measured,
     },
+    /// Everything at once, for long, checked: nothing lost, nothing left
+    Soak(soak::Args),
     /// Fetch every file below a folder and compare it byte for byte
     Verify(verify::Args),
 }
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { measured } => own::run(&measured).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
+        Study::Soak(args) => soak::run(&args),
         Study::Verify(args) => verify::run(&args),
     };
     exit_code(result)

@@ -1,0 +1,168 @@
+//! One epoch: a runtime is built, does everything at once for some seconds, and is dropped with fibers
+//! in the midst of it.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uthread::{JoinHandle, Runtime};
+
+use super::random::Random;
+use super::scenarios::{from_outside, keep_going, start_endless};
+use super::stage::{Stage, join_all};
+
+/// Fibers that run one scenario after the other.
+const SLOTS: u64 = 24;
+
+/// Fibers of each endless kind.
+const ENDLESS_OF_EACH: usize = 2;
+
+const EPOCH_MS_MIN: u64 = 1000;
+const EPOCH_MS_MAX: u64 = 4000;
+
+/// How long what a fiber held may stay after its runtime was dropped: threads of the fibers' own look at
+/// times whether they are still needed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How an epoch ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending {
+    /// Scenarios come to their ends before the runtime is dropped, so that nothing may be lost.
+    Orderly,
+    /// The runtime is dropped in the midst of them.
+    Cut,
+}
+
+/// What an epoch came to.
+pub(crate) struct Report {
+    pub(crate) ending: Ending,
+    pub(crate) stage: Stage,
+    pub(crate) steals: u64,
+}
+
+/// Builds the runtime that is soaked: the one place that chooses its mode.
+fn build(workers: usize) -> io::Result<Runtime> {
+    Runtime::builder().workers(workers).build()
+}
+
+/// Runs an epoch. What goes wrong is among the violations of the stage, or an error where the epoch
+/// could not end.
+pub(crate) fn run(workers: usize, mut random: Random) -> io::Result<Report> {
+    let directory = tempfile::tempdir()?;
+    let stage = Arc::new(Stage::new(directory.path().to_owned()));
+    let ending = match random.percent(40) {
+        true => Ending::Cut,
+        false => Ending::Orderly,
+    };
+    let runtime = build(workers)?;
+    let (slots, endless) = start(&runtime, &stage, &mut random);
+    let length = EPOCH_MS_MIN + random.below(EPOCH_MS_MAX - EPOCH_MS_MIN);
+    inject(&runtime, &stage, &mut random, Duration::from_millis(length));
+    if let Ending::Orderly = ending {
+        stage.stop();
+        for slot in slots {
+            if slot.join().is_err() {
+                stage.violation("a fiber panicked or was cancelled before the end");
+            }
+        }
+    }
+    let metrics = runtime.metrics().total();
+    stage.cut();
+    drop_somewhere(runtime, &mut random)?;
+    if endless.iter().any(|fiber| !fiber.is_finished()) {
+        stage.violation("a fiber outlived its runtime");
+    }
+    drop(endless);
+    let stage = take_back(stage)?;
+    compare(&stage);
+    Ok(Report {
+        ending,
+        stage,
+        steals: metrics.steals,
+    })
+}
+
+/// The fibers that are there from the beginning.
+fn start(
+    runtime: &Runtime,
+    stage: &Arc<Stage>,
+    random: &mut Random,
+) -> (Vec<JoinHandle<()>>, Vec<JoinHandle<()>>) {
+    let slots = (0..SLOTS)
+        .map(|_| {
+            let (life, random) = (stage.life(), random.fork());
+            let stage = Arc::clone(stage);
+            runtime.spawn(move || {
+                let _life = life;
+                keep_going(&stage, random);
+            })
+        })
+        .collect();
+    let endless = runtime.run(|| start_endless(stage, random, ENDLESS_OF_EACH));
+    (slots, endless)
+}
+
+/// Brings in fibers from outside for so long.
+fn inject(runtime: &Runtime, stage: &Arc<Stage>, random: &mut Random, length: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < length {
+        let injected = (0..1 + random.below(4)).map(|_| {
+            let (life, random, stage) = (stage.life(), random.fork(), Arc::clone(stage));
+            runtime.spawn(move || {
+                let _life = life;
+                from_outside(&stage, random)
+            })
+        });
+        let injected: Vec<_> = injected.collect();
+        if let Err(error) = join_all(injected) {
+            stage.judge("work from outside", &error);
+        }
+        thread::sleep(random.pause(2000));
+    }
+}
+
+/// On this thread, or in a fiber of another runtime.
+fn drop_somewhere(runtime: Runtime, random: &mut Random) -> io::Result<()> {
+    if random.percent(25) {
+        Runtime::builder().workers(1).build()?.run(|| drop(runtime));
+    } else {
+        drop(runtime);
+    }
+    Ok(())
+}
+
+/// Waits until nobody else has the stage: every fiber's closure holds it.
+fn take_back(mut stage: Arc<Stage>) -> io::Result<Stage> {
+    let begin = Instant::now();
+    loop {
+        match Arc::try_unwrap(stage) {
+            Ok(stage) => return Ok(stage),
+            Err(shared) => stage = shared,
+        }
+        if begin.elapsed() > PATIENCE {
+            let (begun, ended) = (stage.tally.fibers.get(), stage.tally.fibers_ended.get());
+            return Err(io::Error::other(format!(
+                "{ended} of {begun} fibers have ended, {} hold the stage; {:?}",
+                Arc::strong_count(&stage) - 1,
+                stage.violations()
+            )));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What has to agree at the end.
+fn compare(stage: &Stage) {
+    let tally = &stage.tally;
+    let (begun, ended) = (tally.fibers.get(), tally.fibers_ended.get());
+    if begun != ended {
+        stage.violation(format_args!("{ended} of {begun} fibers have ended"));
+    }
+    let (sent, received, lost) = (tally.sent.get(), tally.received.get(), tally.lost.get());
+    if sent != received + lost {
+        stage.violation(format_args!(
+            "{sent} messages sent, {received} received, {lost} lost"
+        ));
+    }
+}

@@ -1,0 +1,92 @@
+//! What a process holds: descriptors, threads, memory. After each epoch it must be what it was after the
+//! first.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use uthread::{Runtime, blocking, scope};
+
+/// As many as the pool for blocking calls has at most.
+const POOL_THREADS: usize = 64;
+
+/// How long to wait for what the kernel takes back after a thread was joined or a ring closed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Mappings more than at first that are no leak: heaps of threads, and parts of slabs.
+const MAPPINGS_GROWTH_MAX: usize = 64;
+
+/// Address space more than at first that is no leak: heaps of threads, which are reserved in pieces of
+/// 64 MiB. A runtime's stacks that stay behind take at least 16 MiB each epoch.
+const ADDRESSES_GROWTH_MAX_MIB: usize = 512;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holdings {
+    pub(crate) fds: usize,
+    pub(crate) threads: usize,
+    pub(crate) mappings: usize,
+    pub(crate) resident_mib: usize,
+    pub(crate) addresses_mib: usize,
+}
+
+impl Holdings {
+    fn read() -> io::Result<Holdings> {
+        let statm = fs::read_to_string("/proc/self/statm")?;
+        let mib = |index| {
+            let pages = statm.split(' ').nth(index).unwrap_or("0");
+            pages.parse::<usize>().unwrap_or(0) * rustix::param::page_size() / (1024 * 1024)
+        };
+        Ok(Holdings {
+            fds: fs::read_dir("/proc/self/fd")?.count(),
+            threads: fs::read_dir("/proc/self/task")?.count(),
+            mappings: fs::read_to_string("/proc/self/maps")?.lines().count(),
+            resident_mib: mib(1),
+            addresses_mib: mib(0),
+        })
+    }
+
+    /// What there is now that all of an epoch should be gone.
+    pub(crate) fn settled() -> io::Result<Holdings> {
+        fill_pool()?;
+        Holdings::read()
+    }
+
+    /// The same, once it compares with what there was `before`; or what is left over.
+    pub(crate) fn settled_since(
+        before: &Holdings,
+        growth_mib_max: usize,
+    ) -> io::Result<Result<Holdings, String>> {
+        fill_pool()?;
+        let begin = Instant::now();
+        loop {
+            let now = Holdings::read()?;
+            let is_same = now.fds == before.fds
+                && now.threads == before.threads
+                && now.mappings <= before.mappings + MAPPINGS_GROWTH_MAX
+                && now.resident_mib <= before.resident_mib + growth_mib_max
+                && now.addresses_mib <= before.addresses_mib + ADDRESSES_GROWTH_MAX_MIB;
+            if is_same {
+                return Ok(Ok(now));
+            }
+            if begin.elapsed() > PATIENCE {
+                return Ok(Err(format!("left over: {now:?} after {before:?}")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Makes the process's pool for blocking calls as large as it gets, so that the number of threads says
+/// something.
+fn fill_pool() -> io::Result<()> {
+    let runtime = Runtime::builder().workers(1).build()?;
+    runtime.run(|| {
+        let barrier = Barrier::new(POOL_THREADS);
+        scope(|scope| {
+            for _ in 0..POOL_THREADS {
+                scope.spawn(|| blocking(|| barrier.wait()));
+            }
+        });
+    });
+    Ok(())
+}

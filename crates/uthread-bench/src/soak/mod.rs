@@ -1,0 +1,159 @@
+//! The soak: one runtime after the other does everything at once, under a seed, and whatever can be
+//! counted is compared at the end of each.
+//!
+//! [`epoch`] is the life of one runtime, [`scenarios`] what its fibers do, [`messages`] how their streams
+//! are checked, [`leftovers`] what must not be left.
+
+mod epoch;
+mod leftovers;
+mod messages;
+mod random;
+mod scenarios;
+mod stage;
+
+use std::any::Any;
+use std::panic::{self, PanicHookInfo};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{io, process, thread};
+
+use anyhow::{Context, Result};
+
+use epoch::Report;
+use leftovers::Holdings;
+use random::Random;
+use scenarios::Planned;
+
+/// An epoch takes some seconds; one that takes so much longer hangs.
+const HANG: Duration = Duration::from_secs(120);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Where the random choices begin [default: by the clock]; what depends on time differs all the same
+    #[arg(long)]
+    seed: Option<u64>,
+    #[arg(long, default_value_t = 2, value_parser = crate::parse_workers)]
+    workers: usize,
+    /// How much resident memory may grow after the first epoch, in MiB
+    #[arg(long, default_value_t = 64)]
+    growth_mib_max: usize,
+}
+
+/// Panics that nobody planned.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs epochs until the time is over; false after the first violation.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let seed = args.seed.unwrap_or_else(seed_by_clock);
+    println!("seed {seed}");
+    panic::set_hook(Box::new(report_unplanned));
+    let end = Instant::now() + Duration::from_secs(60 * args.minutes);
+    let mut before = None;
+    for number in 0.. {
+        if number > 1 && Instant::now() >= end {
+            break;
+        }
+        let seed_of_epoch = seed.wrapping_add(number << 32);
+        let place = format!("seed {seed}, epoch {number}");
+        let report = run_watched(args.workers, seed_of_epoch, &place).context(place.clone())?;
+        let mut violations = report.stage.violations();
+        if PANICS.load(Ordering::Relaxed) > 0 {
+            violations.push("a panic that nobody planned".to_owned());
+        }
+        let holdings = match &before {
+            None => Holdings::settled()?,
+            Some(before) => {
+                Holdings::settled_since(before, args.growth_mib_max)?.unwrap_or_else(|left| {
+                    violations.push(left);
+                    *before
+                })
+            }
+        };
+        before.get_or_insert(holdings);
+        print(number, &report, &holdings);
+        for violation in &violations {
+            println!("{place}: {violation}");
+        }
+        if !violations.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn seed_by_clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| now.as_micros() as u64)
+}
+
+/// Runs an epoch on a thread of its own; where that hangs, the process ends.
+fn run_watched(workers: usize, seed: u64, place: &str) -> io::Result<Report> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let report = epoch::run(workers, Random::new(seed));
+        sender.send(report).is_ok()
+    });
+    match receiver.recv_timeout(HANG) {
+        Ok(report) => {
+            let _ = thread.join();
+            report
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            Err(io::Error::other("the epoch's thread panicked"))
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            println!("{place}: it hangs");
+            process::exit(i32::from(crate::FAILED));
+        }
+    }
+}
+
+/// Planned panics are part of the soak, and silent.
+fn report_unplanned(panic: &PanicHookInfo<'_>) {
+    let payload: &dyn Any = panic.payload();
+    if !payload.is::<Planned>() {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        eprintln!("{panic}");
+    }
+}
+
+fn print(number: u64, report: &Report, holdings: &Holdings) {
+    let tally = &report.stage.tally;
+    println!(
+        "epoch {number:4} {:8} fibers {:7} steals {:6} messages {:7} lost {:4} MB {:4} timeouts {:5} resets {:4} \
+         refused {:4} panics {:5} rss {:4} MiB fds {:3} threads {:3} mappings {:4} addresses {:5} MiB",
+        format!("{:?}", report.ending),
+        tally.fibers.get(),
+        report.steals,
+        tally.received.get(),
+        tally.lost.get(),
+        tally.bytes.get() / 1_000_000,
+        tally.timeouts.get(),
+        tally.resets.get(),
+        tally.refused.get(),
+        tally.panics.get(),
+        holdings.resident_mib,
+        holdings.fds,
+        holdings.threads,
+        holdings.mappings,
+        holdings.addresses_mib,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_epochs_find_nothing() {
+        panic::set_hook(Box::new(report_unplanned));
+        for seed in [1, 2] {
+            let report = run_watched(2, seed, "a test").unwrap();
+            assert_eq!(report.stage.violations(), [""; 0], "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What goes wrong on a network: resets, refusals, timeouts. Each is the error it should be, and what
+//! arrives before it is right.
+
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use uthread::net::{TcpListener, TcpStream};
+
+use super::streams::connection;
+use crate::soak::messages::{Ledger, Receiver, Sender};
+use crate::soak::random::Random;
+use crate::soak::stage::{Stage, broken, expect, is_reset, join, join_all, spawn};
+
+const MESSAGES_MAX: u64 = 100;
+
+/// Lets the next close be a reset.
+fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
+}
+
+/// Counts a reset; other errors stay errors.
+fn forgive_reset(stage: &Stage, error: io::Error) -> io::Result<()> {
+    if !is_reset(&error) {
+        return Err(error);
+    }
+    stage.tally.resets.add(1);
+    Ok(())
+}
+
+fn send_some(sender: &mut Sender<TcpStream>, random: &mut Random) -> io::Result<()> {
+    (0..random.below(MESSAGES_MAX)).try_for_each(|_| sender.send(random))
+}
+
+/// Until the end, which may be a reset.
+fn receive_until_reset(stage: &Stage, mut receiver: Receiver<TcpStream>) -> io::Result<()> {
+    receiver
+        .receive_all()
+        .or_else(|error| forgive_reset(stage, error))
+}
+
+pub(super) fn sender_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let (client, server) = connection(random)?;
+    let (mut sender, receiver) = Ledger::open(stage, client, server, true);
+    let mut theirs = random.fork();
+    let sending = spawn(stage, move |_| {
+        send_some(&mut sender, &mut theirs)?;
+        reset_on_close(&sender.into_sink())
+    });
+    let receiving = spawn(stage, move |stage| receive_until_reset(stage, receiver));
+    join_all([sending, receiving])
+}
+
+/// By linger, or by closing with bytes unread.
+pub(super) fn receiver_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let (client, server) = connection(random)?;
+    let (mut sender, mut receiver) = Ledger::open(stage, client, server, true);
+    let mut theirs = random.fork();
+    let sending = spawn(stage, move |stage| {
+        send_some(&mut sender, &mut theirs).or_else(|error| forgive_reset(stage, error))
+    });
+    let (limit, lingers) = (random.below(MESSAGES_MAX), random.percent(50));
+    let receiving = spawn(stage, move |_| {
+        let mut received = 0;
+        while received < limit && receiver.receive()? {
+            received += 1;
+        }
+        match lingers {
+            true => reset_on_close(&receiver.into_source()),
+            false => Ok(()),
+        }
+    });
+    join_all([sending, receiving])
+}
+
+/// A socket with an address that does not listen, whose port nobody else can take.
+fn silent_socket() -> io::Result<(OwnedFd, std::net::SocketAddr)> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    rustix::net::bind(&socket, &any)?;
+    let address = rustix::net::getsockname(&socket)?.try_into()?;
+    Ok((socket, address))
+}
+
+pub(super) fn refused(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let (_socket, address) = silent_socket()?;
+    let connected = match random.percent(50) {
+        true => TcpStream::connect(address),
+        false => TcpStream::connect_timeout(&address, Duration::from_secs(60)),
+    };
+    match connected {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            stage.tally.refused.add(1);
+            Ok(())
+        }
+        Err(error) => Err(error),
+        Ok(_) => Err(broken("connected to nobody")),
+    }
+}
+
+/// That the call expires, not before its time.
+fn expires<T>(
+    stage: &Stage,
+    timeout: Duration,
+    kind: ErrorKind,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<()> {
+    let begin = Instant::now();
+    let result = call();
+    let elapsed = begin.elapsed();
+    match result {
+        Err(error) if error.kind() == kind => {
+            stage.tally.timeouts.add(1);
+            expect(
+                elapsed >= timeout,
+                format_args!("{elapsed:?} of {timeout:?}"),
+            )
+        }
+        Err(error) => Err(error),
+        Ok(_) => Err(broken("nobody had sent that")),
+    }
+}
+
+pub(super) fn reads_expire(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let handles: Vec<_> = (0..1 + random.below(20))
+        .map(|_| {
+            let mut random = random.fork();
+            spawn(stage, move |stage| {
+                let (mut client, _server) = connection(&mut random)?;
+                let timeout = random.pause(5000);
+                client.set_read_timeout(Some(timeout))?;
+                let mut untouched = [7; 64];
+                expires(stage, timeout, ErrorKind::WouldBlock, || {
+                    client.read(&mut untouched)
+                })?;
+                expect(untouched == [7; 64], "a read that expired has read")
+            })
+        })
+        .collect();
+    join_all(handles)
+}
+
+/// To a listener whose queue is full.
+pub(super) fn connect_expires(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let (socket, address) = silent_socket()?;
+    rustix::net::listen(&socket, 0)?;
+    let _queued = TcpStream::connect(address)?;
+    rustix::event::poll(&mut [PollFd::new(&socket.as_fd(), PollFlags::IN)], None)?;
+    let timeout = random.pause(5000);
+    expires(stage, timeout, ErrorKind::TimedOut, || {
+        TcpStream::connect_timeout(&address, timeout)
+    })
+}
+
+pub(super) fn accept_ends(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let theirs = listener.try_clone()?;
+    let accepting = spawn(stage, move |_| theirs.accept().map(drop));
+    uthread::sleep(random.pause(500));
+    rustix::net::shutdown(&listener, rustix::net::Shutdown::Both)?;
+    match join(accepting)? {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => Err(broken("nobody had connected")),
+    }
+}
