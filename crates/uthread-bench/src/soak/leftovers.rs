@@ -10,8 +10,9 @@ use uthread::{Runtime, blocking, scope};
 /// As many as the pool for blocking calls has at most.
 const POOL_THREADS: usize = 64;
 
-/// How long to wait for what the kernel takes back after a thread was joined or a ring closed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for what the kernel takes back after a thread was joined or a ring closed: not so
+/// long that threads of the pool end, for lack of work.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Mappings more than at first that are no leak: heaps of threads, and parts of slabs.
 const MAPPINGS_GROWTH_MAX: usize = 64;
@@ -45,34 +46,35 @@ impl Holdings {
         })
     }
 
-    /// What there is now that all of an epoch should be gone.
-    pub(crate) fn settled() -> io::Result<Holdings> {
-        fill_pool()?;
-        Holdings::read()
-    }
-
-    /// The same, once it compares with what there was `before`; or what is left over.
-    pub(crate) fn settled_since(
-        before: &Holdings,
+    /// What there is once it compares with what there was `before`, if there is a before; else what is
+    /// left over, and how to say so.
+    pub(crate) fn settled(
+        before: Option<Holdings>,
         growth_mib_max: usize,
-    ) -> io::Result<Result<Holdings, String>> {
+    ) -> io::Result<Result<Holdings, (Holdings, String)>> {
         fill_pool()?;
         let begin = Instant::now();
         loop {
             let now = Holdings::read()?;
-            let is_same = now.fds == before.fds
-                && now.threads == before.threads
-                && now.mappings <= before.mappings + MAPPINGS_GROWTH_MAX
-                && now.resident_mib <= before.resident_mib + growth_mib_max
-                && now.addresses_mib <= before.addresses_mib + ADDRESSES_GROWTH_MAX_MIB;
-            if is_same {
+            let Some(before) = before else {
+                return Ok(Ok(now));
+            };
+            if now.compares_with(&before, growth_mib_max) {
                 return Ok(Ok(now));
             }
             if begin.elapsed() > PATIENCE {
-                return Ok(Err(format!("left over: {now:?} after {before:?}")));
+                return Ok(Err((now, format!("left over: {now:?} after {before:?}"))));
             }
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn compares_with(&self, before: &Holdings, growth_mib_max: usize) -> bool {
+        self.fds == before.fds
+            && self.threads == before.threads
+            && self.mappings <= before.mappings + MAPPINGS_GROWTH_MAX
+            && self.resident_mib <= before.resident_mib + growth_mib_max
+            && self.addresses_mib <= before.addresses_mib + ADDRESSES_GROWTH_MAX_MIB
     }
 }
 

@@ -25,7 +25,7 @@ use leftovers::Holdings;
 use random::Random;
 use scenarios::Planned;
 
-/// An epoch takes some seconds; one that takes so much longer hangs.
+/// An epoch takes some seconds; one that takes so long hangs.
 const HANG: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
@@ -57,22 +57,19 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         if number > 1 && Instant::now() >= end {
             break;
         }
-        let seed_of_epoch = seed.wrapping_add(number << 32);
         let place = format!("seed {seed}, epoch {number}");
-        let report = run_watched(args.workers, seed_of_epoch, &place).context(place.clone())?;
+        let (workers, growth_mib_max) = (args.workers, args.growth_mib_max);
+        let random = Random::new(seed.wrapping_add(number << 32));
+        let report = watched(&place, move || epoch::run(workers, random)).context(place.clone())?;
         let mut violations = report.stage.violations();
         if PANICS.load(Ordering::Relaxed) > 0 {
             violations.push("a panic that nobody planned".to_owned());
         }
-        let holdings = match &before {
-            None => Holdings::settled()?,
-            Some(before) => {
-                Holdings::settled_since(before, args.growth_mib_max)?.unwrap_or_else(|left| {
-                    violations.push(left);
-                    *before
-                })
-            }
-        };
+        let holdings = watched(&place, move || Holdings::settled(before, growth_mib_max))?;
+        let holdings = holdings.unwrap_or_else(|(left, what)| {
+            violations.push(what);
+            left
+        });
         before.get_or_insert(holdings);
         print(number, &report, &holdings);
         for violation in &violations {
@@ -90,20 +87,20 @@ fn seed_by_clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64)
 }
 
-/// Runs an epoch on a thread of its own; where that hangs, the process ends.
-fn run_watched(workers: usize, seed: u64, place: &str) -> io::Result<Report> {
+/// Runs a part of the soak on a thread of its own; where that hangs, the process ends.
+fn watched<T: Send + 'static>(
+    place: &str,
+    part: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        let report = epoch::run(workers, Random::new(seed));
-        sender.send(report).is_ok()
-    });
+    let thread = thread::spawn(move || sender.send(part()).is_ok());
     match receiver.recv_timeout(HANG) {
-        Ok(report) => {
+        Ok(result) => {
             let _ = thread.join();
-            report
+            result
         }
         Err(mpsc::RecvTimeoutError::Disconnected) => {
-            Err(io::Error::other("the epoch's thread panicked"))
+            Err(io::Error::other("a thread of the soak panicked"))
         }
         Err(mpsc::RecvTimeoutError::Timeout) => {
             println!("{place}: it hangs");
@@ -152,7 +149,7 @@ mod tests {
     fn two_epochs_find_nothing() {
         panic::set_hook(Box::new(report_unplanned));
         for seed in [1, 2] {
-            let report = run_watched(2, seed, "a test").unwrap();
+            let report = watched("a test", move || epoch::run(2, Random::new(seed))).unwrap();
             assert_eq!(report.stage.violations(), [""; 0], "seed {seed}");
         }
     }
