@@ -8,6 +8,7 @@ mod hostile;
 mod measure;
 mod own;
 mod paced;
+mod peers;
 mod report;
 mod servers;
 mod setup;

@@ -2,8 +2,7 @@
 //!
 //! Every figure is taken by a process of its own; `peers/README.md` tells what each measures.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use serde_json::json;
 
 use crate::measure::quiet::{QUIET_WAIT_SECONDS_MAX, Window};
 use crate::measure::rounds::{Taken, interleave};
+use crate::peers::{self, Program};
 use crate::report::{Metric, Table, write_json};
 
 /// The commands of the programs, in the order of `METRICS`. Each runs for some tenths of a second.
@@ -55,9 +55,6 @@ const FIBERS: &[&str] = &["spawn", "yield", "sleepers"];
 const FORKS: &[&str] = &["fib"];
 const ALL: &[&str] = &["spawn", "yield", "sleepers", "fib"];
 
-/// The repository this program was built from.
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Rounds; each measures every runtime once
@@ -73,10 +70,7 @@ pub(crate) struct Args {
 }
 
 struct Subject {
-    name: &'static str,
-    program: PathBuf,
-    /// Before the command.
-    prefix: &'static [&'static str],
+    program: Program,
     /// What it has a program for.
     commands: &'static [&'static str],
 }
@@ -86,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let quiet_wait = Duration::from_secs(args.quiet_wait_seconds);
     let progress = |round, subject: usize| {
         let subject: &Subject = &subjects[subject];
-        eprintln!("round {} {}", round + 1, subject.name);
+        eprintln!("round {} {}", round + 1, subject.program.name);
     };
     let taken = interleave(subjects.len(), args.rounds as usize, progress, |subject| {
         let window = Window::open(None, quiet_wait)?;
@@ -106,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         comparisons: (1..subjects.len()).map(|peer| (0, peer)).collect(),
         subjects: subjects
             .iter()
-            .map(|subject| subject.name.to_owned())
+            .map(|subject| subject.program.name.to_owned())
             .collect(),
         taken,
     };
@@ -120,76 +114,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Ours first, then the peers that can be built here; the others are named.
 fn subjects() -> Result<Vec<Subject>> {
     let mut subjects = vec![Subject {
-        name: "uthread",
-        program: env::current_exe().context("find this program's own path")?,
-        prefix: &["own"],
+        program: peers::own("uthread", &["own"])?,
         commands: ALL,
     }];
-    let target = Path::new(REPOSITORY).join("target/peers");
-    for (name, remedy, build, commands) in [
-        (
-            "tokio",
-            "rustup",
-            cargo as fn(&str, &Path) -> (Command, PathBuf),
-            FIBERS,
-        ),
-        ("may", "rustup", cargo, FIBERS),
-        ("go", "apt-get install golang", go, FIBERS),
-        ("rayon", "rustup", cargo, FORKS),
+    for (name, commands) in [
+        ("tokio", FIBERS),
+        ("may", FIBERS),
+        ("go", FIBERS),
+        ("rayon", FORKS),
     ] {
-        let (mut command, program) = build(name, &target);
-        eprintln!("building the peer {name}");
-        match command.status() {
-            Ok(status) if status.success() => subjects.push(Subject {
-                name,
-                program,
-                prefix: &[],
-                commands,
-            }),
-            Ok(status) => eprintln!("{name} is missing: its build ended with {status}"),
-            Err(error) => eprintln!("{name} is missing: {error}; to have it: {remedy}"),
-        }
+        subjects.extend(peers::build(name).map(|program| Subject { program, commands }));
     }
     Ok(subjects)
 }
 
-fn cargo(name: &str, target: &Path) -> (Command, PathBuf) {
-    let manifest = Path::new(REPOSITORY)
-        .join("peers")
-        .join(name)
-        .join("Cargo.toml");
-    let mut command = Command::new("cargo");
-    command
-        .args(["build", "--quiet", "--release", "--manifest-path"])
-        .arg(manifest)
-        .arg("--target-dir")
-        .arg(target);
-    (command, target.join(format!("release/peer-{name}")))
-}
-
-fn go(name: &str, target: &Path) -> (Command, PathBuf) {
-    let program = target.join("peer-go");
-    let mut command = Command::new("go");
-    command
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(".")
-        .current_dir(Path::new(REPOSITORY).join("peers").join(name));
-    (command, program)
-}
-
 /// Runs one command of a program; `NAN` where the runtime cannot do it, which is told.
 fn figure(subject: &Subject, command: &[&str]) -> Result<f64> {
-    let (name, shown) = (subject.name, command.join(" "));
+    let (program, shown) = (&subject.program, command.join(" "));
+    let name = program.name;
     if !subject.commands.contains(&command[0]) {
         return Ok(f64::NAN);
     }
-    let output = Command::new(&subject.program)
-        .args(subject.prefix)
+    let output = Command::new(&program.path)
+        .args(program.prefix)
         .args(command)
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("run {}", subject.program.display()))?;
+        .with_context(|| format!("run {}", program.path.display()))?;
     if !output.status.success() {
         ensure!(name != "uthread", "own {shown} failed: {}", output.status);
         eprintln!("{name} cannot do {shown}: {}", output.status);
