@@ -28,6 +28,8 @@ func main() {
 		yield(number(0), number(1))
 	case "sleepers":
 		sleepers(number(0))
+	case "pingpong":
+		pingpong(number(0), number(1))
 	default:
 		fmt.Fprintln(os.Stderr, "unknown command", command)
 		os.Exit(2)
@@ -97,4 +99,23 @@ func sleepers(count int) {
 	}
 	ready.Wait()
 	fmt.Printf("%.1f\n", float64(residentBytes()-before)/float64(count))
+}
+
+func pingpong(workers, count int) {
+	runtime.GOMAXPROCS(workers)
+	pings, pongs := make(chan int, 1), make(chan int, 1)
+	go func() {
+		for message := range pings {
+			pongs <- message
+		}
+	}()
+	begin := time.Now()
+	for message := range count {
+		pings <- message
+		if <-pongs != message {
+			panic("another message came back")
+		}
+	}
+	report(time.Since(begin), count)
+	close(pings)
 }

@@ -44,7 +44,7 @@ enum Study {
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
-    /// Fibers alone, beside other runtimes: spawning, yielding, memory
+    /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),

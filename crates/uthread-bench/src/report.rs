@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::measure::rounds::Taken;
 use crate::measure::stats::{self, Ratio, Summary, Verdict};
 
-/// A name is at most "server CPU us/request"; a cell "1234567 (1234567..1234567)".
-const NAME_WIDTH: usize = 26;
+/// A name is at most "ping-pong, 2 workers, ns"; a cell "1234567 (1234567..1234567)".
+const NAME_WIDTH: usize = 30;
 const CELL_WIDTH: usize = 32;
 
 pub(crate) struct Metric {

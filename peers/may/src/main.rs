@@ -23,6 +23,10 @@ fn main() {
             let count = number(1);
             on(2, move || sleepers(count));
         }
+        "pingpong" => {
+            let (workers, count) = (number(1), number(2));
+            on(workers, move || pingpong(count));
+        }
         unknown => panic!("unknown command {unknown}"),
     }
 }
@@ -83,6 +87,22 @@ fn sleepers(count: usize) -> f64 {
         begun.recv().expect("each sends once");
     }
     (resident_bytes() - before) as f64 / count as f64
+}
+
+fn pingpong(count: usize) -> f64 {
+    let (ping, pings) = mpsc::channel();
+    let (pong, pongs) = mpsc::channel();
+    go!(move || {
+        for message in pings {
+            pong.send(message).expect("ping waits for it");
+        }
+    });
+    let begin = Instant::now();
+    for message in 0..count {
+        ping.send(message).expect("pong lives");
+        assert_eq!(pongs.recv(), Ok(message));
+    }
+    per_operation(begin, count)
 }
 
 fn resident_bytes() -> usize {

@@ -14,6 +14,7 @@ fn main() {
         "spawn" => on(1, spawn_join(number(1))),
         "yield" => on(1, yields(number(1), number(2))),
         "sleepers" => on(2, sleepers(number(1))),
+        "pingpong" => on(number(1), pingpong(number(2))),
         unknown => panic!("unknown command {unknown}"),
     }
 }
@@ -79,6 +80,22 @@ async fn sleepers(count: usize) -> f64 {
         begun.recv().await.expect("each sends once");
     }
     (resident_bytes() - before) as f64 / count as f64
+}
+
+async fn pingpong(count: usize) -> f64 {
+    let (ping, mut pings) = mpsc::channel(1);
+    let (pong, mut pongs) = mpsc::channel(1);
+    spawn(async move {
+        while let Some(message) = pings.recv().await {
+            pong.send(message).await.expect("ping waits for it");
+        }
+    });
+    let begin = Instant::now();
+    for message in 0..count {
+        ping.send(message).await.expect("pong lives");
+        assert_eq!(pongs.recv().await, Some(message));
+    }
+    per_operation(begin, count)
 }
 
 fn resident_bytes() -> usize {

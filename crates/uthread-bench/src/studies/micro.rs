@@ -1,4 +1,4 @@
-//! Fibers alone, without I/O: what spawning, yielding and sleeping cost, beside other runtimes.
+//! Fibers alone, without I/O: what spawning, yielding, sleeping and messages cost, beside other runtimes.
 //!
 //! Every figure is taken by a process of its own; `peers/README.md` tells what each measures.
 
@@ -20,6 +20,8 @@ const COMMANDS: &[&[&str]] = &[
     &["yield", "2", "10000000"],
     &["yield", "10000", "10000000"],
     &["sleepers", "1000000"],
+    &["pingpong", "1", "500000"],
+    &["pingpong", "2", "500000"],
     &["fib", "1"],
     &["fib", "2"],
 ];
@@ -42,6 +44,14 @@ const METRICS: &[Metric] = &[
         decimals: 0,
     },
     Metric {
+        name: "ping-pong, 1 worker, ns",
+        decimals: 1,
+    },
+    Metric {
+        name: "ping-pong, 2 workers, ns",
+        decimals: 1,
+    },
+    Metric {
         name: "fib(38), 1 worker ms",
         decimals: 1,
     },
@@ -51,9 +61,9 @@ const METRICS: &[Metric] = &[
     },
 ];
 
-const FIBERS: &[&str] = &["spawn", "yield", "sleepers"];
+const FIBERS: &[&str] = &["spawn", "yield", "sleepers", "pingpong"];
 const FORKS: &[&str] = &["fib"];
-const ALL: &[&str] = &["spawn", "yield", "sleepers", "fib"];
+const OURS: &[&str] = &["spawn", "yield", "sleepers", "fib"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -115,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn subjects() -> Result<Vec<Subject>> {
     let mut subjects = vec![Subject {
         program: peers::own("uthread", &["own"])?,
-        commands: ALL,
+        commands: OURS,
     }];
     for (name, commands) in [
         ("tokio", FIBERS),
