@@ -30,6 +30,8 @@ func main() {
 		sleepers(number(0))
 	case "pingpong":
 		pingpong(number(0), number(1))
+	case "echo":
+		serve(number(0), number(1), number(2))
 	default:
 		fmt.Fprintln(os.Stderr, "unknown command", command)
 		os.Exit(2)

@@ -1,6 +1,9 @@
 //! The same small programs as in `peers/`, on uthread: `peers/README.md` tells what each command
 //! measures.
 
+mod echo;
+
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,13 +11,27 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use uthread::{Runtime, join, sleep, spawn, yield_now};
 
-/// What `uthread-bench own` measures, for `micro` to call in a process of its own.
+/// What `uthread-bench own` measures, for the studies to call in a process of its own.
 #[derive(clap::Subcommand)]
 pub(crate) enum Measured {
-    Spawn { count: usize },
-    Yield { fibers: usize, count: usize },
-    Sleepers { count: usize },
-    Fib { workers: usize },
+    Spawn {
+        count: usize,
+    },
+    Yield {
+        fibers: usize,
+        count: usize,
+    },
+    Sleepers {
+        count: usize,
+    },
+    Fib {
+        workers: usize,
+    },
+    Echo {
+        port: u16,
+        workers: usize,
+        compute_us: u64,
+    },
 }
 
 pub(crate) fn run(measured: &Measured) -> Result<()> {
@@ -23,13 +40,21 @@ pub(crate) fn run(measured: &Measured) -> Result<()> {
         Measured::Yield { fibers, count } => on(1, || yields(fibers, count)),
         Measured::Fib { workers } => on(workers, || fork(38)),
         Measured::Sleepers { count } => on(2, || sleepers(count)),
+        Measured::Echo {
+            port,
+            workers,
+            compute_us,
+        } => echo::serve(port, runtime(workers)?, compute_us),
     }
 }
 
 fn on(workers: usize, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
-    let runtime = Runtime::builder().workers(workers).build()?;
-    println!("{:.1}", runtime.run(measured));
+    println!("{:.1}", runtime(workers)?.run(measured));
     Ok(())
+}
+
+fn runtime(workers: usize) -> io::Result<Runtime> {
+    Runtime::builder().workers(workers).build()
 }
 
 fn per_operation(begin: Instant, operations: usize) -> f64 {

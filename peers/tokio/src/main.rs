@@ -7,6 +7,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Barrier, mpsc};
 use tokio::task::{spawn, yield_now};
 
+#[path = "../../compute.rs"]
+mod compute;
+mod echo;
+
+use compute::Compute;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments[index].parse().expect("a number");
@@ -14,6 +20,11 @@ fn main() {
         "spawn" => on(1, spawn_join(number(1))),
         "yield" => on(1, yields(number(1), number(2))),
         "sleepers" => on(2, sleepers(number(1))),
+        "echo" => {
+            let port = arguments[1].parse().expect("a port");
+            let compute = Compute::calibrated(number(3) as u64);
+            echo::serve(port, number(2), compute);
+        }
         "pingpong" => on(number(1), pingpong(number(2))),
         unknown => panic!("unknown command {unknown}"),
     }

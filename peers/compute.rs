@@ -1,0 +1,49 @@
+//! The work between a message and its echo, the same in all programs: this file in those in Rust, `go/echo.go` in Go.
+//!
+//! It is counted, not timed: whoever watches the clock takes time in which another thread had the CPU for work done.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Some tenths of a millisecond: reading the clock is nothing beside it, and it fits between two interruptions.
+const PROBE_STEPS: u64 = 100_000;
+/// Enough that some of them are left alone; the fastest counts, because disturbance only makes slower.
+const PROBES: u32 = 500;
+
+/// An amount of work.
+#[derive(Clone, Copy)]
+pub(crate) struct Compute {
+    steps: u64,
+}
+
+impl Compute {
+    /// What this CPU, undisturbed, does in so many microseconds.
+    pub(crate) fn calibrated(us: u64) -> Compute {
+        let probe = |_| {
+            let begin = Instant::now();
+            run_steps(PROBE_STEPS);
+            begin.elapsed()
+        };
+        let fastest = (0..PROBES).map(probe).min().unwrap_or_default();
+        let steps_per_us = PROBE_STEPS as f64 / (fastest.as_secs_f64() * 1e6);
+        Compute {
+            steps: (us as f64 * steps_per_us) as u64,
+        }
+    }
+
+    pub(crate) fn run(self) {
+        run_steps(self.steps);
+    }
+}
+
+/// Xorshift: each operation needs the result of the one before, so no compiler makes it faster than another.
+#[inline(never)]
+fn run_steps(steps: u64) {
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..steps {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state);
+}
