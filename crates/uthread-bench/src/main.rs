@@ -5,10 +5,12 @@
 mod client;
 mod files;
 mod hostile;
+mod load;
 mod measure;
 mod own;
 mod paced;
 mod peers;
+mod random;
 mod report;
 mod servers;
 mod setup;
@@ -44,6 +46,9 @@ enum Study {
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
+    /// The load on an echo server
+    #[command(hide = true)]
+    Load(load::Load),
     /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
     /// An ordinary client's latency beside slow and hostile ones
@@ -85,6 +90,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().study {
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
+        Study::Load(load) => load::run(&load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { measured } => own::run(&measured).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),

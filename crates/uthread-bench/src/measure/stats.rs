@@ -3,6 +3,8 @@
 //! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not normally distributed,
 //! and a pair shares its round's state of the machine.
 
+use crate::random::SplitMix;
+
 /// Enough that the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;
 /// With fewer pairs even a sign test cannot reach 95 %: five coins fall alike once in sixteen throws.
@@ -72,7 +74,7 @@ pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     }
     let ratios: Vec<f64> = pairs.iter().map(|&(above, below)| above / below).collect();
     let median = summarise(&ratios)?.median;
-    let mut random = SplitMix(BOOTSTRAP_SEED);
+    let mut random = SplitMix::new(BOOTSTRAP_SEED);
     let mut resample = vec![0.0; ratios.len()];
     let mut medians: Vec<f64> = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
@@ -104,19 +106,6 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     } else {
         (sorted[middle - 1] + upper) / 2.0
     })
-}
-
-/// A small generator is enough to pick rounds; a dependency would not pick them better.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
 }
 
 #[cfg(test)]
