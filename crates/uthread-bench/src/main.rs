@@ -10,6 +10,7 @@ mod measure;
 mod own;
 mod paced;
 mod peers;
+mod place;
 mod random;
 mod report;
 mod servers;

@@ -2,16 +2,16 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Value, json};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::Value;
 
 use crate::Common;
+use crate::place::Place;
 use crate::servers::{Launch, Peer, Server};
 
 /// Besides `PATH`: Debian keeps nginx where only root looks.
@@ -40,8 +40,7 @@ pub(crate) struct Setup {
     pub(crate) peers: Vec<Peer>,
     pub(crate) workers: usize,
     pub(crate) quiet_wait: Duration,
-    pub(crate) load_cpus: Vec<usize>,
-    server_cpus: Vec<usize>,
+    pub(crate) place: Place,
     uthread: PathBuf,
 }
 
@@ -53,9 +52,9 @@ impl Setup {
         open_files: u64,
     ) -> Result<Setup> {
         raise_open_files(open_files)?;
-        let (server_cpus, load_cpus) = divide_cpus(&allowed_cpus()?, common.workers)?;
+        let place = Place::apart(common.workers)?;
         let mut load = CpuSet::new();
-        load_cpus.iter().for_each(|&cpu| load.set(cpu));
+        place.load_cpus.iter().for_each(|&cpu| load.set(cpu));
         sched_setaffinity(None, &load).context("pin the load to its CPUs")?;
         let uthread = match &common.server {
             Some(path) => path.clone(),
@@ -74,8 +73,7 @@ impl Setup {
             peers,
             workers: common.workers,
             quiet_wait: Duration::from_secs(common.quiet_wait_seconds),
-            load_cpus,
-            server_cpus,
+            place,
             uthread,
         };
         for &peer in &setup.peers {
@@ -90,7 +88,7 @@ impl Setup {
             program: &program,
             root,
             workers: self.workers,
-            cpus: &self.server_cpus,
+            cpus: &self.place.server_cpus,
             connections_max,
         };
         Server::start(peer, &launch).with_context(|| format!("start {peer}"))
@@ -98,18 +96,7 @@ impl Setup {
 
     /// Where a table's figures were taken.
     pub(crate) fn to_json(&self) -> Value {
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpuinfo
-            .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-        json!({
-            "kernel": kernel.trim(),
-            "cpu_model": model.map(|(_, name)| name),
-            "workers": self.workers,
-            "server_cpus": self.server_cpus,
-            "load_cpus": self.load_cpus,
-        })
+        self.place.to_json(self.workers)
     }
 
     fn program_of(&self, peer: Peer) -> Result<PathBuf> {
@@ -161,46 +148,9 @@ fn raise_open_files(needed: u64) -> Result<()> {
     setrlimit(Resource::Nofile, raised).context("raise the limit of open files")
 }
 
-fn allowed_cpus() -> Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&cpu| allowed.is_set(cpu))
-        .collect())
-}
-
-/// One CPU per worker, the rest for the load: sharing one would measure the scheduler.
-fn divide_cpus(allowed: &[usize], workers: usize) -> Result<(Vec<usize>, Vec<usize>)> {
-    if workers >= allowed.len() {
-        let have = allowed.len();
-        let message = format!(
-            "{workers} workers and the load need {} CPUs, this process has {have}",
-            workers + 1
-        );
-        return Err(Unavailable(message).into());
-    }
-    let (servers, load) = allowed.split_at(workers);
-    Ok((servers.to_vec(), load.to_vec()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_load_gets_the_cpus_that_the_servers_leave() {
-        let check = |allowed: &[usize], workers, expected: Option<(&[usize], &[usize])>| {
-            let divided = divide_cpus(allowed, workers).ok();
-            let divided = divided
-                .as_ref()
-                .map(|(servers, load)| (servers.as_slice(), load.as_slice()));
-            assert_eq!(divided, expected, "{workers} of {allowed:?}");
-        };
-        check(&[0, 1], 1, Some((&[0], &[1])));
-        check(&[2, 5, 7], 1, Some((&[2], &[5, 7])));
-        check(&[0, 1, 2, 3], 2, Some((&[0, 1], &[2, 3])));
-        check(&[0], 1, None);
-        check(&[0, 1], 2, None);
-    }
 
     #[test]
     fn a_missing_program_names_the_remedy() {

@@ -155,7 +155,7 @@ impl<'a> Study<'a> {
         let load = Load {
             program: &self.wrk,
             url: &format!("http://{}/{}", server.address(), size.name),
-            threads: self.setup.load_cpus.len(),
+            threads: self.setup.place.load_cpus.len(),
             connections: self.args.connections as usize,
             seconds,
         };

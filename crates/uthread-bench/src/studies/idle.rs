@@ -182,7 +182,7 @@ impl Study<'_> {
         wrk::run(&Load {
             program: &self.wrk,
             url: &format!("http://{}/{}", server.address(), self.size.name),
-            threads: self.setup.load_cpus.len(),
+            threads: self.setup.place.load_cpus.len(),
             connections: self.args.connections as usize,
             seconds,
         })

@@ -1,0 +1,93 @@
+//! Which CPUs a server gets, and which its load.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde_json::{Value, json};
+
+use crate::setup::Unavailable;
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) server_cpus: Vec<usize>,
+    pub(crate) load_cpus: Vec<usize>,
+}
+
+impl Place {
+    /// One CPU per worker, the rest for the load: sharing one would measure the scheduler.
+    pub(crate) fn apart(workers: usize) -> Result<Place> {
+        let allowed = allowed_cpus()?;
+        divide(&allowed, workers).ok_or_else(|| too_few(workers + 1, allowed.len()))
+    }
+
+    /// Where a table's figures were taken.
+    pub(crate) fn to_json(&self, workers: usize) -> Value {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        json!({
+            "kernel": kernel.trim(),
+            "cpu_model": model.map(|(_, name)| name),
+            "workers": workers,
+            "server_cpus": self.server_cpus,
+            "load_cpus": self.load_cpus,
+        })
+    }
+}
+
+fn allowed_cpus() -> Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect())
+}
+
+fn divide(allowed: &[usize], workers: usize) -> Option<Place> {
+    let (server, load) = allowed.split_at_checked(workers)?;
+    (!load.is_empty()).then(|| Place {
+        server_cpus: server.to_vec(),
+        load_cpus: load.to_vec(),
+    })
+}
+
+fn too_few(needed: usize, have: usize) -> anyhow::Error {
+    Unavailable(format!(
+        "the workers and their load need {needed} CPUs, this process has {have}"
+    ))
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_gets_the_cpus_that_the_servers_leave() {
+        let check = |allowed: &[usize], workers, expected: Option<(&[usize], &[usize])>| {
+            let expected = expected.map(|(server, load)| Place {
+                server_cpus: server.to_vec(),
+                load_cpus: load.to_vec(),
+            });
+            assert_eq!(
+                divide(allowed, workers),
+                expected,
+                "{workers} of {allowed:?}"
+            );
+        };
+        check(&[0, 1], 1, Some((&[0], &[1])));
+        check(&[2, 5, 7], 1, Some((&[2], &[5, 7])));
+        check(&[0, 1, 2, 3], 2, Some((&[0, 1], &[2, 3])));
+        check(&[0], 1, None);
+        check(&[0, 1], 2, None);
+        check(&[0, 1], 3, None);
+    }
+
+    #[test]
+    fn more_workers_than_cpus_is_unavailable() {
+        let have = allowed_cpus().unwrap().len();
+        assert!(Place::apart(have).unwrap_err().is::<Unavailable>());
+    }
+}
