@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
+mod bench;
 mod client;
 mod files;
 mod hostile;
@@ -19,8 +20,10 @@ mod soak;
 mod studies;
 mod wrk;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -28,7 +31,7 @@ use clap::{Parser, Subcommand};
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{http, idle, micro, slow, verify};
+use studies::{echo, http, idle, micro, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -43,13 +46,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
+    /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
+    Echo(echo::Args),
     /// Static files over keep-alive connections: rate, server CPU per request, latency
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
     /// The load on an echo server
     #[command(hide = true)]
-    Load(load::Load),
+    Load {
+        /// Where the server listens
+        address: SocketAddr,
+        #[command(flatten)]
+        load: load::Load,
+    },
     /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
     /// An ordinary client's latency beside slow and hostile ones
@@ -87,11 +97,33 @@ struct Common {
     json: Option<PathBuf>,
 }
 
+/// What the studies beside other runtimes take.
+#[derive(clap::Args)]
+struct Rounds {
+    /// Rounds; each measures every runtime once
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// How long to wait for a quiet machine before each measurement
+    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
+        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
+    quiet_wait_seconds: u64,
+    /// Also write every round's figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Rounds {
+    fn quiet_wait(&self) -> Duration {
+        Duration::from_secs(self.quiet_wait_seconds)
+    }
+}
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().study {
+        Study::Echo(args) => echo::run(&args).map(|()| true),
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
-        Study::Load(load) => load::run(&load).map(|()| true),
+        Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { measured } => own::run(&measured).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),

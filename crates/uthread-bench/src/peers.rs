@@ -17,6 +17,13 @@ pub(crate) struct Program {
     pub(crate) prefix: &'static [&'static str],
 }
 
+/// The programs that have an echo server, ours first.
+pub(crate) fn echo_servers() -> Result<Vec<Program>> {
+    let mut servers = vec![own("uthread", &["own"])?];
+    servers.extend(["tokio", "go", "monoio"].into_iter().filter_map(build));
+    Ok(servers)
+}
+
 /// This program itself: `prefix` leads to our side.
 pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result<Program> {
     let path = env::current_exe().context("find this program's own path")?;

@@ -21,6 +21,18 @@ impl Place {
         divide(&allowed, workers).ok_or_else(|| too_few(workers + 1, allowed.len()))
     }
 
+    /// All CPUs for both: a server that is to use them all has to share them with its load.
+    pub(crate) fn shared(workers: usize) -> Result<Place> {
+        let allowed = allowed_cpus()?;
+        if workers > allowed.len() {
+            return Err(too_few(workers, allowed.len()));
+        }
+        Ok(Place {
+            server_cpus: allowed.clone(),
+            load_cpus: allowed,
+        })
+    }
+
     /// Where a table's figures were taken.
     pub(crate) fn to_json(&self, workers: usize) -> Value {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -88,6 +100,9 @@ mod tests {
     #[test]
     fn more_workers_than_cpus_is_unavailable() {
         let have = allowed_cpus().unwrap().len();
+        let place = Place::shared(have).unwrap();
+        assert_eq!(place.server_cpus, place.load_cpus);
+        assert!(Place::shared(have + 1).unwrap_err().is::<Unavailable>());
         assert!(Place::apart(have).unwrap_err().is::<Unavailable>());
     }
 }

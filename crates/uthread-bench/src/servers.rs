@@ -1,14 +1,15 @@
-//! Starts `uthread serve` or nginx on a folder, on a free port of 127.0.0.1, and ends it again.
+//! Starts a server on a free port of 127.0.0.1, and ends it again: `uthread serve` or nginx on a folder, or the echo server
+//! of a peer.
 //!
 //! `taskset` sets the CPUs before the program starts, so every thread inherits them; `setpriv` has the kernel end the
 //! server should we be killed before we can. Both replace themselves by the program, so the child is the server.
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::measure::proc;
+use crate::peers::Program;
 
 /// A server that has not begun to listen after this long has hung; both need under 100 ms.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -75,6 +77,41 @@ impl Server {
         }
     }
 
+    /// The echo server of `peers/README.md`.
+    pub(crate) fn start_echo(
+        program: &Program,
+        cpus: &[usize],
+        arguments: &[String],
+    ) -> Result<Server> {
+        let mut command = pinned(cpus, &program.path);
+        command
+            .args(program.prefix)
+            .args(["echo", "0"])
+            .args(arguments)
+            // It would end with its standard input, so that lives as long as the child.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut child = command.spawn().context("run taskset")?;
+        let lines = read_lines(child.stdout.take());
+        let mut server = Server::new(child);
+        let line = lines.recv_timeout(START_MAX);
+        let line = line.context("it has not said where it listens")?;
+        server.address = line
+            .parse()
+            .with_context(|| format!("it listens on {line:?}"))?;
+        Ok(server)
+    }
+
+    /// Before it is known where it listens.
+    fn new(child: Child) -> Server {
+        Server {
+            child,
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            _prefix: None,
+        }
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -116,7 +153,7 @@ impl Drop for Server {
 }
 
 fn start_uthread(launch: &Launch) -> Result<Server> {
-    let mut command = pinned(launch);
+    let mut command = pinned(launch.cpus, launch.program);
     command
         .arg("serve")
         .arg(launch.root)
@@ -124,11 +161,7 @@ fn start_uthread(launch: &Launch) -> Result<Server> {
     command.args(["--workers", &launch.workers.to_string()]);
     let mut child = command.spawn().context("run taskset")?;
     let lines = read_lines(child.stderr.take());
-    let mut server = Server {
-        child,
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        _prefix: None,
-    };
+    let mut server = Server::new(child);
     let deadline = Instant::now() + START_MAX;
     let mut seen = Vec::new();
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -158,7 +191,7 @@ fn start_nginx(launch: &Launch) -> Result<Server> {
             .tempdir()?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         write_nginx_config(launch, prefix.path(), address)?;
-        let mut command = pinned(launch);
+        let mut command = pinned(launch.cpus, launch.program);
         command
             .arg("-p")
             .arg(prefix.path())
@@ -221,8 +254,9 @@ fn write_nginx_config(launch: &Launch, prefix: &Path, address: SocketAddr) -> Re
     Ok(())
 }
 
-fn pinned(launch: &Launch) -> Command {
-    let cpus: Vec<String> = launch.cpus.iter().map(usize::to_string).collect();
+/// Runs `program` on these CPUs, ended with us, heard only on its standard error.
+pub(crate) fn pinned(cpus: &[usize], program: &Path) -> Command {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut command = Command::new("taskset");
     command
         .args([
@@ -233,7 +267,7 @@ fn pinned(launch: &Launch) -> Command {
             "TERM",
             "--",
         ])
-        .arg(launch.program);
+        .arg(program);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -242,10 +276,10 @@ fn pinned(launch: &Launch) -> Command {
 }
 
 /// Reads to the end, so that a server never blocks on a full pipe; only the first lines are kept.
-fn read_lines(stderr: Option<ChildStderr>) -> Receiver<String> {
+fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(STDERR_LINES_KEPT);
     thread::spawn(move || {
-        for line in stderr
+        for line in pipe
             .into_iter()
             .flat_map(|pipe| BufReader::new(pipe).lines())
             .map_while(Result::ok)

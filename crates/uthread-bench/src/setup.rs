@@ -129,7 +129,7 @@ fn beside_this_program(name: &str) -> Result<PathBuf> {
     Ok(own.with_file_name(name))
 }
 
-fn raise_open_files(needed: u64) -> Result<()> {
+pub(crate) fn raise_open_files(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());

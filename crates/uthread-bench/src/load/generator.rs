@@ -1,6 +1,7 @@
 //! The loop that sends what is due, and takes what has been answered.
 
 use std::iter::Peekable;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,9 @@ use crate::paced::TIMER_SLACK_NS;
 /// Few, so that a message that falls due meanwhile does not wait long for its turn.
 const EVENTS_MAX: usize = 64;
 
-pub(super) fn run(load: &Load) -> Result<Report> {
+pub(super) fn run(address: SocketAddr, load: &Load) -> Result<Report> {
     set_current_timer_slack(Some(TIMER_SLACK_NS))?;
-    let mut generator = Generator::connect(load)?;
+    let mut generator = Generator::connect(address, load)?;
     generator.run()?;
     Ok(generator.tally.report())
 }
@@ -41,11 +42,11 @@ struct Generator {
 }
 
 impl Generator {
-    fn connect(load: &Load) -> Result<Generator> {
+    fn connect(address: SocketAddr, load: &Load) -> Result<Generator> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut connections = Vec::new();
         for index in 0..u64::from(load.connections) {
-            let connection = Connection::open(load.address, index)?;
+            let connection = Connection::open(address, index)?;
             epoll::add(
                 &epoll,
                 &connection,

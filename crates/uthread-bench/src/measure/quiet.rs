@@ -76,7 +76,8 @@ impl Window {
     }
 }
 
-fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
+/// Whether it has become quiet.
+pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
     let deadline = Instant::now() + wait_max;
     let mut before = Reading::take(server_pid)?;
     while Instant::now() < deadline {

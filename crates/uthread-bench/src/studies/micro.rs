@@ -2,14 +2,13 @@
 //!
 //! Every figure is taken by a process of its own; `peers/README.md` tells what each measures.
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::measure::quiet::{QUIET_WAIT_SECONDS_MAX, Window};
+use crate::Rounds;
+use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, interleave};
 use crate::peers::{self, Program};
 use crate::report::{Metric, Table, write_json};
@@ -67,16 +66,8 @@ const OURS: &[&str] = &["spawn", "yield", "sleepers", "fib"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Rounds; each measures every runtime once
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
-    rounds: u64,
-    /// How long to wait for a quiet machine before each measurement
-    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
-        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
-    quiet_wait_seconds: u64,
-    /// Also write every round's figures to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    rounds: Rounds,
 }
 
 struct Subject {
@@ -87,13 +78,13 @@ struct Subject {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let subjects = subjects()?;
-    let quiet_wait = Duration::from_secs(args.quiet_wait_seconds);
+    let Rounds { rounds, json, .. } = &args.rounds;
     let progress = |round, subject: usize| {
         let subject: &Subject = &subjects[subject];
         eprintln!("round {} {}", round + 1, subject.program.name);
     };
-    let taken = interleave(subjects.len(), args.rounds as usize, progress, |subject| {
-        let window = Window::open(None, quiet_wait)?;
+    let taken = interleave(subjects.len(), *rounds as usize, progress, |subject| {
+        let window = Window::open(None, args.rounds.quiet_wait())?;
         let figures = COMMANDS
             .iter()
             .map(|command| figure(&subjects[subject], command))
@@ -102,10 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(Taken { figures, usage })
     })?;
     let table = Table {
-        title: format!(
-            "fibers alone (sleepers: a million), {} rounds; median (min..max)",
-            args.rounds
-        ),
+        title: format!("fibers alone (sleepers: a million), {rounds} rounds; median (min..max)"),
         metrics: METRICS,
         comparisons: (1..subjects.len()).map(|peer| (0, peer)).collect(),
         subjects: subjects
@@ -116,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     table.print();
     write_json(
-        args.json.as_deref(),
+        json.as_deref(),
         &json!({ "study": "micro", "tables": [table.to_json()] }),
     )
 }
