@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{echo, http, idle, micro, slow, verify};
+use studies::{echo, http, idle, latency, micro, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -52,6 +52,8 @@ enum Study {
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
+    /// Messages at a fixed rate to servers that are not saturated, beside other runtimes: latency, server CPU
+    Latency(latency::Args),
     /// The load on an echo server
     #[command(hide = true)]
     Load {
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Study::Echo(args) => echo::run(&args).map(|()| true),
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
+        Study::Latency(args) => latency::run(&args).map(|()| true),
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { measured } => own::run(&measured).map(|()| true),

@@ -3,6 +3,7 @@
 pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod idle;
+pub(crate) mod latency;
 pub(crate) mod micro;
 pub(crate) mod slow;
 pub(crate) mod verify;
