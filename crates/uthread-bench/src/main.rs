@@ -8,6 +8,7 @@ mod files;
 mod hostile;
 mod load;
 mod measure;
+mod mode;
 mod own;
 mod paced;
 mod peers;
@@ -69,6 +70,8 @@ enum Study {
     /// Our own side of `micro`
     #[command(hide = true)]
     Own {
+        #[command(flatten)]
+        mode: mode::Mode,
         #[command(subcommand)]
         measured: own::Measured,
     },
@@ -128,7 +131,7 @@ fn main() -> ExitCode {
         Study::Latency(args) => latency::run(&args).map(|()| true),
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
-        Study::Own { measured } => own::run(&measured).map(|()| true),
+        Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
         Study::Verify(args) => verify::run(&args),

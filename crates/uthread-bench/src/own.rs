@@ -3,13 +3,14 @@
 
 mod echo;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use uthread::{Runtime, join, sleep, spawn, yield_now};
+
+use crate::mode::Mode;
 
 /// What `uthread-bench own` measures, for the studies to call in a process of its own.
 #[derive(clap::Subcommand)]
@@ -34,12 +35,13 @@ pub(crate) enum Measured {
     },
 }
 
-pub(crate) fn run(measured: &Measured) -> Result<()> {
+pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
+    let runtime = |workers| mode.builder().workers(workers).build();
     match *measured {
-        Measured::Spawn { count } => on(1, || spawn_join(count)),
-        Measured::Yield { fibers, count } => on(1, || yields(fibers, count)),
-        Measured::Fib { workers } => on(workers, || fork(38)),
-        Measured::Sleepers { count } => on(2, || sleepers(count)),
+        Measured::Spawn { count } => on(runtime(1)?, || spawn_join(count)),
+        Measured::Yield { fibers, count } => on(runtime(1)?, || yields(fibers, count)),
+        Measured::Fib { workers } => on(runtime(workers)?, || fork(38)),
+        Measured::Sleepers { count } => on(runtime(2)?, || sleepers(count)),
         Measured::Echo {
             port,
             workers,
@@ -48,13 +50,9 @@ pub(crate) fn run(measured: &Measured) -> Result<()> {
     }
 }
 
-fn on(workers: usize, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
-    println!("{:.1}", runtime(workers)?.run(measured));
+fn on(runtime: Runtime, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
+    println!("{:.1}", runtime.run(measured));
     Ok(())
-}
-
-fn runtime(workers: usize) -> io::Result<Runtime> {
-    Runtime::builder().workers(workers).build()
 }
 
 fn per_operation(begin: Instant, operations: usize) -> f64 {

@@ -19,7 +19,10 @@ pub(crate) struct Program {
 
 /// The programs that have an echo server, ours first.
 pub(crate) fn echo_servers() -> Result<Vec<Program>> {
-    let mut servers = vec![own("uthread", &["own"])?];
+    let mut servers = vec![
+        own("uthread", &["own"])?,
+        own("uthread, migrating", &["own", "--migrating"])?,
+    ];
     servers.extend(["tokio", "go", "monoio"].into_iter().filter_map(build));
     Ok(servers)
 }

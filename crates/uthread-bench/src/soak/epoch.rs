@@ -11,6 +11,7 @@ use uthread::{JoinHandle, Runtime};
 use super::random::Random;
 use super::scenarios::{from_outside, keep_going, start_endless};
 use super::stage::{Stage, join_all};
+use crate::mode::Mode;
 
 /// Fibers that run one scenario after the other.
 const SLOTS: u64 = 24;
@@ -41,21 +42,16 @@ pub(crate) struct Report {
     pub(crate) steals: u64,
 }
 
-/// Builds the runtime that is soaked: the one place that chooses its mode.
-fn build(workers: usize) -> io::Result<Runtime> {
-    Runtime::builder().workers(workers).build()
-}
-
 /// Runs an epoch. What goes wrong is among the violations of the stage, or an error where the epoch
 /// could not end.
-pub(crate) fn run(workers: usize, mut random: Random) -> io::Result<Report> {
+pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
     let stage = Arc::new(Stage::new(directory.path().to_owned()));
     let ending = match random.percent(40) {
         true => Ending::Cut,
         false => Ending::Orderly,
     };
-    let runtime = build(workers)?;
+    let runtime = mode.builder().workers(workers).build()?;
     let (slots, endless) = start(&runtime, &stage, &mut random);
     let length = EPOCH_MS_MIN + random.below(EPOCH_MS_MAX - EPOCH_MS_MIN);
     inject(&runtime, &stage, &mut random, Duration::from_millis(length));

@@ -25,6 +25,8 @@ use leftovers::Holdings;
 use random::Random;
 use scenarios::Planned;
 
+use crate::mode::Mode;
+
 /// An epoch takes some seconds; one that takes so long hangs.
 const HANG: Duration = Duration::from_secs(120);
 
@@ -36,6 +38,8 @@ pub(crate) struct Args {
     /// Where the random choices begin [default: by the clock]; what depends on time differs all the same
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    mode: Mode,
     #[arg(long, default_value_t = 2, value_parser = crate::parse_workers)]
     workers: usize,
     /// How much resident memory may grow after the first epoch, in MiB
@@ -58,9 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             break;
         }
         let place = format!("seed {seed}, epoch {number}");
-        let (workers, growth_mib_max) = (args.workers, args.growth_mib_max);
+        let (mode, workers, growth_mib_max) = (args.mode, args.workers, args.growth_mib_max);
         let random = Random::new(seed.wrapping_add(number << 32));
-        let report = watched(&place, move || epoch::run(workers, random)).context(place.clone())?;
+        let report =
+            watched(&place, move || epoch::run(mode, workers, random)).context(place.clone())?;
         let mut violations = report.stage.violations();
         if PANICS.load(Ordering::Relaxed) > 0 {
             violations.push("a panic that nobody planned".to_owned());
@@ -148,9 +153,11 @@ mod tests {
     #[test]
     fn two_epochs_find_nothing() {
         panic::set_hook(Box::new(report_unplanned));
-        for seed in [1, 2] {
-            let report = watched("a test", move || epoch::run(2, Random::new(seed))).unwrap();
-            assert_eq!(report.stage.violations(), [""; 0], "seed {seed}");
+        for migrating in [false, true] {
+            let mode = Mode { migrating };
+            let epoch = move || epoch::run(mode, 2, Random::new(1));
+            let report = watched("a test", epoch).unwrap();
+            assert_eq!(report.stage.violations(), [""; 0], "{mode:?}");
         }
     }
 }
