@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use std::thread::Result;
 
@@ -343,7 +343,17 @@ pub fn current() -> Thread {
 ///
 /// Like `std`'s: an `unpark` that comes first is remembered, once.
 pub fn park() {
-    wait::park_cancellable();
+    wait::park_cancellable(None);
+}
+
+/// As [`park`], for at most `duration`.
+///
+/// ```
+/// use std::time::Duration;
+/// uthread::spawn(|| uthread::thread::park_timeout(Duration::from_millis(1))).join().unwrap();
+/// ```
+pub fn park_timeout(duration: Duration) {
+    wait::park_cancellable(Some(wait::after(wait::now(), duration)));
 }
 
 /// Lets the other fibers of this worker run.
@@ -360,11 +370,23 @@ pub fn yield_now() {
 /// uthread::spawn(|| uthread::sleep(Duration::from_millis(5))).join().unwrap();
 /// assert!(start.elapsed() >= Duration::from_millis(5));
 /// ```
+///
+/// When its runtime is dropped, the fiber is unwound. Only one that unwinds already, or that cannot be told
+/// from others which do, returns early then.
 pub fn sleep(duration: Duration) {
-    /// What is too far for the clock is slept in centuries.
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-    let now = wait::now();
-    wait::sleep_until(now.checked_add(duration).unwrap_or(now + CENTURY));
+    wait::sleep_until(wait::after(wait::now(), duration));
+}
+
+/// Waits until `deadline`, as [`sleep`] does. A deadline that has passed lets the others run once.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// uthread::spawn(move || uthread::thread::sleep_until(deadline)).join().unwrap();
+/// assert!(Instant::now() >= deadline);
+/// ```
+pub fn sleep_until(deadline: Instant) {
+    wait::sleep_until(deadline);
 }
 
 /// Runs `call` on a thread where it may block, while the worker runs other fibers: for system calls

@@ -54,13 +54,19 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 pub struct Cancelled;
 
 /// Wakes the fiber: one token that its next (or present) park consumes.
-#[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn wake(fiber: &FiberRef) {
-    if let Some(home) = fiber.control().note_wake() {
-        // SAFETY: woken out of a park it has started and not ended, so a desk keeps it, and no queue
-        // has it yet.
-        home.enqueue(unsafe { Started::new(fiber.control()) });
+    if let Some((home, fiber)) = end_park(fiber) {
+        home.enqueue(fiber);
     }
+}
+
+/// Leaves that token; the fiber and its home, if it was parked: the caller queues it.
+#[allow(unsafe_code, reason = "a handle without a count")]
+pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Home>, Started)> {
+    let home = fiber.control().note_wake()?;
+    // SAFETY: woken out of a park it has started and not ended, so a desk keeps it, and no queue
+    // has it yet.
+    Some((home, unsafe { Started::new(fiber.control()) }))
 }
 
 /// Lets the fiber's next (or present) `park` return, whatever else it waits for before.

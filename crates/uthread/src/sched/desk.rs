@@ -10,9 +10,9 @@ use slab::Slab;
 
 use super::door::Door;
 use super::operations::Operations;
-use super::timers::Timers;
+use super::timers::{self, Timers};
 use crate::driver::{Completions, Token};
-use crate::fiber::{FiberRef, Started};
+use crate::fiber::{FiberRef, Started, end_park};
 
 /// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
 /// nor timers.
@@ -36,6 +36,8 @@ pub(crate) struct Desk {
 /// What an expired timer does.
 enum Expiry {
     Resume(Started),
+    /// Ends a park. Counted: the fiber may have gone on, and ended, when its timer expires.
+    Wake(FiberRef),
     TimeOut(Token),
 }
 
@@ -84,6 +86,16 @@ impl Desk {
     /// Notes that `fiber` sleeps until the deadline.
     pub(crate) fn sleep(&mut self, fiber: Started, deadline: Instant) {
         self.timers.insert(deadline, Expiry::Resume(fiber));
+    }
+
+    /// Wakes the fiber at the deadline, unless that is cancelled.
+    pub(crate) fn wake_at(&mut self, deadline: Instant, fiber: FiberRef) -> timers::Key {
+        self.timers.insert(deadline, Expiry::Wake(fiber))
+    }
+
+    /// Cancels that. Whoever is woken has ended by itself that for which it waited.
+    pub(crate) fn forget_wake(&mut self, timer: timers::Key) {
+        self.timers.cancel(timer);
     }
 
     /// Hands out fibers whose operations have ended; how many. Called by the owner.
@@ -147,6 +159,11 @@ impl Desk {
         let (operations, late) = (&mut self.operations, &mut self.late);
         self.timers.expire(now, |expiry| match expiry {
             Expiry::Resume(fiber) => ready(fiber),
+            Expiry::Wake(fiber) => {
+                if let Some((_, fiber)) = end_park(&fiber) {
+                    ready(fiber);
+                }
+            }
             Expiry::TimeOut(token) => {
                 if operations.time_out(token) {
                     late.push(token);

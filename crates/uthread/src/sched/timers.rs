@@ -23,9 +23,13 @@ const SLOTS: usize = 1 << SLOT_SHIFT;
 const LEVELS: usize = 7;
 const TICKS_MAX: u64 = 1 << (SLOT_SHIFT * LEVELS as u32);
 
-/// Names a pending timer.
+/// Names a timer, also when it has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key(usize);
+pub(crate) struct Key {
+    index: u32,
+    /// Tells this use of the entry from earlier ones.
+    sequence: u32,
+}
 
 /// The pending timers of one worker, each with a value to hand out when it expires.
 #[derive(Debug)]
@@ -34,6 +38,7 @@ pub(crate) struct Timers<T> {
     /// Every tick up to this one has expired.
     elapsed: u64,
     entries: Slab<Entry<T>>,
+    next_sequence: u32,
     levels: [Level; LEVELS],
 }
 
@@ -47,6 +52,7 @@ struct Level {
 #[derive(Debug)]
 struct Entry<T> {
     tick: u64,
+    sequence: u32,
     place: Place,
     previous: Option<usize>,
     next: Option<usize>,
@@ -65,6 +71,7 @@ impl<T> Timers<T> {
             origin,
             elapsed: 0,
             entries: Slab::new(),
+            next_sequence: 0,
             levels: std::array::from_fn(|_| Level {
                 occupied: 0,
                 first: [None; SLOTS],
@@ -81,20 +88,29 @@ impl<T> Timers<T> {
         let until = deadline.saturating_duration_since(self.origin);
         let tick = ticks(until + Duration::from_nanos((1 << TICK_SHIFT) - 1));
         let tick = tick.max(self.elapsed + 1);
-        let key = self.entries.insert(Entry {
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.wrapping_add(1);
+        let index = self.entries.insert(Entry {
             tick,
+            sequence,
             place: Place { level: 0, slot: 0 },
             previous: None,
             next: None,
             value,
         });
-        self.link(key);
-        Key(key)
+        self.link(index);
+        let index = u32::try_from(index).expect("4 billion timers exhaust memory");
+        Key { index, sequence }
     }
 
-    /// Removes a timer that has not expired, and returns its value.
-    pub(crate) fn cancel(&mut self, key: Key) -> T {
-        let entry = self.entries.remove(key.0);
+    /// Removes a timer and returns its value, unless it has expired.
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        let index = key.index as usize;
+        let entry = self.entries.get(index)?;
+        if entry.sequence != key.sequence {
+            return None;
+        }
+        let entry = self.entries.remove(index);
         match entry.previous {
             Some(previous) => self.entries[previous].next = entry.next,
             None => {
@@ -108,7 +124,7 @@ impl<T> Timers<T> {
         if let Some(next) = entry.next {
             self.entries[next].previous = entry.previous;
         }
-        entry.value
+        Some(entry.value)
     }
 
     /// When to look again: no timer expires earlier.
@@ -227,7 +243,8 @@ mod tests {
                 if random(&mut state).is_multiple_of(3) {
                     let chosen = random(&mut state) % (step + 1);
                     if let Some((_, key)) = pending.remove(&chosen) {
-                        assert_eq!(timers.cancel(key), chosen, "seed {seed}");
+                        assert_eq!(timers.cancel(key), Some(chosen), "seed {seed}");
+                        assert_eq!(timers.cancel(key), None, "seed {seed}");
                     }
                 }
                 let earliest = pending.values().map(|(deadline, _)| *deadline).min();

@@ -36,11 +36,26 @@ pub(crate) fn park() {
     }
 }
 
-/// The user's own park, ended by an unpark: unwound once the runtime is shut down. An unpark that came
-/// during another wait, which took its wake-up, is remembered apart.
-pub(crate) fn park_cancellable() {
+/// As [`park`], until the deadline at the latest.
+pub(crate) fn park_deadline(deadline: Instant) {
+    match running() {
+        Some(fiber) => {
+            let token = &fiber.control().token;
+            if !token.take() {
+                calls::park_until(fiber, deadline);
+                token.take();
+            }
+        }
+        None => std::thread::park_timeout(deadline.saturating_duration_since(Instant::now())),
+    }
+}
+
+/// The user's own park, ended by an unpark or at the deadline: unwound once the runtime is shut down. An
+/// unpark that came during another wait, which took its wake-up, is remembered apart.
+pub(crate) fn park_cancellable(deadline: Option<Instant>) {
+    let park = || deadline.map_or_else(park, park_deadline);
     let Some(fiber) = running() else {
-        return std::thread::park();
+        return park();
     };
     let control = fiber.control();
     unwind_if_shut_down();
@@ -104,6 +119,12 @@ pub(crate) fn yield_within_call() -> io::Result<()> {
 /// The time by the clock that the caller's waits go by.
 pub(crate) fn now() -> Instant {
     current::with_fiber(Worker::now).unwrap_or_else(Instant::now)
+}
+
+/// That time, or what is as far as the clock goes for practical purposes.
+pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    begin.checked_add(duration).unwrap_or(begin + CENTURY)
 }
 
 /// Waits until the deadline.

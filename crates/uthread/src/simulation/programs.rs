@@ -13,7 +13,8 @@ use super::{Mode, Simulation, under_seeds};
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::sched::{current, wait};
-use crate::thread::{self, Cancelled, park, sleep, spawn, yield_now};
+use crate::thread::{self, Cancelled, park, park_timeout, sleep, spawn, yield_now};
+use crate::time::interval;
 
 /// A generator of a fiber's own, so that its choices do not depend on who else chooses.
 struct Choices(u64);
@@ -166,6 +167,69 @@ fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
                 })
                 .collect();
             sleepers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn an_interval_keeps_its_pace_however_late_it_is_asked() {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
+            let mut choices = Choices(seed);
+            let period = Duration::from_nanos(1 + choices.below(2_000_000));
+            let begin = wait::now();
+            let mut asked = begin;
+            let mut ticks = interval(period);
+            for _ in 0..20 {
+                let due = ticks.next().expect("it is endless");
+                let since = (due - begin).as_nanos();
+                assert_eq!(since % period.as_nanos(), 0, "not a multiple of the period");
+                assert!(
+                    due > asked && due <= asked + period,
+                    "a tick missed or left over"
+                );
+                assert!(wait::now() >= due, "early");
+                dawdle(&mut choices);
+                asked = wait::now();
+            }
+        });
+    });
+}
+
+#[test]
+fn a_park_ends_with_its_time_or_an_unpark() {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
+            let parkers: Vec<_> = (0..8)
+                .map(|index| {
+                    spawn(move || {
+                        let mut choices = Choices(seed * 29 + index);
+                        for _ in 0..10 {
+                            let unparked = Arc::new(AtomicUsize::new(0));
+                            let time = Duration::from_micros(choices.below(2000));
+                            let waker = {
+                                let (parked, unparked) = (thread::current(), Arc::clone(&unparked));
+                                let mut choices = Choices(choices.below(1 << 30));
+                                spawn(move || {
+                                    dawdle(&mut choices);
+                                    unparked.store(1, Ordering::Relaxed);
+                                    parked.unpark();
+                                })
+                            };
+                            let begin = wait::now();
+                            park_timeout(time);
+                            let over = wait::now() - begin >= time;
+                            assert!(
+                                over || unparked.load(Ordering::Relaxed) == 1,
+                                "for no reason"
+                            );
+                            waker.join().unwrap();
+                            park_timeout(Duration::ZERO); // An unpark that came too late.
+                        }
+                    })
+                })
+                .collect();
+            parkers.into_iter().for_each(|fiber| fiber.join().unwrap());
         });
     });
 }

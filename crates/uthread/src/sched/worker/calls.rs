@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Worker, shutdown};
 use crate::fiber::control::Registration;
@@ -126,6 +126,18 @@ pub(in crate::sched) fn perform(
         -completion.result
     };
     Some(Err(io::Error::from_raw_os_error(errno)))
+}
+
+/// Waits for a wake-up of the calling fiber until the deadline at the latest; may return without either.
+pub(in crate::sched) fn park_until(running: Started, deadline: Instant) {
+    let Some((worker, timer)) = current::with_fiber(|worker| {
+        let fiber = worker.running_reference();
+        (worker.index, worker.desk.lock().wake_at(deadline, fiber))
+    }) else {
+        return;
+    };
+    suspend(running, Pause::Parked);
+    current::with_fiber(|here| here.with_desk(worker, |desk| desk.forget_wake(timer)));
 }
 
 /// Switches from the running fiber, which calls, to its worker's loop until it is resumed. No reference to
