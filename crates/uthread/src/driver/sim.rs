@@ -34,6 +34,8 @@ pub(crate) struct World {
     origin: Instant,
     clock: Duration,
     state: u64,
+    /// The longest that an operation has waited to be passed on.
+    gathered_max: Duration,
 }
 
 impl World {
@@ -41,6 +43,7 @@ impl World {
         World {
             origin: Instant::now(),
             clock: Duration::ZERO,
+            gathered_max: Duration::ZERO,
             // Neighbouring seeds shall not begin alike, and zero would stay zero.
             state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
@@ -54,6 +57,11 @@ impl World {
     pub(crate) fn advance_to(&mut self, clock: Duration) {
         assert!(clock >= self.clock, "time does not go back");
         self.clock = clock;
+    }
+
+    /// The longest that an operation has waited to be passed on to the kernel.
+    pub(crate) fn gathered_max(&self) -> Duration {
+        self.gathered_max
     }
 
     /// A number below `bound`, which is not zero (xorshift; its period is enough for any simulation).
@@ -97,6 +105,7 @@ pub(crate) struct Seat {
 /// An operation on its way.
 struct Flight {
     token: Token,
+    submitted_at: Duration,
     /// Whether it ends by itself.
     ends: bool,
     due: Option<Duration>,
@@ -183,6 +192,8 @@ impl Seat {
             self.counts.enters += 1;
         }
         for mut flight in self.submitted.drain(..) {
+            let gathered = world.clock - flight.submitted_at;
+            world.gathered_max = world.gathered_max.max(gathered);
             flight.due = flight.ends.then(|| world.clock + world.latency());
             self.in_flight.push(flight);
         }
@@ -274,6 +285,7 @@ impl Driver for Sim {
         seat.counts.submissions += 1;
         seat.submitted.push(Flight {
             token,
+            submitted_at: world.clock,
             ends: !matches!(operation, Operation::Socket(SocketOperation::Poll { .. })),
             due: None,
             result,

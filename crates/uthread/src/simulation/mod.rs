@@ -1,7 +1,7 @@
 //! Several workers on one thread, under a seed: which runs next, how long an operation takes, what it
 //! comes to. The clock is virtual, and moves only while all of them sleep.
 //!
-//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs` shows
+//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs` and `operations.rs` show
 //! what holds whatever the seed chooses. To try more seeds than usual, or one again:
 //!
 //! ```sh
@@ -9,6 +9,7 @@
 //! UTHREAD_SEED=17 cargo test -p uthread simulation
 //! ```
 
+mod operations;
 mod programs;
 
 use std::cell::RefCell;
@@ -58,6 +59,21 @@ fn under_seeds(program: impl Fn(u64, Mode)) {
     }
 }
 
+thread_local! {
+    /// The world of this thread's simulation, for its fibers.
+    static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
+}
+
+/// Keeps the worker for so long.
+#[inline(never)]
+fn compute(duration: Duration) {
+    WORLD.with_borrow(|world| {
+        let mut world = world.as_ref().expect("in a simulation").borrow_mut();
+        let now = world.clock();
+        world.advance_to(now + duration);
+    });
+}
+
 struct Simulation {
     world: Rc<RefCell<World>>,
     shared: Arc<Shared>,
@@ -81,6 +97,7 @@ enum State {
 impl Simulation {
     fn new(seed: u64, workers: usize, mode: Mode) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
+        WORLD.set(Some(Rc::clone(&world)));
         let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
         let shared = Arc::new(shared);
         let seat = |(index, queues)| {

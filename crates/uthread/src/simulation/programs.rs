@@ -1,26 +1,22 @@
 //! What holds under every seed.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::event::PollFlags;
 use rustix::io::Errno;
 
+use super::operations::receive_and_check;
 use super::{Mode, Simulation, under_seeds};
-use crate::op::net::SocketOperation;
-use crate::op::{self, Operation};
 use crate::sched::{current, wait};
 use crate::thread::{self, Cancelled, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
 
 /// A generator of a fiber's own, so that its choices do not depend on who else chooses.
-struct Choices(u64);
+pub(super) struct Choices(pub(super) u64);
 
 impl Choices {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -34,7 +30,7 @@ fn worker_index() -> usize {
 }
 
 /// Yields, sleeps or neither, as the choices go.
-fn dawdle(choices: &mut Choices) {
+pub(super) fn dawdle(choices: &mut Choices) {
     match choices.below(4) {
         0 => sleep(Duration::from_micros(choices.below(3000))),
         1 | 2 => yield_now(),
@@ -230,86 +226,6 @@ fn a_park_ends_with_its_time_or_an_unpark() {
                 })
                 .collect();
             parkers.into_iter().for_each(|fiber| fiber.join().unwrap());
-        });
-    });
-}
-
-/// Receives into a buffer on the stack, as a socket would.
-fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
-    let standard_input = io::stdin();
-    let mut operation = Operation::Socket(SocketOperation::Receive {
-        socket: standard_input.as_fd(),
-        buffer,
-        peek: false,
-    });
-    wait::perform(&mut operation, timeout).map(|count| count as usize)
-}
-
-/// Receives once, and checks that the result and the buffer belong together, then and later.
-fn receive_and_check(choices: &mut Choices) -> Result<(), i32> {
-    let mut buffer = [0xff; 64];
-    let timeout = match choices.below(2) {
-        0 => None,
-        _ => Some(Duration::from_micros(1 + choices.below(2000))),
-    };
-    let result = receive(&mut buffer, timeout);
-    let mut expected = [0xff; 64];
-    if let Ok(count) = result {
-        expected[..count].fill(count as u8);
-    }
-    assert_eq!(buffer, expected, "{result:?}");
-    dawdle(choices);
-    assert_eq!(buffer, expected, "written to after the call");
-    match result {
-        Err(error) => Err(error.raw_os_error().expect("of the kernel")),
-        Ok(_) => Ok(()),
-    }
-}
-
-#[test]
-fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
-            let fibers: Vec<_> = (0..10)
-                .map(|index| {
-                    spawn(move || {
-                        let mut choices = Choices(seed * 17 + index);
-                        for _ in 0..10 {
-                            if let Err(errno) = receive_and_check(&mut choices) {
-                                let known = [Errno::CONNRESET, Errno::AGAIN];
-                                let known = known.map(Errno::raw_os_error);
-                                assert!(known.contains(&errno), "errno {errno}");
-                            }
-                        }
-                    })
-                })
-                .collect();
-            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
-        });
-    });
-}
-
-#[test]
-fn a_timeout_ends_what_would_never_end() {
-    under_seeds(|seed, mode| {
-        Simulation::new(seed, 2, mode).run(move || {
-            let fibers: Vec<_> = (0..8)
-                .map(|index| {
-                    spawn(move || {
-                        let standard_input = io::stdin();
-                        let mut operation = Operation::Socket(SocketOperation::Poll {
-                            fd: standard_input.as_fd(),
-                            events: PollFlags::IN,
-                        });
-                        let timeout = Duration::from_micros(seed + index * 700);
-                        let begin = wait::now();
-                        let error = wait::perform(&mut operation, Some(timeout)).unwrap_err();
-                        assert_eq!(error.raw_os_error(), Some(op::TIMED_OUT));
-                        assert!(wait::now() - begin >= timeout);
-                    })
-                })
-                .collect();
-            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         });
     });
 }

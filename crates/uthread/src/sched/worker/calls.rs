@@ -93,6 +93,7 @@ impl Worker {
         let token = self.desk.lock().begin(self.running_fiber(), deadline);
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
+        self.note_unflushed();
     }
 }
 

@@ -38,6 +38,10 @@ use crossbeam_deque::Worker as Deque;
 /// long, enough that one system call serves many.
 const BATCH_FIBERS: usize = 64;
 
+/// A batch ends early when it has taken so long and submissions wait for its end: some fibers compute
+/// between their calls. So long a system call for them alone costs a percent or two.
+const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
+
 /// Every eighth turn takes the oldest new fiber first, so that neither fibers that never wait nor a
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 8;
@@ -56,6 +60,8 @@ pub(crate) struct Worker {
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
+    /// Since when the driver has had something to pass on; none if it has not.
+    unflushed: Cell<Option<Instant>>,
     /// Whether this worker is counted as searching.
     searching: Cell<bool>,
     /// Whether the last look before a sleep saw work that any worker may take.
@@ -107,6 +113,7 @@ impl Worker {
             desk,
             hot_stacks: RefCell::default(),
             running: Cell::default(),
+            unflushed: Cell::new(None),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
@@ -189,6 +196,28 @@ impl Worker {
                 Some(fiber) => self.run_fiber(fiber),
                 None => break,
             }
+            if self.is_flush_due() {
+                break;
+            }
+        }
+    }
+
+    /// Whether submissions have waited for long.
+    fn is_flush_due(&self) -> bool {
+        let since = self.unflushed.get();
+        since.is_some_and(|since| self.now().saturating_duration_since(since) >= BATCH_TIME_MAX)
+    }
+
+    /// Passes on what the driver has, without sleeping.
+    fn flush(&self) {
+        self.unflushed.set(None);
+        self.driver.borrow_mut().flush();
+    }
+
+    /// Notes that the driver has something to pass on.
+    fn note_unflushed(&self) {
+        if self.unflushed.get().is_none() {
+            self.unflushed.set(Some(self.now()));
         }
     }
 
@@ -213,7 +242,7 @@ impl Worker {
             self.cancel_all();
         }
         if self.has_own_work() {
-            self.driver.borrow_mut().flush();
+            self.flush();
             if let Some(fiber) = self.shared.take_injected() {
                 self.remote.counters.injected.add(1);
                 // Whoever was woken for it may have missed it on its way.
@@ -225,6 +254,9 @@ impl Worker {
         let found = self.has_own_work();
         if found {
             self.end_search();
+            if self.is_flush_due() {
+                self.flush();
+            }
         }
         found
     }
@@ -261,6 +293,7 @@ impl Worker {
         while let Some(token) = self.take_late() {
             self.make_room();
             self.driver.borrow_mut().cancel(token);
+            self.note_unflushed();
         }
     }
 
@@ -271,7 +304,7 @@ impl Worker {
     /// Makes room for one more entry of the driver.
     fn make_room(&self) {
         while !self.driver.borrow_mut().has_room() {
-            self.driver.borrow_mut().flush();
+            self.flush();
             self.collect();
         }
     }
@@ -287,6 +320,7 @@ impl Worker {
         }
         if let Some(fiber) = self.take_started() {
             self.end_search();
+            self.flush();
             self.run_fiber(fiber);
             return true;
         }
@@ -299,6 +333,7 @@ impl Worker {
         match found {
             Some(fiber) => {
                 self.end_search();
+                self.flush();
                 if let Some(fiber) = self.start(fiber) {
                     self.run_fiber(fiber);
                 }
@@ -354,6 +389,7 @@ impl Worker {
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
         let begin = driver.now();
+        self.unflushed.set(None);
         driver.wait(timeout);
         let idle = driver.now().saturating_duration_since(begin);
         self.remote.counters.add_idle(idle);
