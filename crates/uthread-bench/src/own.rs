@@ -2,6 +2,8 @@
 //! measures.
 
 mod echo;
+#[path = "../../../peers/forks.rs"]
+mod forks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,6 +30,10 @@ pub(crate) enum Measured {
     Fib {
         workers: usize,
     },
+    Sort {
+        workers: usize,
+        count: usize,
+    },
     Echo {
         port: u16,
         workers: usize,
@@ -40,7 +46,8 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
     match *measured {
         Measured::Spawn { count } => on(runtime(1)?, || spawn_join(count)),
         Measured::Yield { fibers, count } => on(runtime(1)?, || yields(fibers, count)),
-        Measured::Fib { workers } => on(runtime(workers)?, || fork(38)),
+        Measured::Fib { workers } => on(runtime(workers)?, forks::fib_38),
+        Measured::Sort { workers, count } => on(runtime(workers)?, || forks::sort(count)),
         Measured::Sleepers { count } => on(runtime(2)?, || sleepers(count)),
         Measured::Echo {
             port,
@@ -113,27 +120,6 @@ fn sleepers(count: usize) -> f64 {
         yield_now();
     }
     (resident_bytes() - before) as f64 / count as f64
-}
-
-fn fork(n: u64) -> f64 {
-    let begin = Instant::now();
-    std::hint::black_box(fib(n));
-    begin.elapsed().as_secs_f64() * 1e3
-}
-
-fn fib(n: u64) -> u64 {
-    if n < 20 {
-        return fib_alone(n);
-    }
-    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
-
-fn fib_alone(n: u64) -> u64 {
-    if n < 2 {
-        return n;
-    }
-    std::hint::black_box(fib_alone(n - 1)) + fib_alone(n - 2)
 }
 
 fn resident_bytes() -> usize {

@@ -3,6 +3,7 @@
 mod common;
 
 use std::panic::Location;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::{fs, thread};
 use common::LONG;
 use common::child::child;
 use uthread::thread::Builder;
-use uthread::{Runtime, Stall, sleep, spawn};
+use uthread::{JoinHandle, Runtime, Stall, sleep, spawn, yield_now};
 
 const THRESHOLD: Duration = Duration::from_millis(10);
 
@@ -25,6 +26,20 @@ fn watched() -> (Runtime, Receiver<Stall>) {
         .build()
         .unwrap();
     (runtime, stalls)
+}
+
+/// A fiber that has begun, and waits for its turn.
+fn waiting() -> JoinHandle<()> {
+    let begun = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&begun);
+    let waits = spawn(move || {
+        theirs.store(true, Ordering::Relaxed);
+        yield_now();
+    });
+    while !begun.load(Ordering::Relaxed) {
+        yield_now();
+    }
+    waits
 }
 
 /// Keeps the worker until a stall is told of.
@@ -50,7 +65,7 @@ fn compute() {
 fn a_fiber_that_computes_while_another_waits_is_named() {
     let (runtime, stalls) = watched();
     let (stall, line) = runtime.run(|| {
-        let waits = spawn(|| ());
+        let waits = waiting();
         let busy = Builder::new().name("busy");
         let (busy, line) = (busy.spawn(move || compute_until_told(&stalls)), line!());
         let stall = busy.join().unwrap();
@@ -69,7 +84,7 @@ fn a_fiber_that_computes_while_another_waits_is_named() {
 fn a_long_stall_is_told_of_again_and_counted_once() {
     let (runtime, stalls) = watched();
     runtime.run(move || {
-        let waits = spawn(|| ());
+        let waits = waiting();
         let mut last = compute_until_told(&stalls);
         for _ in 0..3 {
             let next = compute_until_told(&stalls);
@@ -86,6 +101,8 @@ fn a_long_stall_is_told_of_again_and_counted_once() {
 fn a_fiber_that_computes_alone_disturbs_nobody() {
     let (runtime, stalls) = watched();
     runtime.run(compute);
+    // Nor with work of its own that nobody has begun.
+    runtime.run(|| uthread::join(compute, || ()));
     assert_eq!(runtime.metrics().total().stalls, 0);
     drop(runtime);
     assert_eq!(stalls.try_recv().ok(), None);
@@ -112,7 +129,7 @@ fn a_stall_after_a_long_rest_is_noticed() {
     runtime.run(|| sleep(20 * THRESHOLD));
     thread::sleep(20 * THRESHOLD);
     runtime.run(move || {
-        let waits = spawn(|| ());
+        let waits = waiting();
         compute_until_told(&stalls);
         waits.join().unwrap();
     });
@@ -135,7 +152,7 @@ fn a_report_that_panics_does_not_end_the_watch() {
         .build()
         .unwrap();
     runtime.run(move || {
-        let waits = spawn(|| ());
+        let waits = waiting();
         compute_until_told(&stalls);
         waits.join().unwrap();
     });
@@ -175,7 +192,7 @@ fn by_default_a_stall_is_printed() {
     }
     let runtime = Runtime::builder().workers(1).stall_threshold(THRESHOLD);
     runtime.build().unwrap().run(|| {
-        let waits = spawn(|| ());
+        let waits = waiting();
         (0..4).for_each(|_| compute());
         waits.join().unwrap();
     });

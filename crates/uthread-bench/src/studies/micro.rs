@@ -23,6 +23,8 @@ const COMMANDS: &[&[&str]] = &[
     &["pingpong", "2", "500000"],
     &["fib", "1"],
     &["fib", "2"],
+    &["sort", "1", "10000000"],
+    &["sort", "2", "10000000"],
 ];
 
 const METRICS: &[Metric] = &[
@@ -58,11 +60,19 @@ const METRICS: &[Metric] = &[
         name: "fib(38), 2 workers ms",
         decimals: 1,
     },
+    Metric {
+        name: "sort 10M, 1 worker ms",
+        decimals: 0,
+    },
+    Metric {
+        name: "sort 10M, 2 workers ms",
+        decimals: 0,
+    },
 ];
 
 const FIBERS: &[&str] = &["spawn", "yield", "sleepers", "pingpong"];
-const FORKS: &[&str] = &["fib"];
-const OURS: &[&str] = &["spawn", "yield", "sleepers", "fib"];
+const FORKS: &[&str] = &["fib", "sort"];
+const OURS: &[&str] = &["spawn", "yield", "sleepers", "fib", "sort"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

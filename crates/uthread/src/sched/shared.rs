@@ -213,7 +213,8 @@ impl Shared {
             .any(|remote| !remote.sleeper.is_asleep())
     }
 
-    /// Whether anybody else waits for the worker that runs a fiber.
+    /// Whether others have started that may wait for the worker that runs a fiber. What has not may start
+    /// anywhere, and is often a part of that fiber's own work.
     pub(super) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
         let remotes = match remote.offer {
             None => std::slice::from_ref(remote),
@@ -224,8 +225,7 @@ impl Shared {
             let counts = remotes.iter().map(|remote| count(&remote.counters).get());
             counts.fold(0, u64::wrapping_add)
         };
-        let live = sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended));
-        live > 1 || !remote.stealer.is_empty()
+        sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
     }
 
     /// The name of a live fiber, if it has one.
