@@ -13,7 +13,11 @@ impl Waiter {
         Waiter(loom::thread::current())
     }
 
-    fn wake(&self) {
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.id() == loom::thread::current().id()
+    }
+
+    pub(crate) fn wake(&self) {
         self.0.unpark();
     }
 }

@@ -15,12 +15,15 @@ mod outcome_models;
 
 mod idle_models;
 
+mod channel_models;
+
 mod runtime;
 
 mod parts;
 
 mod fiber;
 mod sched;
+mod sync;
 
 mod atomic;
 

@@ -32,6 +32,7 @@ mod join;
 mod metrics;
 pub mod net;
 mod runtime;
+pub mod sync;
 pub mod thread;
 pub mod time;
 

@@ -11,7 +11,7 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
 const LAYERS: [Layer; 7] = [
-    (FACE, &["op", "sched", "driver", "fiber", "stack"]),
+    (FACE, &["op", "sched", "driver", "fiber", "stack", "atomic"]),
     (&["sched"], &["op", "driver", "fiber", "stack", "atomic"]),
     (&["driver"], &["op"]),
     (&["op"], &[]),

@@ -17,8 +17,10 @@
 //! | [`watch`] | who notices a fiber that keeps its worker |
 //! | [`offload`] | threads for calls that only block |
 //! | [`turn`] | a fair lock for fibers and threads |
+//! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
+pub(crate) mod budget;
 pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod desk;

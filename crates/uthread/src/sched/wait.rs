@@ -1,10 +1,11 @@
 //! How a caller waits: a fiber gives its worker up, a thread outside the runtime blocks.
 
 use std::io;
+use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::current;
 use super::worker::{Worker, calls};
+use super::{budget, current};
 use crate::driver::native::{self, Patience};
 use crate::fiber::{FiberRef, Pause, Started, Waiter};
 use crate::op::Operation;
@@ -50,6 +51,32 @@ pub(crate) fn park_deadline(deadline: Instant) {
     }
 }
 
+/// As [`park`]; false, and at once, for a fiber whose runtime is shut down, which nobody may wake again.
+#[inline(always)]
+pub(crate) fn park_unless_shut_down() -> bool {
+    let may_wait = !is_shut_down();
+    if may_wait {
+        park();
+    }
+    may_wait
+}
+
+/// Called once by each call that may have no need to wait: now and then lets others run, so that a fiber
+/// that never waits does not keep its worker.
+#[inline(always)]
+pub(crate) fn spend_turn() {
+    #[cold]
+    #[inline(never)]
+    fn let_others_run() {
+        if in_fiber() {
+            yield_now();
+        }
+    }
+    if budget::is_used_up() {
+        let_others_run();
+    }
+}
+
 /// The user's own park, ended by an unpark or at the deadline: unwound once the runtime is shut down. An
 /// unpark that came during another wait, which took its wake-up, is remembered apart.
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
@@ -88,6 +115,15 @@ pub(crate) fn waiter() -> Waiter {
     match current::with_fiber(|worker| worker.running_reference()) {
         Some(fiber) => Waiter::Fiber(fiber),
         None => Waiter::Thread(std::thread::current()),
+    }
+}
+
+/// Whether the waiter is the caller's.
+pub(crate) fn is_caller(waiter: &Waiter) -> bool {
+    match (waiter, running()) {
+        (Waiter::Fiber(fiber), Some(running)) => ptr::eq(fiber.control(), running.control()),
+        (Waiter::Thread(thread), None) => thread.id() == std::thread::current().id(),
+        _ => false,
     }
 }
 

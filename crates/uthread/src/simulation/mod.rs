@@ -12,6 +12,8 @@
 mod operations;
 mod programs;
 
+mod channels;
+
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::rc::Rc;

@@ -59,6 +59,11 @@ pub(crate) fn everywhere(behaviour: impl Fn() + Send + Sync) {
     in_fibers(behaviour);
 }
 
+/// Returns when all fibers of a runtime of one worker wait, but for those that go on by themselves.
+pub(crate) fn let_all_wait(runtime: &Runtime) {
+    runtime.run(|| (0..100).for_each(|_| uthread::yield_now()));
+}
+
 /// Waits for what another thread does soon but tells nobody.
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();

@@ -1,0 +1,181 @@
+//! Senders and the receiver of a channel against each other. A lost wake-up is a deadlock here, which loom
+//! reports.
+
+use std::sync::Arc as Count;
+use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+use crate::check;
+use crate::sched::wait::ShutDown;
+use crate::sync::channel::Channel;
+
+/// Two threads are explored in full.
+const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
+/// Three threads: two seconds at most.
+const PREEMPTIONS_MAX_OF_THREE: usize = 5;
+
+/// As the public sender: counted out at its end.
+struct Sender(Arc<Channel<u32>>);
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.remove_sender();
+    }
+}
+
+/// A channel with the one sender that it begins with.
+fn channel(bound: usize) -> (Sender, Arc<Channel<u32>>) {
+    let channel = Arc::new(Channel::new(bound));
+    (Sender(Arc::clone(&channel)), channel)
+}
+
+fn send_all(sender: Sender, values: std::ops::Range<u32>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for value in values {
+            sender.0.send(value).unwrap();
+        }
+    })
+}
+
+/// Otherwise a receiver would sleep beside a value, a sender beside room, or either for the other.
+#[test]
+fn values_arrive_in_order_and_then_the_end() {
+    for bound in [0, 1, 2] {
+        check(PREEMPTIONS_MAX_OF_TWO, move || {
+            let (sender, receiver) = channel(bound);
+            let sending = send_all(sender, 0..3);
+            for value in 0..3 {
+                assert_eq!(receiver.recv(), Ok(value));
+            }
+            assert_eq!(receiver.recv(), Err(RecvError));
+            sending.join().unwrap();
+        });
+    }
+}
+
+/// Otherwise the receiver would rely on a wake-up that one sender thought the other had sent.
+#[test]
+fn two_senders_lose_nothing() {
+    for bound in [0, 1] {
+        check(PREEMPTIONS_MAX_OF_THREE, move || {
+            let (sender, receiver) = channel(bound);
+            receiver.add_sender();
+            let other = Sender(Arc::clone(&receiver));
+            let sending = [send_all(sender, 1..2), send_all(other, 2..3)];
+            let received = [receiver.recv().unwrap(), receiver.recv().unwrap()];
+            assert!(matches!(received, [1, 2] | [2, 1]), "{received:?}");
+            assert_eq!(receiver.recv(), Err(RecvError));
+            for sending in sending {
+                sending.join().unwrap();
+            }
+        });
+    }
+}
+
+/// Otherwise one of two senders would wait on for a receiver that is gone, or a value be delivered and
+/// come back as well.
+#[test]
+fn a_receiver_that_goes_ends_every_wait() {
+    for bound in [0, 1] {
+        check(PREEMPTIONS_MAX_OF_THREE, move || {
+            let (sender, receiver) = channel(bound);
+            let sender = Arc::new(sender);
+            let sending = [1, 2].map(|value| {
+                let sender = Arc::clone(&sender);
+                thread::spawn(move || sender.0.send(value))
+            });
+            let received = receiver.recv().unwrap();
+            receiver.remove_receiver();
+            for (sending, value) in sending.into_iter().zip([1, 2]) {
+                let sent = sending.join().unwrap();
+                assert!(sent == Ok(()) || sent == Err(SendError(value)));
+                assert!(received != value || sent == Ok(()), "received and refused");
+                assert!(bound > 0 || sent.is_err() || received == value, "lost");
+            }
+        });
+    }
+}
+
+/// A receiver whose runtime ends gives up just when a value is handed to it. Otherwise a rendezvous would
+/// have taken place for the sender alone.
+#[test]
+fn a_receiver_that_gives_up_keeps_what_it_was_handed() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let (sender, receiver) = channel(0);
+        let shut_down = ShutDown::default();
+        let receiving = {
+            let shut_down = shut_down.clone();
+            thread::spawn(move || {
+                shut_down.apply_here();
+                receiver.recv()
+            })
+        };
+        let ending = {
+            let receiver = receiving.thread().clone();
+            thread::spawn(move || shut_down.begin(&receiver))
+        };
+        let sent = sender.0.try_send(1);
+        ending.join().unwrap();
+        let received = receiving.join().unwrap();
+        match sent {
+            Ok(()) => assert_eq!(received, Ok(1)),
+            Err(error) => {
+                assert_eq!(error, TrySendError::Full(1));
+                assert_eq!(received, Err(RecvError));
+            }
+        }
+    });
+}
+
+/// A sender whose runtime ends leaves the line just when its value is taken. Otherwise the value would be
+/// there twice, or a sender behind it wait for a turn that has passed.
+#[test]
+fn a_sender_that_gives_up_has_sent_or_has_its_value() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let (sender, receiver) = channel(0);
+        let shut_down = ShutDown::default();
+        let sending = {
+            let shut_down = shut_down.clone();
+            thread::spawn(move || {
+                shut_down.apply_here();
+                sender.0.send(1)
+            })
+        };
+        let ending = {
+            let sender = sending.thread().clone();
+            thread::spawn(move || shut_down.begin(&sender))
+        };
+        let received = receiver.try_recv();
+        ending.join().unwrap();
+        match sending.join().unwrap() {
+            Ok(()) => assert_eq!(received, Ok(1)),
+            Err(SendError(value)) => {
+                assert_eq!(value, 1);
+                let nothing = [Err(TryRecvError::Empty), Err(TryRecvError::Disconnected)];
+                assert!(nothing.contains(&received), "{received:?}");
+            }
+        }
+    });
+}
+
+/// Otherwise a value would be dropped twice, or never.
+#[test]
+fn values_not_received_are_dropped_with_the_receiver() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let witness = Count::new(());
+        let channel = Arc::new(Channel::new(1));
+        let sending = {
+            let (channel, witness) = (Arc::clone(&channel), Count::clone(&witness));
+            thread::spawn(move || {
+                drop(channel.send(Count::clone(&witness)));
+                drop(channel.send(witness));
+                channel.remove_sender();
+            })
+        };
+        channel.remove_receiver();
+        sending.join().unwrap();
+        assert_eq!(Count::strong_count(&witness), 1);
+    });
+}

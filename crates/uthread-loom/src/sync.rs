@@ -1,0 +1,4 @@
+//! The protocol of the channels.
+
+#[path = "../../uthread/src/sync/mpsc/channel.rs"]
+pub(crate) mod channel;

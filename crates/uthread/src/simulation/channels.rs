@@ -1,0 +1,116 @@
+//! What holds of channels under every seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::programs::{Choices, dawdle};
+use super::{Simulation, under_seeds};
+use crate::sync::mpsc;
+use crate::thread::{self, sleep, spawn};
+
+/// Sends as the choices go; each value says how much of the sender's it is.
+fn send_all(sender: &mpsc::SyncSender<(u64, u64)>, from: u64, count: u64, choices: &mut Choices) {
+    for number in 0..count {
+        match choices.below(3) {
+            0 => {
+                while let Err(error) = sender.try_send((from, number)) {
+                    assert!(matches!(error, mpsc::TrySendError::Full(_)));
+                    // A yield would stop the clock, by which others sleep.
+                    sleep(Duration::from_micros(50));
+                }
+            }
+            _ => sender.send((from, number)).unwrap(),
+        }
+        dawdle(choices);
+    }
+}
+
+#[test]
+fn a_channel_loses_nothing_and_keeps_each_senders_order() {
+    const SENDERS: u64 = 4;
+    const VALUES: u64 = 15;
+    under_seeds(|seed, mode| {
+        for bound in [0, 1, 3] {
+            Simulation::new(seed, 3, mode).run(move || {
+                let (sender, receiver) = mpsc::sync_channel(bound);
+                let fibers: Vec<_> = (0..SENDERS)
+                    .map(|from| {
+                        let (sender, mut choices) = (sender.clone(), Choices(seed * 7 + from));
+                        spawn(move || send_all(&sender, from, VALUES, &mut choices))
+                    })
+                    .collect();
+                drop(sender);
+                let mut choices = Choices(seed);
+                let mut next = [0; SENDERS as usize];
+                loop {
+                    let value = match choices.below(3) {
+                        0 => receiver.try_recv(),
+                        _ => receiver.recv().map_err(mpsc::TryRecvError::from),
+                    };
+                    match value {
+                        Ok((from, number)) => {
+                            let next = &mut next[from as usize];
+                            assert_eq!(number, *next, "of sender {from}");
+                            *next += 1;
+                        }
+                        Err(mpsc::TryRecvError::Empty) => sleep(Duration::from_micros(50)),
+                        Err(mpsc::TryRecvError::Disconnected) => break,
+                    }
+                    dawdle(&mut choices);
+                }
+                assert_eq!(next, [VALUES; SENDERS as usize]);
+                fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            });
+        }
+    });
+}
+
+/// The receiver goes at some time, or the runtime does: each value was received, came back, or was dropped
+/// with the channel, and nobody waits on.
+#[test]
+fn a_channel_may_end_at_any_moment() {
+    const SENDERS: u64 = 4;
+    under_seeds(|seed, mode| {
+        for bound in [0, 1, 3] {
+            let mut simulation = Simulation::new(seed, 3, mode);
+            let values = Arc::new(());
+            let (sender, receiver) = mpsc::sync_channel(bound);
+            let mut fibers: Vec<_> = (0..SENDERS)
+                .map(|from| {
+                    let (sender, values) = (sender.clone(), Arc::clone(&values));
+                    simulation.spawn(move || {
+                        let mut choices = Choices(seed * 11 + from);
+                        while sender.send(Arc::clone(&values)).is_ok() {
+                            dawdle(&mut choices);
+                        }
+                    })
+                })
+                .collect();
+            drop(sender);
+            fibers.push(simulation.spawn(move || {
+                let mut choices = Choices(seed);
+                let count = choices.below(30) as usize;
+                for value in receiver.iter().take(count) {
+                    drop(value);
+                    dawdle(&mut choices);
+                }
+            }));
+            match seed % 2 {
+                0 => simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished)),
+                _ => {
+                    let turns = simulation.world().borrow_mut().below(100);
+                    for _ in 0..turns {
+                        if simulation.next_at().is_some() {
+                            simulation.step();
+                        }
+                    }
+                }
+            }
+            simulation.shut_down();
+            assert!(fibers.iter().all(thread::JoinHandle::is_finished));
+            drop(simulation);
+            drop(fibers);
+            assert_eq!(Arc::strong_count(&values), 1);
+        }
+    });
+}

@@ -1,0 +1,3 @@
+//! Synchronization by the names of `std::sync`: what waits suspends a fiber and blocks a thread.
+
+pub mod mpsc;

@@ -1,0 +1,320 @@
+//! One channel: the values on their way, and who waits at its ends.
+//!
+//! ```text
+//!   send   the receiver waits, or there is room   -> into the queue, the receiver is woken
+//!          otherwise                              -> into the line with the sender, who suspends
+//!   recv   a value in the queue                   -> taken; the first in the line moves up, its
+//!                                                    sender is woken
+//!          none, but one in the line (bound 0)    -> taken, its sender is woken
+//!          otherwise                              -> the receiver suspends
+//! ```
+//!
+//! One lock guards it all. Nobody is woken and no value is dropped under it: a destructor may wait, or
+//! use the channel. Whoever has waited looks at the state again and believes no wake-up.
+//!
+//! The two loops that wait are inlined in the fiber's own code, and what they call is not: a switch in a
+//! deeper frame misleads the CPU about each return on the way up, which doubled the time of a round trip.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+use std::sync::{OnceLock, PoisonError};
+
+use crate::atomic::{Mutex, MutexGuard};
+use crate::fiber::Waiter;
+use crate::sched::wait;
+
+/// How much room an empty queue keeps, in values: enough that a steady stream allocates nothing, so
+/// little that the memory of a burst is given back.
+const ROOM_KEPT_MAX: usize = 4096;
+
+pub(crate) struct Channel<T> {
+    bound: usize,
+    state: Mutex<State<T>>,
+    /// Whoever waited first to receive: mostly it stays that one, and is woken without a count of its
+    /// references being touched.
+    usual_receiver: OnceLock<Waiter>,
+}
+
+struct State<T> {
+    /// At most as many as the bound, and with bound 0 the one for a receiver that has been woken.
+    queue: VecDeque<T>,
+    /// Values for which there is no room, by ticket. Not empty only while the queue is full.
+    line: VecDeque<InLine<T>>,
+    next_ticket: u64,
+    receiver: Receiving,
+    senders: usize,
+    receiver_gone: bool,
+}
+
+struct InLine<T> {
+    ticket: u64,
+    value: T,
+    /// Gone once it has been woken for the end of the receiver.
+    sender: Option<Waiter>,
+}
+
+/// Whether the receiver waits: only while there is neither a value nor an end.
+enum Receiving {
+    Not,
+    Usual,
+    Other(Waiter),
+}
+
+/// The senders.
+impl<T> Channel<T> {
+    /// A channel with one sender and its receiver.
+    pub(crate) fn new(bound: usize) -> Channel<T> {
+        Channel {
+            bound,
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                line: VecDeque::new(),
+                next_ticket: 0,
+                receiver: Receiving::Not,
+                senders: 1,
+                receiver_gone: false,
+            }),
+            usual_receiver: OnceLock::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn send(&self, value: T) -> Result<(), SendError<T>> {
+        wait::spend_turn();
+        let Some(ticket) = self.put_or_join_line(value)? else {
+            return Ok(());
+        };
+        loop {
+            let may_wait = wait::park_unless_shut_down();
+            if let Some(result) = self.look_at_line(ticket, may_wait) {
+                return result;
+            }
+        }
+    }
+
+    /// Puts the value into the queue, or into the line: the ticket then.
+    #[inline(never)]
+    fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
+        let mut state = self.lock();
+        if state.receiver_gone {
+            return Err(SendError(value));
+        }
+        if self.admits(&state) {
+            self.put(state, value);
+            return Ok(None);
+        }
+        Ok(Some(state.join_line(value)))
+    }
+
+    /// What became of the value with this ticket; none while it is in the line.
+    #[inline(never)]
+    fn look_at_line(&self, ticket: u64, may_wait: bool) -> Option<Result<(), SendError<T>>> {
+        let mut state = self.lock();
+        if !state.is_in_line(ticket) {
+            return Some(Ok(()));
+        }
+        if may_wait && !state.receiver_gone {
+            return None;
+        }
+        let refused = SendError(state.leave_line(ticket));
+        let receiver_gone = state.receiver_gone;
+        drop(state);
+        if !receiver_gone {
+            wait::unwind_if_shut_down();
+        }
+        Some(Err(refused))
+    }
+
+    pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        wait::spend_turn();
+        let state = self.lock();
+        if state.receiver_gone {
+            return Err(TrySendError::Disconnected(value));
+        }
+        if !self.admits(&state) {
+            return Err(TrySendError::Full(value));
+        }
+        self.put(state, value);
+        Ok(())
+    }
+
+    /// Counts another sender.
+    pub(crate) fn add_sender(&self) {
+        self.lock().senders += 1;
+    }
+
+    /// Counts a sender out; the last one wakes the receiver.
+    pub(crate) fn remove_sender(&self) {
+        let mut state = self.lock();
+        state.senders -= 1;
+        if state.senders == 0 {
+            self.wake_receiver(state);
+        }
+    }
+
+    fn admits(&self, state: &State<T>) -> bool {
+        state.queue.len() < self.bound || !matches!(state.receiver, Receiving::Not)
+    }
+
+    /// Adds a value to the queue, which admits it.
+    fn put(&self, mut state: MutexGuard<'_, State<T>>, value: T) {
+        state.queue.push_back(value);
+        self.wake_receiver(state);
+    }
+
+    /// Unlocks the state, and wakes the receiver if it waits.
+    fn wake_receiver(&self, mut state: MutexGuard<'_, State<T>>) {
+        match state.receiver {
+            Receiving::Not => {}
+            Receiving::Usual => {
+                state.receiver = Receiving::Not;
+                drop(state);
+                self.usual_receiver().wake();
+            }
+            Receiving::Other(_) => {
+                let receiver = mem::replace(&mut state.receiver, Receiving::Not);
+                drop(state);
+                if let Receiving::Other(receiver) = receiver {
+                    receiver.wake();
+                }
+            }
+        }
+    }
+
+    /// Whoever waited first to receive; the caller, if nobody has.
+    fn usual_receiver(&self) -> &Waiter {
+        self.usual_receiver.get_or_init(wait::waiter)
+    }
+}
+
+/// The receiver.
+impl<T> Channel<T> {
+    #[inline(always)]
+    pub(crate) fn recv(&self) -> Result<T, RecvError> {
+        wait::spend_turn();
+        let mut may_wait = true;
+        loop {
+            if let Some(result) = self.receive(may_wait) {
+                return result;
+            }
+            may_wait = wait::park_unless_shut_down();
+        }
+    }
+
+    /// Takes a value, learns of the end, or notes that the caller waits: none then.
+    #[inline(never)]
+    fn receive(&self, may_wait: bool) -> Option<Result<T, RecvError>> {
+        let mut state = self.lock();
+        if let Some(value) = state.queue.pop_front() {
+            return Some(Ok(self.make_room(state, value)));
+        }
+        if let Some(first) = state.line.pop_front() {
+            return Some(Ok(first.hand_over(state)));
+        }
+        if state.senders == 0 {
+            return Some(Err(RecvError));
+        }
+        if may_wait {
+            state.receiver = match wait::is_caller(self.usual_receiver()) {
+                true => Receiving::Usual,
+                false => Receiving::Other(wait::waiter()),
+            };
+            return None;
+        }
+        state.receiver = Receiving::Not;
+        drop(state);
+        wait::unwind_if_shut_down();
+        Some(Err(RecvError))
+    }
+
+    pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
+        wait::spend_turn();
+        let mut state = self.lock();
+        if let Some(value) = state.queue.pop_front() {
+            return Ok(self.make_room(state, value));
+        }
+        match state.line.pop_front() {
+            Some(first) => Ok(first.hand_over(state)),
+            None if state.senders == 0 => Err(TryRecvError::Disconnected),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Ends the channel: who waits in the line gets its value back, what is in the queue is dropped.
+    pub(crate) fn remove_receiver(&self) {
+        let mut state = self.lock();
+        state.receiver_gone = true;
+        let values = mem::take(&mut state.queue);
+        let line = state.line.iter_mut();
+        let senders: Vec<_> = line.filter_map(|place| place.sender.take()).collect();
+        drop(state);
+        senders.iter().for_each(Waiter::wake);
+        drop(values);
+    }
+}
+
+impl<T> Channel<T> {
+    /// After a value was taken from the queue: the first in the line moves up, or the memory of a burst is
+    /// given back.
+    fn make_room(&self, mut state: MutexGuard<'_, State<T>>, taken: T) -> T {
+        if state.queue.len() < self.bound
+            && let Some(first) = state.line.pop_front()
+        {
+            state.queue.push_back(first.value);
+            drop(state);
+            wake(first.sender);
+        } else if state.queue.is_empty() && state.queue.capacity() > ROOM_KEPT_MAX {
+            state.queue = VecDeque::new();
+        }
+        taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(waiter: Option<Waiter>) {
+    if let Some(waiter) = waiter {
+        waiter.wake();
+    }
+}
+
+impl<T> InLine<T> {
+    /// Lets the sender go on, and returns its value.
+    fn hand_over(self, state: MutexGuard<'_, State<T>>) -> T {
+        drop(state);
+        wake(self.sender);
+        self.value
+    }
+}
+
+impl<T> State<T> {
+    /// Puts a value and the calling sender at the end of the line; its ticket.
+    fn join_line(&mut self, value: T) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.line.push_back(InLine {
+            ticket,
+            value,
+            sender: Some(wait::waiter()),
+        });
+        ticket
+    }
+
+    /// Whether the sender with this ticket, which has not left by itself, still waits: those before it go
+    /// first.
+    fn is_in_line(&self, ticket: u64) -> bool {
+        self.line
+            .front()
+            .is_some_and(|first| first.ticket <= ticket)
+    }
+
+    /// Takes a value that is in line back.
+    fn leave_line(&mut self, ticket: u64) -> T {
+        let index = self.line.partition_point(|place| place.ticket < ticket);
+        let place = self.line.remove(index).expect("it is in line");
+        place.value
+    }
+}

@@ -1,0 +1,78 @@
+//! Receivers as iterators.
+
+use super::Receiver;
+
+/// The values of a receiver, each waited for; made by [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T: 'a> {
+    receiver: &'a Receiver<T>,
+}
+
+impl<'a, T> Iter<'a, T> {
+    pub(super) fn new(receiver: &'a Receiver<T>) -> Iter<'a, T> {
+        Iter { receiver }
+    }
+}
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.recv().ok()
+    }
+}
+
+/// The values that are there already; made by [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct TryIter<'a, T: 'a> {
+    receiver: &'a Receiver<T>,
+}
+
+impl<'a, T> TryIter<'a, T> {
+    pub(super) fn new(receiver: &'a Receiver<T>) -> TryIter<'a, T> {
+        TryIter { receiver }
+    }
+}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+/// The values of a receiver it has taken over, each waited for; made by `Receiver::into_iter`.
+#[derive(Debug)]
+pub struct IntoIter<T> {
+    receiver: Receiver<T>,
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.recv().ok()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: self }
+    }
+}
