@@ -2,13 +2,13 @@
 //! reports.
 
 use std::sync::Arc as Count;
-use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use loom::sync::Arc;
-use loom::thread::{self, JoinHandle};
+use loom::thread::{self, JoinHandle, Thread};
 
 use crate::check;
-use crate::sched::wait::ShutDown;
+use crate::sched::wait::{self, Ending};
 use crate::sync::channel::Channel;
 
 /// Two threads are explored in full.
@@ -98,35 +98,44 @@ fn a_receiver_that_goes_ends_every_wait() {
     }
 }
 
-/// A receiver whose runtime ends gives up just when a value is handed to it. Otherwise a rendezvous would
+/// A receiver gives up, because of `end`, just when a value is handed to it. Otherwise a rendezvous would
 /// have taken place for the sender alone.
-#[test]
-fn a_receiver_that_gives_up_keeps_what_it_was_handed() {
-    check(PREEMPTIONS_MAX_OF_THREE, || {
+fn check_receiver_that_gives_up(end: fn(&Ending, &Thread), error: RecvTimeoutError) {
+    check(PREEMPTIONS_MAX_OF_THREE, move || {
         let (sender, receiver) = channel(0);
-        let shut_down = ShutDown::default();
+        let ending = Ending::default();
         let receiving = {
-            let shut_down = shut_down.clone();
+            let ending = ending.clone();
             thread::spawn(move || {
-                shut_down.apply_here();
-                receiver.recv()
+                ending.apply_here();
+                receiver.recv_deadline(wait::deadline())
             })
         };
-        let ending = {
+        let ended = {
             let receiver = receiving.thread().clone();
-            thread::spawn(move || shut_down.begin(&receiver))
+            thread::spawn(move || end(&ending, &receiver))
         };
         let sent = sender.0.try_send(1);
-        ending.join().unwrap();
+        ended.join().unwrap();
         let received = receiving.join().unwrap();
         match sent {
             Ok(()) => assert_eq!(received, Ok(1)),
-            Err(error) => {
-                assert_eq!(error, TrySendError::Full(1));
-                assert_eq!(received, Err(RecvError));
+            Err(full) => {
+                assert_eq!(full, TrySendError::Full(1));
+                assert_eq!(received, Err(error));
             }
         }
     });
+}
+
+#[test]
+fn a_receiver_keeps_what_it_was_handed_at_the_end_of_its_runtime() {
+    check_receiver_that_gives_up(Ending::shut_down, RecvTimeoutError::Disconnected);
+}
+
+#[test]
+fn a_receiver_keeps_what_it_was_handed_at_its_deadline() {
+    check_receiver_that_gives_up(Ending::pass_deadline, RecvTimeoutError::Timeout);
 }
 
 /// A sender whose runtime ends leaves the line just when its value is taken. Otherwise the value would be
@@ -135,20 +144,20 @@ fn a_receiver_that_gives_up_keeps_what_it_was_handed() {
 fn a_sender_that_gives_up_has_sent_or_has_its_value() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
         let (sender, receiver) = channel(0);
-        let shut_down = ShutDown::default();
+        let ending = Ending::default();
         let sending = {
-            let shut_down = shut_down.clone();
+            let ending = ending.clone();
             thread::spawn(move || {
-                shut_down.apply_here();
+                ending.apply_here();
                 sender.0.send(1)
             })
         };
-        let ending = {
+        let ended = {
             let sender = sending.thread().clone();
-            thread::spawn(move || shut_down.begin(&sender))
+            thread::spawn(move || ending.shut_down(&sender))
         };
         let received = receiver.try_recv();
-        ending.join().unwrap();
+        ended.join().unwrap();
         match sending.join().unwrap() {
             Ok(()) => assert_eq!(received, Ok(1)),
             Err(SendError(value)) => {

@@ -7,9 +7,11 @@ pub(crate) mod idle;
 #[path = "../../uthread/src/sched/inbox.rs"]
 pub(crate) mod inbox;
 
-/// What stands in for a wait: a thread of the model for the fiber, and a shutdown for some of them.
+/// What stands in for a wait: a thread of the model for the fiber, and for some of them an end.
 pub(crate) mod wait {
     use std::cell::RefCell;
+    use std::sync::LazyLock;
+    use std::time::{Duration, Instant};
 
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, Ordering};
@@ -17,25 +19,52 @@ pub(crate) mod wait {
 
     use crate::fiber::Waiter;
 
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
     loom::thread_local! {
-        static SHUT_DOWN: RefCell<ShutDown> = RefCell::default();
+        static ENDING: RefCell<Ending> = RefCell::default();
     }
 
-    /// The end of the runtime to which some threads belong.
+    /// What may end the waits of a thread: the end of its runtime, or the deadline.
     #[derive(Clone, Default)]
-    pub(crate) struct ShutDown(Arc<AtomicBool>);
+    pub(crate) struct Ending {
+        shut_down: Arc<AtomicBool>,
+        late: Arc<AtomicBool>,
+    }
 
-    impl ShutDown {
-        /// The calling thread is of that runtime.
+    impl Ending {
+        /// It holds for the calling thread.
         pub(crate) fn apply_here(&self) {
-            SHUT_DOWN.with(|here| *here.borrow_mut() = self.clone());
+            ENDING.with(|here| *here.borrow_mut() = self.clone());
         }
 
         /// As `Worker::cancel_all`: whoever waits is woken, once.
-        pub(crate) fn begin(&self, fiber: &Thread) {
-            self.0.store(true, Ordering::Release);
+        pub(crate) fn shut_down(&self, fiber: &Thread) {
+            self.shut_down.store(true, Ordering::Release);
             fiber.unpark();
         }
+
+        /// As an expired timer.
+        pub(crate) fn pass_deadline(&self, fiber: &Thread) {
+            self.late.store(true, Ordering::Release);
+            fiber.unpark();
+        }
+    }
+
+    /// The deadline of all waits that have one.
+    pub(crate) fn deadline() -> Instant {
+        *BEGIN + Duration::from_secs(1)
+    }
+
+    pub(crate) fn now() -> Instant {
+        match ENDING.with(|here| here.borrow().late.load(Ordering::Acquire)) {
+            true => deadline(),
+            false => *BEGIN,
+        }
+    }
+
+    pub(crate) fn is_shut_down() -> bool {
+        ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
     }
 
     pub(crate) fn waiter() -> Waiter {
@@ -47,11 +76,15 @@ pub(crate) mod wait {
     }
 
     pub(crate) fn park_unless_shut_down() -> bool {
-        let shut_down = SHUT_DOWN.with(|here| here.borrow().0.load(Ordering::Acquire));
+        let shut_down = is_shut_down();
         if !shut_down {
             thread::park();
         }
         !shut_down
+    }
+
+    pub(crate) fn park_deadline(_deadline: Instant) {
+        thread::park();
     }
 
     /// As in a destructor, where the call returns.

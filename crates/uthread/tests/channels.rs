@@ -5,10 +5,12 @@ mod common;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as native};
+use std::time::{Duration, Instant};
 
-use common::{Kind, eventually, let_all_wait, runtime};
+use common::{Kind, LONG, eventually, let_all_wait, runtime};
 use uthread::sync::mpsc::{
-    RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+    RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError, channel,
+    sync_channel,
 };
 use uthread::{JoinHandle, Runtime, spawn, yield_now};
 
@@ -390,5 +392,49 @@ fn an_unpark_ends_no_wait_for_a_value() {
         sender.send(7).unwrap();
         eventually("received", || received.is_finished());
         assert_eq!(received.join().unwrap(), Ok(7));
+    });
+}
+
+#[test]
+fn a_wait_with_a_timeout_ends_with_the_value_the_end_or_the_time() {
+    mixed(|sending, receiving| {
+        for bound in [0, 1] {
+            let (sender, receiver) = sync_channel(bound);
+            let received = receiving.start(move || {
+                let start = Instant::now();
+                let soon = Duration::from_millis(3);
+                assert_eq!(receiver.recv_timeout(soon), Err(RecvTimeoutError::Timeout));
+                assert!(start.elapsed() >= soon);
+                receiver
+            });
+            let receiver = received.join();
+            // Nobody waits any more, so a rendezvous has nobody to hand it to.
+            assert_eq!(sender.try_send(1).is_ok(), bound > 0);
+
+            let sent = sending.start(move || (2..5).for_each(|n| sender.send(n).unwrap()));
+            let first = 2 - bound;
+            let received = receiving.start(move || {
+                let values = (first..5).map(|_| receiver.recv_timeout(LONG).unwrap());
+                assert!(values.eq(first..5));
+                let end = receiver.recv_timeout(Duration::MAX);
+                assert_eq!(end, Err(RecvTimeoutError::Disconnected));
+            });
+            sent.join();
+            received.join();
+        }
+    });
+}
+
+#[test]
+fn a_timeout_of_nothing_takes_what_is_there() {
+    common::everywhere(|| {
+        let (sender, receiver) = sync_channel(1);
+        let now = Duration::ZERO;
+        assert_eq!(receiver.recv_timeout(now), Err(RecvTimeoutError::Timeout));
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv_timeout(now), Ok(1));
+        drop(sender);
+        let end = receiver.recv_timeout(now);
+        assert_eq!(end, Err(RecvTimeoutError::Disconnected));
     });
 }

@@ -6,9 +6,10 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc as native};
 
-use common::{Kind, let_all_wait, runtime};
+use common::{Kind, LONG, let_all_wait, runtime};
 use uthread::sync::mpsc::{
-    Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+    Receiver, RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError,
+    channel, sync_channel,
 };
 use uthread::thread::{Cancelled, park};
 use uthread::{JoinHandle, spawn};
@@ -91,7 +92,7 @@ fn the_end_of_the_runtime_unwinds_those_who_wait() {
 
 #[test]
 fn the_end_of_the_runtime_ends_loops_of_calls() {
-    let loops: [fn(SyncSender<u8>, Receiver<u8>); 5] = [
+    let loops: [fn(SyncSender<u8>, Receiver<u8>); 6] = [
         |sender, _receiver| {
             loop {
                 let _ = sender.send(1);
@@ -100,6 +101,11 @@ fn the_end_of_the_runtime_ends_loops_of_calls() {
         |_sender, receiver| {
             loop {
                 let _ = receiver.recv();
+            }
+        },
+        |_sender, receiver| {
+            loop {
+                let _ = receiver.recv_timeout(LONG);
             }
         },
         |_sender, receiver| {
@@ -143,7 +149,8 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone() {
                 // There is room for one: it is received below.
                 let sent = [sender.send(1), sender.send(2)];
                 let (_unused, empty) = channel::<()>();
-                outcome.send((sent, empty.recv())).unwrap();
+                let late = empty.recv_timeout(LONG);
+                outcome.send((sent, empty.recv(), late)).unwrap();
             });
             park();
         }
@@ -151,9 +158,10 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone() {
     let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(fiber));
-    let (sent, received) = outcomes.recv().unwrap();
+    let (sent, received, late) = outcomes.recv().unwrap();
     assert_eq!(sent, [Ok(()), Err(SendError(2))]);
     assert_eq!(received, Err(RecvError));
+    assert_eq!(late, Err(RecvTimeoutError::Disconnected));
     drop(sender);
     assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
 }

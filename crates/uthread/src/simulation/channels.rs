@@ -5,8 +5,29 @@ use std::time::Duration;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
+use crate::sched::wait;
 use crate::sync::mpsc;
 use crate::thread::{self, sleep, spawn};
+
+/// Receives as the choices go: at once, in some time, or however long it takes.
+fn receive(
+    receiver: &mpsc::Receiver<(u64, u64)>,
+    choices: &mut Choices,
+) -> Result<(u64, u64), mpsc::RecvTimeoutError> {
+    match choices.below(4) {
+        0 => receiver.recv_timeout(Duration::ZERO),
+        1 => {
+            let timeout = Duration::from_micros(choices.below(3000));
+            let deadline = wait::now() + timeout;
+            let received = receiver.recv_timeout(timeout);
+            if received == Err(mpsc::RecvTimeoutError::Timeout) {
+                assert!(wait::now() >= deadline);
+            }
+            received
+        }
+        _ => receiver.recv().map_err(mpsc::RecvTimeoutError::from),
+    }
+}
 
 /// Sends as the choices go; each value says how much of the sender's it is.
 fn send_all(sender: &mpsc::SyncSender<(u64, u64)>, from: u64, count: u64, choices: &mut Choices) {
@@ -43,18 +64,14 @@ fn a_channel_loses_nothing_and_keeps_each_senders_order() {
                 let mut choices = Choices(seed);
                 let mut next = [0; SENDERS as usize];
                 loop {
-                    let value = match choices.below(3) {
-                        0 => receiver.try_recv(),
-                        _ => receiver.recv().map_err(mpsc::TryRecvError::from),
-                    };
-                    match value {
+                    match receive(&receiver, &mut choices) {
                         Ok((from, number)) => {
                             let next = &mut next[from as usize];
                             assert_eq!(number, *next, "of sender {from}");
                             *next += 1;
                         }
-                        Err(mpsc::TryRecvError::Empty) => sleep(Duration::from_micros(50)),
-                        Err(mpsc::TryRecvError::Disconnected) => break,
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
+                        Err(mpsc::RecvTimeoutError::Disconnected) => break,
                     }
                     dawdle(&mut choices);
                 }

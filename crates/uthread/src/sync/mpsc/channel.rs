@@ -17,8 +17,9 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 use std::sync::{OnceLock, PoisonError};
+use std::time::Instant;
 
 use crate::atomic::{Mutex, MutexGuard};
 use crate::fiber::Waiter;
@@ -198,13 +199,36 @@ impl<T> Channel<T> {
             if let Some(result) = self.receive(may_wait) {
                 return result;
             }
+            if !may_wait {
+                wait::unwind_if_shut_down();
+                return Err(RecvError);
+            }
             may_wait = wait::park_unless_shut_down();
         }
     }
 
-    /// Takes a value, learns of the end, or notes that the caller waits: none then.
+    pub(crate) fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        wait::spend_turn();
+        loop {
+            let shut_down = wait::is_shut_down();
+            let may_wait = !shut_down && wait::now() < deadline;
+            if let Some(result) = self.receive(may_wait) {
+                return result.map_err(RecvTimeoutError::from);
+            }
+            if shut_down {
+                wait::unwind_if_shut_down();
+                return Err(RecvTimeoutError::Disconnected);
+            }
+            if !may_wait {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            wait::park_deadline(deadline);
+        }
+    }
+
+    /// Takes a value or learns of the end; none otherwise, and then it is noted whether the caller waits.
     #[inline(never)]
-    fn receive(&self, may_wait: bool) -> Option<Result<T, RecvError>> {
+    fn receive(&self, waits: bool) -> Option<Result<T, RecvError>> {
         let mut state = self.lock();
         if let Some(value) = state.queue.pop_front() {
             return Some(Ok(self.make_room(state, value)));
@@ -215,17 +239,12 @@ impl<T> Channel<T> {
         if state.senders == 0 {
             return Some(Err(RecvError));
         }
-        if may_wait {
-            state.receiver = match wait::is_caller(self.usual_receiver()) {
-                true => Receiving::Usual,
-                false => Receiving::Other(wait::waiter()),
-            };
-            return None;
-        }
-        state.receiver = Receiving::Not;
-        drop(state);
-        wait::unwind_if_shut_down();
-        Some(Err(RecvError))
+        state.receiver = match waits {
+            false => Receiving::Not,
+            true if wait::is_caller(self.usual_receiver()) => Receiving::Usual,
+            true => Receiving::Other(wait::waiter()),
+        };
+        None
     }
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {

@@ -40,9 +40,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
+use crate::sched::wait;
 use channel::Channel;
 pub use iter::{IntoIter, Iter, TryIter};
 
@@ -254,6 +256,29 @@ impl<T> Receiver<T> {
     #[inline(always)]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.channel.recv()
+    }
+
+    /// Receives the next value, waiting for it so long at most.
+    ///
+    /// # Errors
+    ///
+    /// When none came in time, or all senders are gone and nothing is left.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uthread::sync::mpsc::{self, RecvTimeoutError};
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let soon = Duration::from_millis(5);
+    /// assert_eq!(receiver.recv_timeout(soon), Err(RecvTimeoutError::Timeout));
+    /// uthread::spawn(move || sender.send(1).unwrap());
+    /// let late = Duration::from_secs(60);
+    /// assert_eq!(receiver.recv_timeout(late), Ok(1));
+    /// assert_eq!(receiver.recv_timeout(late), Err(RecvTimeoutError::Disconnected));
+    /// ```
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        let deadline = wait::after(wait::now(), timeout);
+        self.channel.recv_deadline(deadline)
     }
 
     /// Receives the next value if one is there, or with bound 0 if a sender waits.
