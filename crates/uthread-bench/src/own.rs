@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use uthread::sync::mpsc::sync_channel;
 use uthread::{Runtime, join, sleep, spawn, yield_now};
 
 use crate::mode::Mode;
@@ -25,6 +26,10 @@ pub(crate) enum Measured {
         count: usize,
     },
     Sleepers {
+        count: usize,
+    },
+    Pingpong {
+        workers: usize,
         count: usize,
     },
     Fib {
@@ -49,6 +54,7 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
         Measured::Fib { workers } => on(runtime(workers)?, forks::fib_38),
         Measured::Sort { workers, count } => on(runtime(workers)?, || forks::sort(count)),
         Measured::Sleepers { count } => on(runtime(2)?, || sleepers(count)),
+        Measured::Pingpong { workers, count } => on(runtime(workers)?, || pingpong(count)),
         Measured::Echo {
             port,
             workers,
@@ -120,6 +126,22 @@ fn sleepers(count: usize) -> f64 {
         yield_now();
     }
     (resident_bytes() - before) as f64 / count as f64
+}
+
+fn pingpong(count: usize) -> f64 {
+    let (ping, pings) = sync_channel(1);
+    let (pong, pongs) = sync_channel(1);
+    spawn(move || {
+        for message in pings {
+            pong.send(message).expect("ping waits for it");
+        }
+    });
+    let begin = Instant::now();
+    for message in 0..count {
+        ping.send(message).expect("pong lives");
+        assert_eq!(pongs.recv(), Ok(message));
+    }
+    per_operation(begin, count)
 }
 
 fn resident_bytes() -> usize {

@@ -72,7 +72,7 @@ const METRICS: &[Metric] = &[
 
 const FIBERS: &[&str] = &["spawn", "yield", "sleepers", "pingpong"];
 const FORKS: &[&str] = &["fib", "sort"];
-const OURS: &[&str] = &["spawn", "yield", "sleepers", "fib", "sort"];
+const OURS: &[&str] = &["spawn", "yield", "sleepers", "pingpong", "fib", "sort"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
