@@ -48,8 +48,8 @@ fn send_all(sender: &mpsc::SyncSender<(u64, u64)>, from: u64, count: u64, choice
 
 #[test]
 fn a_channel_loses_nothing_and_keeps_each_senders_order() {
-    const SENDERS: u64 = 4;
-    const VALUES: u64 = 15;
+    const SENDERS: u64 = 3;
+    const VALUES: u64 = 6;
     under_seeds(|seed, mode| {
         for bound in [0, 1, 3] {
             Simulation::new(seed, 3, mode).run(move || {
