@@ -42,6 +42,12 @@ pub(crate) enum Operation<'a> {
 }
 
 impl Operation<'_> {
+    /// Whether the fiber goes on before the others once this is done: who accepts a connection hands it to
+    /// another fiber, and holds up a queue of them in the kernel.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self, Operation::Socket(net::SocketOperation::Accept { .. }))
+    }
+
     /// Takes ownership of the descriptor that this operation returned.
     #[allow(
         unsafe_code,

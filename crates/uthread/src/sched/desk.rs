@@ -72,10 +72,15 @@ impl Desk {
         self.live.iter().map(|(_, fiber)| fiber)
     }
 
-    /// Notes that `fiber` waits for an operation, until the deadline if there is one; the name of the
+    /// Notes that `fiber` waits for an operation, urgent or not, until the deadline if there is one; the name of the
     /// operation.
-    pub(crate) fn begin(&mut self, fiber: Started, deadline: Option<Instant>) -> Token {
-        let token = self.operations.insert(fiber);
+    pub(crate) fn begin(
+        &mut self,
+        fiber: Started,
+        urgent: bool,
+        deadline: Option<Instant>,
+    ) -> Token {
+        let token = self.operations.insert(fiber, urgent);
         if let Some(deadline) = deadline {
             let timer = self.timers.insert(deadline, Expiry::TimeOut(token));
             self.operations.set_timer(token, timer);
@@ -98,13 +103,14 @@ impl Desk {
         self.timers.cancel(timer);
     }
 
-    /// Hands out fibers whose operations have ended; how many. Called by the owner.
-    pub(crate) fn collect(&mut self, ready: impl FnMut(Started)) -> u64 {
+    /// Hands out fibers whose operations have ended, and whether each is urgent; how many. Called by the
+    /// owner.
+    pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
     }
 
     /// The same and, besides, what [`Desk::expire`] does, on behalf of the owner, unless that one sleeps.
-    pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started)) -> u64 {
+    pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
         if self.door.is_closed() {
             return 0;
         }
@@ -112,7 +118,7 @@ impl Desk {
         if woken {
             self.door.note_wake_up();
         }
-        self.expire(now, ready);
+        self.expire(now, |fiber| ready(fiber, false));
         count
     }
 
@@ -127,7 +133,7 @@ impl Desk {
                     .is_some_and(|deadline| deadline <= now))
     }
 
-    fn reap(&mut self, max: usize, mut ready: impl FnMut(Started)) -> (u64, bool) {
+    fn reap(&mut self, max: usize, mut ready: impl FnMut(Started, bool)) -> (u64, bool) {
         let (operations, timers) = (&mut self.operations, &mut self.timers);
         let Some(completions) = &mut self.completions else {
             return (0, false);
@@ -135,11 +141,11 @@ impl Desk {
         let mut count = 0;
         let woken = completions.reap(max, &mut |token, result| {
             count += 1;
-            let (fiber, timer) = operations.complete(token, result);
-            if let Some(timer) = timer {
+            let completed = operations.complete(token, result);
+            if let Some(timer) = completed.timer {
                 timers.cancel(timer);
             }
-            ready(fiber);
+            ready(completed.fiber, completed.urgent);
         });
         (count, woken)
     }

@@ -13,8 +13,18 @@ struct InFlight {
     /// Tells this use of the slot from earlier ones, in which a late event may have been meant.
     sequence: u32,
     fiber: Started,
+    urgent: bool,
     timer: Option<timers::Key>,
     timed_out: bool,
+}
+
+/// What becomes of an operation.
+pub(crate) struct Completed {
+    /// Who waited, and has the result now.
+    pub(crate) fiber: Started,
+    /// Whether it goes on before the others.
+    pub(crate) urgent: bool,
+    pub(crate) timer: Option<timers::Key>,
 }
 
 /// All operations in flight of one worker.
@@ -30,12 +40,13 @@ impl Operations {
     }
 
     /// Notes that `fiber` waits, and names the operation.
-    pub(crate) fn insert(&mut self, fiber: Started) -> Token {
+    pub(crate) fn insert(&mut self, fiber: Started, urgent: bool) -> Token {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         let slot = self.slots.insert(InFlight {
             sequence,
             fiber,
+            urgent,
             timer: None,
             timed_out: false,
         });
@@ -68,14 +79,18 @@ impl Operations {
     /// # Panics
     ///
     /// When the token names nothing in flight: the driver completed an operation twice.
-    pub(crate) fn complete(&mut self, token: Token, result: i32) -> (Started, Option<timers::Key>) {
+    pub(crate) fn complete(&mut self, token: Token, result: i32) -> Completed {
         assert!(self.find(token).is_some(), "{token:?} completed twice");
         let operation = self.slots.remove(slot(token));
         operation.fiber.control().completion.set(Completion {
             result,
             timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
         });
-        (operation.fiber, operation.timer)
+        Completed {
+            fiber: operation.fiber,
+            urgent: operation.urgent,
+            timer: operation.timer,
+        }
     }
 
     /// All timers are gone.

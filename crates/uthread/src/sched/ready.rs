@@ -106,6 +106,14 @@ impl Ready {
         }
     }
 
+    /// Whether the place before the others is free.
+    pub(crate) fn has_no_next(&self) -> bool {
+        match &self.places {
+            Places::Own { next, .. } => next.get().is_none(),
+            Places::Offered { next, .. } => next.load().is_none(),
+        }
+    }
+
     pub(crate) fn pop(&self) -> Option<Started> {
         let Some(next) = self.replace_next(None) else {
             self.next_in_a_row.set(0);

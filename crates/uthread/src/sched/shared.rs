@@ -266,6 +266,16 @@ impl Remote {
         &self.inbox
     }
 
+    /// How many fibers are in this worker's deque.
+    pub(super) fn new_fibers(&self) -> usize {
+        self.stealer.len()
+    }
+
+    /// Moves half of them, or as many as a batch has, into `deque`; whether it did.
+    pub(super) fn share_new(&self, deque: &Deque<FiberRef>) -> bool {
+        self.stealer.steal_batch(deque).is_success()
+    }
+
     fn has_stealable_work(&self) -> bool {
         let offer = self.offer.as_ref();
         !self.stealer.is_empty() || offer.is_some_and(|offer| !offer.queue.is_empty())

@@ -1,8 +1,9 @@
 //! Several workers on one thread, under a seed: which runs next, how long an operation takes, what it
-//! comes to. The clock is virtual, and moves only while all of them sleep.
+//! comes to. The clock is virtual, and moves only while all of them sleep, or a fiber computes.
 //!
-//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs` and `operations.rs` show
-//! what holds whatever the seed chooses. To try more seeds than usual, or one again:
+//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs`,
+//! `operations.rs` and `channels.rs` show what holds whatever the seed chooses. To try more seeds than usual,
+//! or one again:
 //!
 //! ```sh
 //! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::event::PollFlags;
@@ -9,10 +11,10 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
-use crate::op::net::SocketOperation;
+use crate::op::net::{PeerAddress, SocketOperation};
 use crate::op::{self, Operation};
 use crate::sched::wait;
-use crate::thread::{self, spawn};
+use crate::thread::{self, spawn, yield_now};
 
 /// Receives into a buffer on the stack, as a socket would.
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
@@ -93,6 +95,94 @@ fn what_was_submitted_leaves_while_others_compute() {
             "{waited:?}, and one fiber computes meanwhile"
         );
         simulation.shut_down();
+    });
+}
+
+/// Fibers that receive and compute, until they are told to end.
+struct Computing {
+    fibers: Vec<thread::JoinHandle<()>>,
+    runs: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+}
+
+impl Computing {
+    /// Starts so many, and returns when all have begun.
+    fn start(count: usize, seed: u64) -> Computing {
+        let (runs, over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let begun = Arc::new(AtomicUsize::new(0));
+        let fiber = |index| {
+            let (runs, over, begun) = (Arc::clone(&runs), Arc::clone(&over), Arc::clone(&begun));
+            spawn(move || {
+                let mut choices = Choices(seed * 41 + index as u64);
+                begun.fetch_add(1, Ordering::Relaxed);
+                while !over.load(Ordering::Relaxed) && runs.load(Ordering::Relaxed) < 10_000 {
+                    compute(Duration::from_micros(200));
+                    let _ = receive_and_check(&mut choices);
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let fibers = (0..count).map(fiber).collect();
+        while begun.load(Ordering::Relaxed) < count {
+            yield_now();
+        }
+        Computing { fibers, runs, over }
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.fibers
+            .into_iter()
+            .for_each(|fiber| fiber.join().unwrap());
+    }
+}
+
+/// Otherwise connections that compute would keep out those that have just been accepted: each of their
+/// batches ends with the first fiber.
+#[test]
+fn a_new_fiber_begins_beside_others_that_compute() {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 1, mode).run(move || {
+            let computing = Computing::start(30, seed);
+            for _ in 0..20 {
+                yield_now();
+                let before = computing.runs();
+                let runs = Arc::clone(&computing.runs);
+                let begun = spawn(move || runs.load(Ordering::Relaxed));
+                let between = begun.join().unwrap() - before;
+                assert!(between <= 20, "{between} others ran first");
+            }
+            computing.end();
+        });
+    });
+}
+
+/// Otherwise each new connection would wait for its turn behind all those that there are.
+#[test]
+fn who_accepts_does_not_queue_behind_those_who_compute() {
+    const ACCEPTED: usize = 20;
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 1, mode).run(move || {
+            let computing = Computing::start(50, seed);
+            let before = computing.runs();
+            for _ in 0..ACCEPTED {
+                let standard_input = io::stdin();
+                let mut peer = PeerAddress::new();
+                let mut accept = Operation::Socket(SocketOperation::Accept {
+                    listener: standard_input.as_fd(),
+                    peer: &mut peer,
+                });
+                wait::perform(&mut accept, None).unwrap();
+            }
+            let between = (computing.runs() - before) / ACCEPTED;
+            // It takes as long as five of them in the mean, and at most ten.
+            assert!(between <= 15, "{between} others ran first");
+            computing.end();
+        });
     });
 }
 

@@ -90,7 +90,10 @@ impl Worker {
     unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
         self.make_room();
         let deadline = timeout.and_then(|timeout| self.now().checked_add(timeout));
-        let token = self.desk.lock().begin(self.running_fiber(), deadline);
+        let token = self
+            .desk
+            .lock()
+            .begin(self.running_fiber(), operation.is_urgent(), deadline);
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
         self.note_unflushed();

@@ -1,10 +1,14 @@
-//! What a worker takes from others of the fibers that have started, where those migrate.
+//! What a worker takes from others, but for the new fibers that it finds when it is idle.
 //!
-//! The queue of those that can go on is offered to thieves as the deque of new ones is, and a thief also
-//! serves the desk of a worker that is busy. Where fibers stay, nothing here does anything.
+//! A busy worker takes its share of new fibers, of which another has many more. The rest is for fibers that
+//! have started, where those migrate: the queue of those that can go on is offered to thieves as the deque of
+//! new ones is, and a thief also serves the desk of a worker that is busy.
 
 use super::Worker;
 use crate::fiber::Started;
+
+/// Queues that differ by so little are as good as equal: it is gone before it has moved.
+const BALANCED: usize = 16;
 
 impl Worker {
     /// Puts a fiber that has left its stack behind the others that can go on.
@@ -16,6 +20,15 @@ impl Worker {
             return self.shared.remote(index as usize).mail(fiber);
         }
         self.ready.push(fiber);
+    }
+
+    /// The same for one that goes before the others, if it is `urgent` and may leave its worker.
+    pub(super) fn make_ready_as(&self, fiber: Started, urgent: bool) {
+        if urgent && fiber.control().stays_on.get().is_none() && self.ready.has_no_next() {
+            self.ready.push_next(fiber);
+        } else {
+            self.make_ready(fiber);
+        }
     }
 
     /// Wakes another worker if there is something for it beside what runs here.
@@ -35,6 +48,30 @@ impl Worker {
         {
             self.ready.push(fiber);
         }
+    }
+
+    /// Takes some from another worker whose queue is much longer: no idle one may come by.
+    pub(super) fn balance(&self) {
+        let victims = self.shared.workers() - 1;
+        let turn = self.balancing.get().wrapping_add(1);
+        self.balancing.set(turn);
+        // One of them at a time: there may be many.
+        let victim = turn.checked_rem(victims);
+        let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
+            return;
+        };
+        if self.deque.is_empty() && victim.new_fibers() > BALANCED {
+            self.count_steal(victim.share_new(&self.deque));
+        }
+        if let (Some(queue), Some(offer)) = (self.ready.offered_queue(), &victim.offer)
+            && 2 * offer.queue.len() > 3 * queue.len() + BALANCED
+        {
+            self.count_steal(offer.queue.steal_batch(queue).is_success());
+        }
+    }
+
+    fn count_steal(&self, success: bool) {
+        self.remote.counters.steals.add(u64::from(success));
     }
 
     /// Takes fibers that can go on from elsewhere. One is returned, others may be put into the queue.
@@ -57,7 +94,9 @@ impl Worker {
             if let Some(desk) = victim.desk.get()
                 && let Ok(mut desk) = desk.try_lock()
             {
-                served += desk.serve(self.now(), |fiber| self.make_ready(fiber));
+                served += desk.serve(self.now(), |fiber, urgent| {
+                    self.make_ready_as(fiber, urgent)
+                });
             }
         }
         self.remote.counters.completions.add(served);

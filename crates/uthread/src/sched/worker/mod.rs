@@ -42,9 +42,9 @@ const BATCH_FIBERS: usize = 64;
 /// between their calls. So long a system call for them alone costs a percent or two.
 const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
 
-/// Every eighth turn takes the oldest new fiber first, so that neither fibers that never wait nor a
+/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor a
 /// stream of newer ones can keep it from starting.
-const NEW_FIBER_TURN: usize = 8;
+const NEW_FIBER_TURN: usize = 4;
 
 pub(crate) struct Worker {
     index: usize,
@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
+    /// How many fibers run until it is the oldest new one's turn.
+    turns_to_new: Cell<usize>,
     /// Since when the driver has had something to pass on; none if it has not.
     unflushed: Cell<Option<Instant>>,
     /// Whether this worker is counted as searching.
@@ -67,6 +69,8 @@ pub(crate) struct Worker {
     /// Whether the last look before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
+    /// Counts the looks at others' queues.
+    balancing: Cell<usize>,
     /// How many switches each worker had made at this one's last look at what it runs next.
     switches_seen: RefCell<Vec<u64>>,
     /// How many fibers are known to be suspended in the midst of unwinding.
@@ -113,10 +117,12 @@ impl Worker {
             desk,
             hot_stacks: RefCell::default(),
             running: Cell::default(),
+            turns_to_new: Cell::new(NEW_FIBER_TURN),
             unflushed: Cell::new(None),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
+            balancing: Cell::new(0),
             switches_seen: RefCell::default(),
             unwinding: Cell::new(0),
         })
@@ -186,13 +192,8 @@ impl Worker {
     }
 
     fn run_batch(&self) {
-        for turn in 1..=BATCH_FIBERS {
-            let next = if turn % NEW_FIBER_TURN == 0 {
-                self.start_oldest().or_else(|| self.ready.pop())
-            } else {
-                self.ready.pop().or_else(|| self.start_newest())
-            };
-            match next {
+        for _ in 0..BATCH_FIBERS {
+            match self.next_fiber() {
                 Some(fiber) => self.run_fiber(fiber),
                 None => break,
             }
@@ -200,6 +201,17 @@ impl Worker {
                 break;
             }
         }
+    }
+
+    fn next_fiber(&self) -> Option<Started> {
+        // Counted beyond the batch, which may be as short as one fiber.
+        let turn = self.turns_to_new.get();
+        if turn > 1 {
+            self.turns_to_new.set(turn - 1);
+            return self.ready.pop().or_else(|| self.start_newest());
+        }
+        self.turns_to_new.set(NEW_FIBER_TURN);
+        self.start_oldest().or_else(|| self.ready.pop())
     }
 
     /// Whether submissions have waited for long.
@@ -249,6 +261,7 @@ impl Worker {
                 self.spawn(fiber);
             }
             self.take_in_woken();
+            self.balance();
         }
         self.take_in();
         let found = self.has_own_work();
@@ -275,7 +288,10 @@ impl Worker {
 
     /// Makes those ready whose operations have ended.
     fn collect(&self) {
-        let count = self.desk.lock().collect(|fiber| self.make_ready(fiber));
+        let count = self
+            .desk
+            .lock()
+            .collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
         self.remote.counters.completions.add(count);
     }
 
