@@ -114,8 +114,8 @@ impl Builder {
     ///     .on_stall(move |stall| drop(sender.send(stall.clone())))
     ///     .build()?;
     /// runtime.run(|| {
-    ///     let waits = uthread::spawn(uthread::yield_now);
-    ///     uthread::yield_now(); // It begins.
+    ///     let waits = uthread::spawn(|| uthread::sleep(Duration::from_millis(20)));
+    ///     uthread::sleep(Duration::from_millis(1)); // It begins.
     ///     // Blocks the whole worker, where `uthread::sleep` would not.
     ///     std::thread::sleep(Duration::from_millis(100));
     ///     waits.join().unwrap();
