@@ -18,10 +18,14 @@ const THRESHOLD: Duration = Duration::from_millis(10);
 
 /// A runtime of one worker, and the stalls it tells of.
 fn watched() -> (Runtime, Receiver<Stall>) {
+    watched_from(THRESHOLD)
+}
+
+fn watched_from(threshold: Duration) -> (Runtime, Receiver<Stall>) {
     let (sender, stalls) = mpsc::channel();
     let runtime = Runtime::builder()
         .workers(1)
-        .stall_threshold(THRESHOLD)
+        .stall_threshold(threshold)
         .on_stall(move |stall| drop(sender.send(stall.clone())))
         .build()
         .unwrap();
@@ -110,13 +114,15 @@ fn a_fiber_that_computes_alone_disturbs_nobody() {
 
 #[test]
 fn fibers_that_wait_are_no_stall() {
-    let (runtime, stalls) = watched();
+    // Longer than the system keeps a running worker from its CPU.
+    let threshold = 20 * THRESHOLD;
+    let (runtime, stalls) = watched_from(threshold);
     runtime.run(|| {
-        let sleepers = [(); 3].map(|()| spawn(|| sleep(5 * THRESHOLD)));
+        let sleepers = [(); 3].map(|()| spawn(move || sleep(2 * threshold)));
         for sleeper in sleepers {
             sleeper.join().unwrap();
         }
-        uthread::blocking(|| thread::sleep(5 * THRESHOLD));
+        uthread::blocking(|| thread::sleep(2 * threshold));
     });
     drop(runtime);
     assert_eq!(stalls.try_recv().ok(), None);
