@@ -72,8 +72,8 @@ impl Desk {
         self.live.iter().map(|(_, fiber)| fiber)
     }
 
-    /// Notes that `fiber` waits for an operation, urgent or not, until the deadline if there is one; the name of the
-    /// operation.
+    /// Notes that `fiber` waits for an operation, urgent or not, until the deadline if there is one; the
+    /// name of the operation.
     pub(crate) fn begin(
         &mut self,
         fiber: Started,

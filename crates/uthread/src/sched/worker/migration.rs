@@ -60,18 +60,22 @@ impl Worker {
         let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
             return;
         };
-        if self.deque.is_empty() && victim.new_fibers() > BALANCED {
-            self.count_steal(victim.share_new(&self.deque));
+        if self.deque.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.deque)
+        {
+            self.count_steal();
+            // Whoever looked for work may have missed them on their way.
+            self.wake_one();
         }
         if let (Some(queue), Some(offer)) = (self.ready.offered_queue(), &victim.offer)
             && 2 * offer.queue.len() > 3 * queue.len() + BALANCED
+            && offer.queue.steal_batch(queue).is_success()
         {
-            self.count_steal(offer.queue.steal_batch(queue).is_success());
+            self.count_steal();
         }
     }
 
-    fn count_steal(&self, success: bool) {
-        self.remote.counters.steals.add(u64::from(success));
+    pub(super) fn count_steal(&self) {
+        self.remote.counters.steals.add(1);
     }
 
     /// Takes fibers that can go on from elsewhere. One is returned, others may be put into the queue.
@@ -81,7 +85,7 @@ impl Worker {
             .take_woken(queue)
             .or_else(|| {
                 let stolen = self.shared.steal_started(self.index, queue);
-                stolen.inspect(|_| self.remote.counters.steals.add(1))
+                stolen.inspect(|_| self.count_steal())
             })
             .or_else(|| self.serve_others())
             .or_else(|| self.take_next_of_others())
@@ -116,7 +120,7 @@ impl Worker {
                 && let Some(offer) = &victim.offer
                 && let Some(fiber) = offer.next.take()
             {
-                self.remote.counters.steals.add(1);
+                self.count_steal();
                 return Some(fiber);
             }
         }

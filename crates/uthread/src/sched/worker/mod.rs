@@ -9,7 +9,8 @@
 //! ```
 //!
 //! [`fibers`] is how a fiber starts, runs and ends here, [`calls`] what the running fiber asks for,
-//! [`migration`] what it takes from other workers once they have started it, [`shutdown`] how it ends.
+//! [`migration`] what it takes from others while it is busy, or once they have started it, [`shutdown`] how
+//! it ends.
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
 //! others take from is in [`Remote`] and, where fibers migrate, at its [`Desk`].
@@ -24,6 +25,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crossbeam_deque::Worker as Deque;
+
 use super::current;
 use super::desk::Desk;
 use super::held::Held;
@@ -32,7 +35,6 @@ use super::shared::{Queues, Remote, Shared};
 use crate::driver::{Completions, Driver, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
-use crossbeam_deque::Worker as Deque;
 
 /// Fibers run before the worker looks at timers, inbox and ring again: few enough that none waits
 /// long, enough that one system call serves many.
@@ -344,7 +346,7 @@ impl Worker {
         let injected = self.shared.take_many_injected(&self.deque);
         let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
             let stolen = self.shared.steal(self.index, &self.deque);
-            stolen.inspect(|_| counters.steals.add(1))
+            stolen.inspect(|_| self.count_steal())
         });
         match found {
             Some(fiber) => {
