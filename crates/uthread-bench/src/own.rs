@@ -4,6 +4,8 @@
 mod echo;
 #[path = "../../../peers/forks.rs"]
 mod forks;
+#[path = "../../../peers/measure.rs"]
+mod measure;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +16,7 @@ use uthread::sync::mpsc::sync_channel;
 use uthread::{Runtime, join, sleep, spawn, yield_now};
 
 use crate::mode::Mode;
+use measure::{per_operation, resident_bytes};
 
 /// What `uthread-bench own` measures, for the studies to call in a process of its own.
 #[derive(clap::Subcommand)]
@@ -66,10 +69,6 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
 fn on(runtime: Runtime, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
     println!("{:.1}", runtime.run(measured));
     Ok(())
-}
-
-fn per_operation(begin: Instant, operations: usize) -> f64 {
-    begin.elapsed().as_nanos() as f64 / operations as f64
 }
 
 fn spawn_join(count: usize) -> f64 {
@@ -142,15 +141,4 @@ fn pingpong(count: usize) -> f64 {
         assert_eq!(pongs.recv(), Ok(message));
     }
     per_operation(begin, count)
-}
-
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
-    let pages: usize = text
-        .split(' ')
-        .nth(1)
-        .expect("two fields")
-        .parse()
-        .expect("a number");
-    pages * 4096
 }

@@ -18,6 +18,12 @@ pub(crate) struct Metric {
     pub(crate) decimals: usize,
 }
 
+impl Metric {
+    pub(crate) const fn new(name: &'static str, decimals: usize) -> Metric {
+        Metric { name, decimals }
+    }
+}
+
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) metrics: &'static [Metric],
@@ -159,16 +165,7 @@ mod tests {
     use crate::measure::proc::Cpu;
     use crate::measure::quiet::Usage;
 
-    const METRICS: &[Metric] = &[
-        Metric {
-            name: "rate",
-            decimals: 0,
-        },
-        Metric {
-            name: "memory",
-            decimals: 1,
-        },
-    ];
+    const METRICS: &[Metric] = &[Metric::new("rate", 0), Metric::new("memory", 1)];
 
     fn table() -> Table {
         let usage = Usage {

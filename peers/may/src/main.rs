@@ -1,11 +1,16 @@
 //! The peer on may's stackful coroutines. `peers/README.md` tells what each command measures.
 
+#[path = "../../measure.rs"]
+mod measure;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use may::coroutine::yield_now;
 use may::go;
 use may::sync::{Barrier, mpsc};
+
+use measure::{per_operation, resident_bytes};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,10 +41,6 @@ fn on(workers: usize, measured: impl FnOnce() -> f64 + Send + 'static) {
     let figure = go!(measured).join().expect("it runs to its end");
     println!("{figure:.1}");
     std::process::exit(0);
-}
-
-fn per_operation(begin: Instant, operations: usize) -> f64 {
-    begin.elapsed().as_nanos() as f64 / operations as f64
 }
 
 fn spawn_join(count: usize) -> f64 {
@@ -103,15 +104,4 @@ fn pingpong(count: usize) -> f64 {
         assert_eq!(pongs.recv(), Ok(message));
     }
     per_operation(begin, count)
-}
-
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
-    let pages: usize = text
-        .split(' ')
-        .nth(1)
-        .expect("two fields")
-        .parse()
-        .expect("a number");
-    pages * 4096
 }

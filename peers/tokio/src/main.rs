@@ -10,8 +10,11 @@ use tokio::task::{spawn, yield_now};
 #[path = "../../compute.rs"]
 mod compute;
 mod echo;
+#[path = "../../measure.rs"]
+mod measure;
 
 use compute::Compute;
+use measure::{per_operation, resident_bytes};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,10 +43,6 @@ fn on(workers: usize, measured: impl Future<Output = f64> + Send + 'static) {
     let figure = runtime.block_on(async { spawn(measured).await.expect("it runs to its end") });
     println!("{figure:.1}");
     runtime.shutdown_background();
-}
-
-fn per_operation(begin: Instant, operations: usize) -> f64 {
-    begin.elapsed().as_nanos() as f64 / operations as f64
 }
 
 async fn spawn_join(count: usize) -> f64 {
@@ -107,15 +106,4 @@ async fn pingpong(count: usize) -> f64 {
         assert_eq!(pongs.recv().await, Some(message));
     }
     per_operation(begin, count)
-}
-
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
-    let pages: usize = text
-        .split(' ')
-        .nth(1)
-        .expect("two fields")
-        .parse()
-        .expect("a number");
-    pages * 4096
 }

@@ -14,34 +14,13 @@ use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 use crate::{Rounds, parse_workers};
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "answers/s",
-        decimals: 0,
-    },
-    Metric {
-        name: "server CPU us/answer",
-        decimals: 2,
-    },
-    Metric {
-        name: "p50 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "p99 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "p99.9 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "most served connection",
-        decimals: 0,
-    },
-    Metric {
-        name: "least served connection",
-        decimals: 0,
-    },
+    Metric::new("answers/s", 0),
+    Metric::new("server CPU us/answer", 2),
+    Metric::new("p50 us", 0),
+    Metric::new("p99 us", 0),
+    Metric::new("p99.9 us", 0),
+    Metric::new("most served connection", 0),
+    Metric::new("least served connection", 0),
 ];
 
 #[derive(clap::Args)]

@@ -19,30 +19,12 @@ use crate::wrk::{self, Load, Report};
 const WARM_UP_SECONDS: u64 = 1;
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "requests/s",
-        decimals: 0,
-    },
-    Metric {
-        name: "server CPU us/request",
-        decimals: 2,
-    },
-    Metric {
-        name: "of it user",
-        decimals: 2,
-    },
-    Metric {
-        name: "of it system",
-        decimals: 2,
-    },
-    Metric {
-        name: "p50 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "p99 us",
-        decimals: 0,
-    },
+    Metric::new("requests/s", 0),
+    Metric::new("server CPU us/request", 2),
+    Metric::new("of it user", 2),
+    Metric::new("of it system", 2),
+    Metric::new("p50 us", 0),
+    Metric::new("p99 us", 0),
 ];
 
 #[derive(clap::Args)]

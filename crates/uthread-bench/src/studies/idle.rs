@@ -26,34 +26,13 @@ const FILE: &str = "1KiB";
 const WARM_UP_SECONDS: u64 = 1;
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "requests/s",
-        decimals: 0,
-    },
-    Metric {
-        name: "server CPU us/request",
-        decimals: 2,
-    },
-    Metric {
-        name: "p99 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "RSS B/idle",
-        decimals: 0,
-    },
-    Metric {
-        name: "PSS B/idle",
-        decimals: 0,
-    },
-    Metric {
-        name: "anonymous B/idle",
-        decimals: 0,
-    },
-    Metric {
-        name: "idle ones closed",
-        decimals: 0,
-    },
+    Metric::new("requests/s", 0),
+    Metric::new("server CPU us/request", 2),
+    Metric::new("p99 us", 0),
+    Metric::new("RSS B/idle", 0),
+    Metric::new("PSS B/idle", 0),
+    Metric::new("anonymous B/idle", 0),
+    Metric::new("idle ones closed", 0),
 ];
 
 #[derive(clap::Args)]

@@ -17,30 +17,12 @@ use crate::{Rounds, parse_workers};
 const LOAD_PERCENT: u64 = 20;
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "answers/s",
-        decimals: 0,
-    },
-    Metric {
-        name: "server CPU us/answer",
-        decimals: 2,
-    },
-    Metric {
-        name: "p50 us",
-        decimals: 1,
-    },
-    Metric {
-        name: "p99 us",
-        decimals: 1,
-    },
-    Metric {
-        name: "p99.9 us",
-        decimals: 1,
-    },
-    Metric {
-        name: "max us",
-        decimals: 0,
-    },
+    Metric::new("answers/s", 0),
+    Metric::new("server CPU us/answer", 2),
+    Metric::new("p50 us", 1),
+    Metric::new("p99 us", 1),
+    Metric::new("p99.9 us", 1),
+    Metric::new("max us", 0),
 ];
 
 #[derive(clap::Args)]

@@ -28,46 +28,16 @@ const COMMANDS: &[&[&str]] = &[
 ];
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "spawn and join, ns",
-        decimals: 1,
-    },
-    Metric {
-        name: "yield, 2 fibers, ns",
-        decimals: 1,
-    },
-    Metric {
-        name: "yield, 10,000, ns",
-        decimals: 1,
-    },
-    Metric {
-        name: "memory per sleeper, B",
-        decimals: 0,
-    },
-    Metric {
-        name: "ping-pong, 1 worker, ns",
-        decimals: 1,
-    },
-    Metric {
-        name: "ping-pong, 2 workers, ns",
-        decimals: 1,
-    },
-    Metric {
-        name: "fib(38), 1 worker ms",
-        decimals: 1,
-    },
-    Metric {
-        name: "fib(38), 2 workers ms",
-        decimals: 1,
-    },
-    Metric {
-        name: "sort 10M, 1 worker ms",
-        decimals: 0,
-    },
-    Metric {
-        name: "sort 10M, 2 workers ms",
-        decimals: 0,
-    },
+    Metric::new("spawn and join, ns", 1),
+    Metric::new("yield, 2 fibers, ns", 1),
+    Metric::new("yield, 10,000, ns", 1),
+    Metric::new("memory per sleeper, B", 0),
+    Metric::new("ping-pong, 1 worker, ns", 1),
+    Metric::new("ping-pong, 2 workers, ns", 1),
+    Metric::new("fib(38), 1 worker ms", 1),
+    Metric::new("fib(38), 2 workers ms", 1),
+    Metric::new("sort 10M, 1 worker ms", 0),
+    Metric::new("sort 10M, 2 workers ms", 0),
 ];
 
 const FIBERS: &[&str] = &["spawn", "yield", "sleepers", "pingpong"];

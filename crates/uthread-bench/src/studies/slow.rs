@@ -24,30 +24,12 @@ const P99_RATIO_MAX: f64 = 2.0;
 const P99: usize = 1;
 
 const METRICS: &[Metric] = &[
-    Metric {
-        name: "p50 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "p99 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "p99.9 us",
-        decimals: 0,
-    },
-    Metric {
-        name: "max us",
-        decimals: 0,
-    },
-    Metric {
-        name: "server CPU % of a CPU",
-        decimals: 1,
-    },
-    Metric {
-        name: "hostile ones dropped",
-        decimals: 0,
-    },
+    Metric::new("p50 us", 0),
+    Metric::new("p99 us", 0),
+    Metric::new("p99.9 us", 0),
+    Metric::new("max us", 0),
+    Metric::new("server CPU % of a CPU", 1),
+    Metric::new("hostile ones dropped", 0),
 ];
 
 #[derive(clap::Args)]
