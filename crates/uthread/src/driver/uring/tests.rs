@@ -4,6 +4,7 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
+use std::io::PipeReader;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +50,17 @@ impl Both {
     }
 }
 
+/// So many operations that complete at once where the other end of the pipe is closed.
+fn polls(reader: &PipeReader, count: usize) -> Vec<Operation<'_>> {
+    let poll = |_| {
+        Operation::Socket(SocketOperation::Poll {
+            fd: reader.as_fd(),
+            events: rustix::event::PollFlags::IN,
+        })
+    };
+    (0..count).map(poll).collect()
+}
+
 #[test]
 fn more_operations_than_the_queue_holds_all_complete() {
     const COUNT: u64 = 10_000;
@@ -56,14 +68,7 @@ fn more_operations_than_the_queue_holds_all_complete() {
     let mut done = Vec::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(writer);
-    let mut operations: Vec<_> = (0..COUNT)
-        .map(|_| {
-            Operation::Socket(SocketOperation::Poll {
-                fd: reader.as_fd(),
-                events: rustix::event::PollFlags::IN,
-            })
-        })
-        .collect();
+    let mut operations = polls(&reader, COUNT as usize);
     for (index, operation) in operations.iter_mut().enumerate() {
         while !both.driver.has_room() {
             both.driver.flush();
@@ -152,14 +157,7 @@ fn no_more_completions_are_reaped_than_asked_for() {
     let mut both = Both::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(writer);
-    let mut operations: Vec<_> = (0..5)
-        .map(|_| {
-            Operation::Socket(SocketOperation::Poll {
-                fd: reader.as_fd(),
-                events: rustix::event::PollFlags::IN,
-            })
-        })
-        .collect();
+    let mut operations = polls(&reader, 5);
     for (index, operation) in operations.iter_mut().enumerate() {
         // SAFETY: `operations` and the pipe outlive the completions awaited below.
         unsafe { both.driver.submit(operation, Token(index as u64)) };
