@@ -1,0 +1,189 @@
+//! The runtime: a set of workers, started by a builder, ended by dropping it.
+
+mod builder;
+
+use std::panic::{self, Location};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io, mem, thread};
+
+pub use self::builder::Builder;
+use crate::fiber::{Control, Fiber, FiberRef, Identity};
+use crate::metrics::Metrics;
+use crate::sched::shared::Shared;
+use crate::sched::{offload, wait};
+use crate::thread::JoinHandle;
+
+/// A set of workers that run fibers.
+///
+/// Most programs need none of their own: [`run`](crate::run) makes one, and
+/// [`spawn`](crate::spawn) outside of any starts a process-wide default.
+///
+/// # Dropping
+///
+/// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
+/// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
+/// started never do. Dropped by a fiber of its own, it does not wait for that one's worker or, where fibers
+/// migrate, for any. It waits for a fiber that computes without end, or that joins one of another
+/// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
+/// calls without an error return at once.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+    watch: Option<thread::JoinHandle<()>>,
+    driver: String,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Runtime")
+            .field("workers", &self.threads.len())
+            .field("driver", &self.driver)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// A runtime with the defaults.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`].
+    pub fn new() -> io::Result<Runtime> {
+        Runtime::builder().build()
+    }
+
+    /// A builder with the defaults.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// What carries operations to the kernel, for people to read.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// What the workers have done since they started.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::new(self.shared.counters())
+    }
+
+    /// Starts a fiber on this runtime; see [`spawn`](crate::spawn).
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        wait::note_spawn();
+        let fiber = Fiber::new(
+            Control::new(Identity::anonymous(Location::caller())),
+            f,
+            None,
+        );
+        self.shared.inject(fiber.clone());
+        JoinHandle::new(fiber)
+    }
+
+    /// Runs `f` as a fiber of this runtime and returns its result, blocking the calling thread
+    /// (or suspending the calling fiber). `f` may borrow from the caller.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `f`.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// let words = vec!["plain", "blocking", "code"];
+    /// assert_eq!(runtime.run(|| words.len()), 3);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn run<F, T>(&self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        wait::note_spawn();
+        let identity = Identity {
+            name: Some("main".into()),
+            spawn_site: Location::caller(),
+        };
+        let (body, joinable) = Fiber::borrowing(Control::new(identity), f, None);
+        self.shared.inject(body);
+        // Joined right here, before anything that `f` borrows can end.
+        match JoinHandle::new(joinable).join() {
+            Ok(value) => value,
+            Err(payload) => panic::resume_unwind(payload),
+        }
+    }
+
+    /// The process-wide default runtime, started on first use.
+    ///
+    /// # Panics
+    ///
+    /// When the kernel allows no runtime, with its reason and the remedy.
+    pub(crate) fn default_runtime() -> &'static Runtime {
+        static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+        DEFAULT.get_or_init(|| match Runtime::new() {
+            Ok(runtime) => runtime,
+            Err(error) => panic!("the default runtime cannot start: {error}"),
+        })
+    }
+
+    /// Queues a fiber from outside the workers.
+    pub(crate) fn inject(&self, fiber: FiberRef) {
+        self.shared.inject(fiber);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shared.shut_down();
+        let mut threads = mem::take(&mut self.threads);
+        if self.shared.is_migrating() && self.shared.is_called_from_inside() {
+            // Any worker may have to go on with the caller: they end by themselves, after it.
+            threads.clear();
+        }
+        let watch = self.watch.take();
+        let own = thread::current().id();
+        let end = || {
+            join_all(threads, own);
+            // Last: what keeps a runtime from its end is a stall too.
+            if let Some(watch) = watch {
+                self.shared.bell.dismiss(watch.thread());
+                join(watch);
+            }
+        };
+        if wait::in_fiber() {
+            // The worker must go on meanwhile: others' fibers may need its own to end.
+            offload::run(end);
+        } else {
+            end();
+        }
+    }
+}
+
+/// Joins all threads but `own`: a fiber that drops its own runtime cannot outlive itself, so its
+/// worker ends later.
+fn join_all(threads: Vec<thread::JoinHandle<()>>, own: thread::ThreadId) {
+    for thread in threads {
+        if thread.thread().id() != own {
+            join(thread);
+        }
+    }
+}
+
+fn join(thread: thread::JoinHandle<()>) {
+    let joined = thread.join();
+    debug_assert!(joined.is_ok(), "a failed worker aborts the process");
+}
