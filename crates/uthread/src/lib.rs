@@ -50,7 +50,7 @@ mod simulation;
 
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
-pub use runtime::{Builder, Runtime};
+pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime};
 pub use sched::watch::Stall;
 pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};
 

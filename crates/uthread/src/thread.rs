@@ -53,7 +53,7 @@ where
 /// Makes a fiber and queues it where the caller's are queued. Where no runtime can start, it panics
 /// before there is a fiber that would never end.
 fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
-    let runtime = (!wait::on_worker()).then(Runtime::default_runtime);
+    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
     wait::note_spawn();
     let (fiber, handle) = make();
     match runtime {

@@ -6,8 +6,8 @@
 //! has it; the [`Completions`] hand results out, and may do so on any thread.
 //!
 //! [`uring`] is the driver of workers. [`native`] carries out a single operation as an ordinary
-//! blocking system call, for callers outside the runtime; [`page_cache`] tells whether one on a file
-//! would wait for the disk. `sim` lets a seed decide, in tests.
+//! blocking system call, for callers outside the runtime and fibers that are threads; [`page_cache`] tells
+//! whether one on a file would wait for the disk. `sim` lets a seed decide, in tests.
 
 pub(crate) mod native;
 pub(crate) mod page_cache;
@@ -71,6 +71,9 @@ pub(crate) trait Completions: Send {
     /// Whether there is nothing to hand out.
     fn is_empty(&mut self) -> bool;
 }
+
+/// Both parts of a worker's driver.
+pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 
 /// Ends a worker's wait from any thread.
 pub(crate) trait Wake: Send + Sync {

@@ -152,6 +152,13 @@ impl Control {
         self.unparked.swap(false, Ordering::Acquire)
     }
 
+    /// Gives the fiber a home. Called once, by the thread that is about to run it.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
+    pub(crate) fn settle(&self, home: Arc<dyn Home>) {
+        // SAFETY: nobody reads it before the fiber parks, which is after this.
+        unsafe { *self.home.get() = Some(home) };
+    }
+
     /// Leaves a wake-up token; the home to enqueue the fiber at, if it was parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn note_wake(&self) -> Option<&Arc<dyn Home>> {
@@ -209,8 +216,7 @@ impl Control {
         // SAFETY: nothing runs or resumes the fiber yet.
         let slot = unsafe { &mut *self.switch.context.get() };
         *slot = Some(context);
-        // SAFETY: nobody reads it before the fiber parks, which is after this.
-        unsafe { *self.home.get() = Some(home) };
+        self.settle(home);
     }
 
     /// Runs the fiber until it pauses or ends.

@@ -41,8 +41,11 @@ impl TcpStream {
     ///
     /// `TimedOut` after the timeout, `InvalidInput` for a timeout of zero; the kernel's.
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-        if !wait::in_fiber() || timeout.is_zero() {
-            return std::net::TcpStream::connect_timeout(address, timeout).map(TcpStream::from_std);
+        if timeout.is_zero() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "cannot set a 0 duration timeout",
+            ));
         }
         match connect(*address, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(

@@ -5,10 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use super::Runtime;
+use super::driver::{self, Reason};
+use super::{Crew, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::uring;
 use crate::sched::current;
 use crate::sched::shared::{Queues, Shared};
+use crate::sched::threads::Threads;
 use crate::sched::watch::{Orders, Stall, Watch};
 use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
@@ -40,6 +42,7 @@ const WORKERS_MAX: usize = 1024;
 /// ```
 #[derive(Clone)]
 pub struct Builder {
+    driver: Option<Driver>,
     workers: Option<usize>,
     stack_size: usize,
     name: String,
@@ -51,6 +54,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Builder")
+            .field("driver", &self.driver)
             .field("workers", &self.workers)
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
@@ -63,6 +67,7 @@ impl fmt::Debug for Builder {
 impl Builder {
     pub(super) fn new() -> Builder {
         Builder {
+            driver: None,
             workers: None,
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
@@ -72,6 +77,25 @@ impl Builder {
                 report: None,
             },
         }
+    }
+
+    /// What carries the fibers' calls to the kernel. By default whoever runs the program chooses, by the
+    /// environment variable `UTHREAD_DRIVER` (`uring` or `threads`); else it is io_uring.
+    /// [`Runtime::driver`] tells what it has come to.
+    ///
+    /// ```
+    /// use uthread::Driver;
+    ///
+    /// let runtime = uthread::Runtime::builder().driver(Driver::Threads).build()?;
+    /// assert_eq!(runtime.driver().driver(), Driver::Threads);
+    /// let name = || std::thread::current().name().map(str::to_owned);
+    /// assert_eq!(runtime.run(name).as_deref(), Some("main"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn driver(mut self, driver: Driver) -> Builder {
+        self.driver = Some(driver);
+        self
     }
 
     /// The number of workers. Default: one per CPU that the process may use.
@@ -192,9 +216,27 @@ impl Builder {
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers, a stack size of more than
-    /// 1 GiB, and a NUL byte in the name. Otherwise the kernel's: where it allows no io_uring, or no
-    /// more threads; the message says what to do.
+    /// 1 GiB, a NUL byte in the name, and where `UTHREAD_DRIVER` names no driver. Otherwise the kernel's:
+    /// where it refuses the driver that was asked for by name, or more threads or descriptors; the message
+    /// says what to do.
     pub fn build(self) -> io::Result<Runtime> {
+        let workers = self.check()?;
+        match driver::asked_for(self.driver)? {
+            Some((Driver::Uring, reason)) => self.start(workers, Driver::Uring, reason),
+            Some((Driver::Threads, reason)) => {
+                let details = "a thread of the system for each fiber".to_owned();
+                Ok(Runtime {
+                    crew: Crew::Threads(Threads::new(self.stack_size)),
+                    workers,
+                    driver: DriverInfo::new(Driver::Threads, details, reason),
+                })
+            }
+            None => self.start(workers, Driver::Uring, Reason::Best),
+        }
+    }
+
+    /// The number of workers, if all that was asked for makes sense.
+    fn check(&self) -> io::Result<usize> {
         let count = match self.workers {
             Some(count) => count,
             None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
@@ -212,34 +254,42 @@ impl Builder {
         if self.name.contains('\0') {
             return refused("a runtime's name must not contain a NUL byte".to_owned());
         }
+        Ok(count)
+    }
+
+    /// Starts the workers, all with the same driver.
+    fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
         overflow::install(current::find_overflow);
         let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
         // Dropped on an error below, it ends the workers that have started.
-        let mut runtime = Runtime {
+        let mut workers = Workers {
             shared: Arc::new(shared),
             threads: Vec::with_capacity(count),
             watch: None,
-            driver: String::new(),
         };
         let (sender, started) = mpsc::channel();
         for (index, queues) in queues.into_iter().enumerate() {
-            let shared = Arc::clone(&runtime.shared);
+            let shared = Arc::clone(&workers.shared);
             let sender = sender.clone();
             let thread = thread::Builder::new()
                 .name(format!("{}-{index}", self.name))
                 .spawn(move || work(index, shared, queues, &sender))?;
-            runtime.threads.push(thread);
+            workers.threads.push(thread);
         }
         drop(sender);
+        let mut details = String::new();
         for _ in 0..count {
-            let worker = started.recv().map_err(io::Error::other)?;
-            runtime.driver = worker?;
+            details = started.recv().map_err(io::Error::other)??;
         }
-        if let Some(watch) = Watch::new(Arc::clone(&runtime.shared), self.watch) {
+        if let Some(watch) = Watch::new(Arc::clone(&workers.shared), self.watch.clone()) {
             let thread = thread::Builder::new().name(format!("{}-watch", self.name));
-            runtime.watch = Some(thread.spawn(|| watch.run())?);
+            workers.watch = Some(thread.spawn(|| watch.run())?);
         }
-        Ok(runtime)
+        Ok(Runtime {
+            crew: Crew::Workers(workers),
+            workers: count,
+            driver: DriverInfo::new(driver, details, reason),
+        })
     }
 }
 
@@ -251,8 +301,7 @@ fn work(
     started: &mpsc::Sender<io::Result<String>>,
 ) {
     let prepared = AlternateStack::install().and_then(|stack| {
-        let (driver, completions) = uring::new(shared.is_migrating())?;
-        let driver = (Box::new(driver) as _, Box::new(completions) as _);
+        let driver = uring::make(shared.is_migrating())?;
         Ok((stack, Worker::new(index, shared, queues, driver)?))
     });
     // The worker goes first: until then a fiber's destructor may overflow its stack.

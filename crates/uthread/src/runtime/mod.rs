@@ -1,15 +1,18 @@
 //! The runtime: a set of workers, started by a builder, ended by dropping it.
 
 mod builder;
+mod driver;
 
 use std::panic::{self, Location};
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io, mem, thread};
+use std::{fmt, io, iter, mem, thread};
 
 pub use self::builder::Builder;
+pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
+use crate::sched::threads::Threads;
 use crate::sched::{offload, wait};
 use crate::thread::JoinHandle;
 
@@ -27,18 +30,30 @@ use crate::thread::JoinHandle;
 /// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
 /// calls without an error return at once.
 pub struct Runtime {
+    crew: Crew,
+    workers: usize,
+    driver: DriverInfo,
+}
+
+/// Who runs the fibers.
+enum Crew {
+    Workers(Workers),
+    /// Each runs itself.
+    Threads(Arc<Threads>),
+}
+
+struct Workers {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
     watch: Option<thread::JoinHandle<()>>,
-    driver: String,
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Runtime")
-            .field("workers", &self.threads.len())
-            .field("driver", &self.driver)
+            .field("workers", &self.workers)
+            .field("driver", &format_args!("{}", self.driver))
             .finish_non_exhaustive()
     }
 }
@@ -59,22 +74,33 @@ impl Runtime {
         Builder::new()
     }
 
-    /// The number of workers.
+    /// The number of workers; with [`Driver::Threads`], which has none, how many there would be.
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.threads.len()
+        self.workers
     }
 
-    /// What carries operations to the kernel, for people to read.
+    /// What carries calls to the kernel, and why this.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// // Such as: uring (single issuer, deferred task work, wake by ring message), the best there is
+    /// eprintln!("driver: {}", runtime.driver());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
-    pub fn driver(&self) -> &str {
+    pub fn driver(&self) -> &DriverInfo {
         &self.driver
     }
 
-    /// What the workers have done since they started.
+    /// What the workers have done since they started. With [`Driver::Threads`] one entry counts the
+    /// fibers.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        Metrics::new(self.shared.counters())
+        match &self.crew {
+            Crew::Workers(workers) => Metrics::new(workers.shared.counters()),
+            Crew::Threads(threads) => Metrics::new(iter::once(threads.counters())),
+        }
     }
 
     /// Starts a fiber on this runtime; see [`spawn`](crate::spawn).
@@ -90,7 +116,7 @@ impl Runtime {
             f,
             None,
         );
-        self.shared.inject(fiber.clone());
+        self.inject(fiber.clone());
         JoinHandle::new(fiber)
     }
 
@@ -119,7 +145,7 @@ impl Runtime {
             spawn_site: Location::caller(),
         };
         let (body, joinable) = Fiber::borrowing(Control::new(identity), f, None);
-        self.shared.inject(body);
+        self.inject(body);
         // Joined right here, before anything that `f` borrows can end.
         match JoinHandle::new(joinable).join() {
             Ok(value) => value,
@@ -142,11 +168,22 @@ impl Runtime {
 
     /// Queues a fiber from outside the workers.
     pub(crate) fn inject(&self, fiber: FiberRef) {
-        self.shared.inject(fiber);
+        match &self.crew {
+            Crew::Workers(workers) => workers.shared.inject(fiber),
+            Crew::Threads(threads) => threads.spawn(fiber),
+        }
     }
 }
 
 impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Crew::Threads(threads) = &self.crew {
+            threads.end();
+        }
+    }
+}
+
+impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.shut_down();
         let mut threads = mem::take(&mut self.threads);

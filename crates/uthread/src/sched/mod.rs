@@ -15,6 +15,7 @@
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`timers`] | the timer wheel |
 //! | [`watch`] | who notices a fiber that keeps its worker |
+//! | [`threads`] | fibers that are threads, without a worker |
 //! | [`offload`] | threads for calls that only block |
 //! | [`turn`] | a fair lock for fibers and threads |
 //! | [`budget`] | when a fiber that never waits lets others run |
@@ -32,6 +33,7 @@ pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod ready;
 pub(crate) mod shared;
+pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod turn;
 pub(crate) mod wait;

@@ -49,14 +49,14 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     wait::refusal().map_or_else(|| run(call), Err)
 }
 
-/// Runs `call` where it may block: for a fiber on a thread of the pool, for a thread outside the
-/// runtime right here. A panic of `call` is resumed in the caller.
+/// Runs `call` where it may block: for a fiber on a worker on a thread of the pool, for any thread of its
+/// own right here. A panic of `call` is resumed in the caller.
 pub(crate) fn run<F, T>(call: F) -> T
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    if !wait::in_fiber() {
+    if !wait::is_on_worker() {
         return call();
     }
     let outcome = Arc::new(Outcome::new());

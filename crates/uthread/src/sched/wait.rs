@@ -5,9 +5,9 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::worker::{Worker, calls};
-use super::{budget, current};
+use super::{budget, current, threads};
 use crate::driver::native::{self, Patience};
-use crate::fiber::{FiberRef, Pause, Started, Waiter};
+use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
 use crate::op::Operation;
 
 pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_down};
@@ -18,8 +18,10 @@ pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_d
 ///
 /// The kernel's; `EAGAIN` after the timeout, `ECANCELED` once the fiber is cancelled.
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    calls::perform(operation, timeout)
-        .unwrap_or_else(|| native::perform(operation, Patience::new(timeout)))
+    calls::perform(operation, timeout).unwrap_or_else(|| {
+        refusal().map_or(Ok(()), Err)?;
+        native::perform(operation, Patience::new(timeout), is_shut_down)
+    })
 }
 
 /// Waits for a wake-up of the caller; may return without one.
@@ -33,7 +35,7 @@ pub(crate) fn park() {
                 token.take();
             }
         }
-        None => std::thread::park(),
+        None => block(None),
     }
 }
 
@@ -47,7 +49,19 @@ pub(crate) fn park_deadline(deadline: Instant) {
                 token.take();
             }
         }
-        None => std::thread::park_timeout(deadline.saturating_duration_since(Instant::now())),
+        None => block(Some(deadline)),
+    }
+}
+
+/// The same of a thread.
+#[inline(never)]
+fn block(deadline: Option<Instant>) {
+    match (threads::current(), deadline) {
+        (Some(seat), deadline) => seat.park(deadline),
+        (None, None) => std::thread::park(),
+        (None, Some(deadline)) => {
+            std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
     }
 }
 
@@ -68,7 +82,7 @@ pub(crate) fn spend_turn() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
-        if in_fiber() {
+        if is_on_worker() {
             yield_now();
         }
     }
@@ -80,18 +94,13 @@ pub(crate) fn spend_turn() {
 /// The user's own park, ended by an unpark or at the deadline: unwound once the runtime is shut down. An
 /// unpark that came during another wait, which took its wake-up, is remembered apart.
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
-    let park = || deadline.map_or_else(park, park_deadline);
-    let Some(fiber) = running() else {
-        return park();
-    };
-    let control = fiber.control();
     unwind_if_shut_down();
-    if control.take_unpark() {
-        control.token.take(); // It came along.
+    if with_control(Control::take_unpark) == Some(true) {
+        with_control(|control| control.token.take()); // It came along.
     } else if !is_shut_down() {
         // After shutdown nobody else ends a park in a destructor.
-        park();
-        control.take_unpark();
+        deadline.map_or_else(park, park_deadline);
+        with_control(Control::take_unpark);
     }
     unwind_if_shut_down();
 }
@@ -114,27 +123,29 @@ pub(crate) fn park_until(done: impl Fn() -> bool) {
 pub(crate) fn waiter() -> Waiter {
     match current::with_fiber(|worker| worker.running_reference()) {
         Some(fiber) => Waiter::Fiber(fiber),
-        None => Waiter::Thread(std::thread::current()),
+        None => threads::current().map_or_else(
+            || Waiter::Thread(std::thread::current()),
+            |seat| seat.waiter(),
+        ),
     }
 }
 
 /// Whether the waiter is the caller's.
 pub(crate) fn is_caller(waiter: &Waiter) -> bool {
-    match (waiter, running()) {
-        (Waiter::Fiber(fiber), Some(running)) => ptr::eq(fiber.control(), running.control()),
-        (Waiter::Thread(thread), None) => thread.id() == std::thread::current().id(),
-        _ => false,
+    match waiter {
+        Waiter::Fiber(fiber) => {
+            with_control(|running| ptr::eq(fiber.control(), running)).unwrap_or(false)
+        }
+        Waiter::Thread(thread) => !in_fiber() && thread.id() == std::thread::current().id(),
     }
 }
 
 /// Lets others run; unwound once the runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
+    unwind_if_shut_down();
     match running() {
-        Some(fiber) => {
-            unwind_if_shut_down();
-            calls::suspend(fiber, Pause::Yielded);
-        }
+        Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => std::thread::yield_now(),
     }
 }
@@ -165,31 +176,37 @@ pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
 
 /// Waits until the deadline.
 pub(crate) fn sleep_until(deadline: Instant) {
-    let Some(fiber) = running() else {
-        return std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
-    };
     unwind_if_shut_down();
     if is_shut_down() {
         return; // It is unwinding already, and nothing shall hold up the end.
     }
-    fiber.control().wake_at.set(Some(deadline));
-    calls::suspend(fiber, Pause::Asleep);
+    match running() {
+        Some(fiber) => {
+            fiber.control().wake_at.set(Some(deadline));
+            calls::suspend(fiber, Pause::Asleep);
+        }
+        None => native::sleep_until(deadline, is_shut_down),
+    }
     unwind_if_shut_down();
 }
 
-/// Whether the caller is on a worker's thread, so that [`spawn_here`] may be called.
-pub(crate) fn on_worker() -> bool {
-    current::with_worker(|_| ()).is_some()
+/// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.
+pub(crate) fn is_inside() -> bool {
+    current::with_worker(|_| ()).is_some() || threads::current().is_some()
 }
 
-/// Queues a new fiber on the caller's worker.
+/// Queues a new fiber on the caller's worker, or starts it where fibers are threads.
 ///
 /// # Panics
 ///
-/// When the caller is on none.
+/// When the caller belongs to no runtime.
 pub(crate) fn spawn_here(fiber: FiberRef) {
-    let spawned = current::with_worker(|worker| worker.spawn(fiber));
-    assert!(spawned.is_some(), "only a worker has a queue of its own");
+    let mut fiber = Some(fiber);
+    current::with_worker(|worker| fiber.take().map(|fiber| worker.spawn(fiber)));
+    if let Some(fiber) = fiber {
+        let seat = threads::current().expect("only who belongs to a runtime spawns here");
+        seat.spawn(fiber);
+    }
 }
 
 /// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:
@@ -198,12 +215,26 @@ pub(crate) fn take_back(fiber: &FiberRef) -> bool {
     current::with_fiber(|worker| worker.take_back(fiber)).unwrap_or(false)
 }
 
-/// Whether the caller is a fiber.
+/// Whether the caller is a fiber, on a worker or as a thread.
 pub(crate) fn in_fiber() -> bool {
+    with_control(|_| ()).is_some()
+}
+
+/// Whether the caller is a fiber on a worker, which it must not block.
+pub(crate) fn is_on_worker() -> bool {
     running().is_some()
 }
 
-/// The calling fiber.
+/// Calls `action` with the calling fiber's control block, if the caller is one.
+#[inline(always)]
+fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
+    match running() {
+        Some(fiber) => Some(action(fiber.control())),
+        None => threads::current().map(|seat| action(seat.control())),
+    }
+}
+
+/// The fiber that the calling worker runs.
 #[inline(always)]
 fn running() -> Option<Started> {
     current::with_worker(Worker::running).flatten()

@@ -18,7 +18,7 @@ use io_uring::{CompletionQueue, EnterFlags, IoUring, SubmissionQueue, opcode};
 use rustix::io::Errno;
 
 use self::waker::Waker;
-use super::{Completions, Counts, Driver, Token, Wake};
+use super::{Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
@@ -51,13 +51,23 @@ struct Ring {
     woken: AtomicBool,
 }
 
+/// As [`new`], for a worker.
+///
+/// # Errors
+///
+/// As [`new`].
+pub(crate) fn make(shared: bool) -> io::Result<Pair> {
+    let (driver, completions) = new(shared)?;
+    Ok((Box::new(driver), Box::new(completions)))
+}
+
 /// Makes a ring for the calling thread; where its completions are to be `shared`, one to which they come
 /// without that thread.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message, where no kind of ring is allowed.
-pub(crate) fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
+fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
     let (io, mode) = setup::ring(if shared { setup::SHARED } else { setup::OWN })?;
     let waker = Waker::new(&io)?;
     let ring = Arc::new(Ring {

@@ -1,9 +1,9 @@
 //! Making a ring: the best set-up the kernel takes, found by trying, best first.
 
-use std::fmt;
-use std::io;
+use std::time::Duration;
+use std::{fmt, io, thread};
 
-use io_uring::IoUring;
+use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
 /// Submission entries: one scheduler round submits at most about that many; a full queue only
@@ -44,32 +44,66 @@ pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Inter
 /// The modes of one whose completions others take while the worker computes: it has to be interrupted.
 pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
 
-/// Makes a ring in the first of the modes that the kernel takes.
+/// Locked memory comes back a little after the ring that had it was closed: how often, and after what
+/// pauses, a ring is tried again for which there is none.
+const MEMORY_TRIES: u32 = 10;
+const MEMORY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Makes a ring in the first of the modes that the kernel takes, and tries it out.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message.
 pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
-    let mut refused = io::Error::from(Errno::NOSYS);
+    let mut tries = 1;
+    loop {
+        match any_ring(modes) {
+            Err(Errno::NOMEM) if tries < MEMORY_TRIES => {
+                tries += 1;
+                thread::sleep(MEMORY_PAUSE);
+            }
+            Err(errno) => return Err(explain(errno.into())),
+            Ok(made) => return Ok(made),
+        }
+    }
+}
+
+fn any_ring(modes: &[Mode]) -> Result<(IoUring, Mode), Errno> {
+    let mut refused = Errno::NOSYS;
     for (submissions, completions) in [
         (SUBMISSIONS, COMPLETIONS),
         (SUBMISSIONS_MIN, COMPLETIONS_MIN),
     ] {
         for &mode in modes {
-            match build(mode, submissions, completions) {
-                Ok(ring) if ring.params().is_feature_ext_arg() => return Ok((ring, mode)),
-                Ok(_) => return Err(explain(Errno::NOSYS.into())),
-                Err(error) => refused = error,
+            let ring = build(mode, submissions, completions).and_then(try_out);
+            match ring.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOSYS)) {
+                Ok(ring) => return Ok((ring, mode)),
+                Err(errno) => refused = errno,
             }
-            match Errno::from_io_error(&refused) {
-                Some(Errno::INVAL) => {}
+            match refused {
+                Errno::INVAL => {}
                 // Locked memory is short: only a smaller ring can help.
-                Some(Errno::NOMEM) => break,
-                _ => return Err(explain(refused)),
+                Errno::NOMEM => break,
+                _ => return Err(refused),
             }
         }
     }
-    Err(explain(refused))
+    Err(refused)
+}
+
+/// Sees a request through: that a ring can be made does not say that it may be used.
+fn try_out(mut ring: IoUring) -> io::Result<IoUring> {
+    if !ring.params().is_feature_ext_arg() {
+        return Err(Errno::NOSYS.into());
+    }
+    let request = opcode::Nop::new().build();
+    #[allow(unsafe_code, reason = "entries are pushed through an unsafe call")]
+    // SAFETY: a request that does nothing points to no memory.
+    let pushed = unsafe { ring.submission().push(&request) };
+    assert!(pushed.is_ok(), "a new ring has room");
+    ring.submit_and_wait(1)?;
+    ring.completion().next();
+    Ok(ring)
 }
 
 fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> {
@@ -93,7 +127,7 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
 /// Adds what to do to the kernel's refusal.
 fn explain(error: io::Error) -> io::Error {
     let remedy = match Errno::from_io_error(&error) {
-        Some(Errno::PERM) => {
+        Some(Errno::PERM | Errno::ACCESS) => {
             "io_uring is forbidden here: allow it by `sysctl kernel.io_uring_disabled=0`, or in a \
              container by a seccomp profile that permits io_uring_setup, io_uring_enter and \
              io_uring_register"

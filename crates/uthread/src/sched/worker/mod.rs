@@ -32,7 +32,7 @@ use super::desk::Desk;
 use super::held::Held;
 use super::ready::Ready;
 use super::shared::{Queues, Remote, Shared};
-use crate::driver::{Completions, Driver, Token};
+use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
 
@@ -96,7 +96,7 @@ impl Worker {
         index: usize,
         shared: Arc<Shared>,
         Queues { deque, ready }: Queues,
-        (driver, completions): (Box<dyn Driver>, Box<dyn Completions>),
+        (driver, completions): Pair,
     ) -> io::Result<Worker> {
         let desk = Desk::new(completions, driver.now());
         let remote = Arc::clone(shared.remote(index));

@@ -6,8 +6,8 @@ use std::{io, panic, thread};
 use super::{Worker, calls};
 use crate::fiber::{Cancelled, Control, Pause, Started};
 use crate::op;
-use crate::sched::current;
 use crate::sched::held::lock;
+use crate::sched::{current, threads};
 
 /// Calls that fail with `ECANCELED`, and fibers spawned in vain, before a fiber is unwound: one that
 /// handles the errors ends long before; a loop that only tries again would never.
@@ -79,14 +79,12 @@ impl Worker {
         known.set(thread::panicking() && (known.get() || others == 0));
         self.unwinding.set(others + usize::from(known.get()));
     }
+}
 
-    /// Counts a call after shutdown: how many the running fiber has made.
-    fn count_refusal(&self) -> u32 {
-        let fiber = self.running_fiber();
-        let refusals = &fiber.control().refusals;
-        refusals.set(refusals.get() + 1);
-        refusals.get()
-    }
+/// Counts a call after shutdown: how many the fiber has made.
+fn count_refusal(control: &Control) -> u32 {
+    control.refusals.update(|count| count + 1);
+    control.refusals.get()
 }
 
 /// Ends the calling fiber once its runtime is shut down, for a call that cannot return an error. Where it
@@ -100,19 +98,23 @@ pub(crate) fn unwind_if_shut_down() {
 
 #[cold]
 fn unwind() {
-    if current::with_fiber(Worker::begin_unwinding) == Some(true) {
+    let begins = current::with_fiber(Worker::begin_unwinding)
+        .unwrap_or_else(|| cfg!(panic = "unwind") && !thread::panicking());
+    if begins {
         panic::resume_unwind(Box::new(Cancelled));
     }
     // Whoever is waited for must be able to go on.
-    if let Some(fiber) = current::with_fiber(Worker::running_fiber) {
-        calls::suspend(fiber, Pause::Yielded);
+    match current::with_fiber(Worker::running_fiber) {
+        Some(fiber) => calls::suspend(fiber, Pause::Yielded),
+        None => thread::yield_now(),
     }
 }
 
 /// Whether the caller is a fiber whose runtime is shut down.
 #[inline]
 pub(crate) fn is_shut_down() -> bool {
-    current::with_fiber(|worker| worker.shared.is_shut_down()).unwrap_or(false)
+    current::with_fiber(|worker| worker.shared.is_shut_down())
+        .unwrap_or_else(|| threads::current().is_some_and(|seat| seat.is_shut_down()))
 }
 
 /// The error for a call of a fiber whose runtime is shut down.
@@ -120,7 +122,9 @@ pub(crate) fn refusal() -> Option<io::Error> {
     if !is_shut_down() {
         return None;
     }
-    if current::with_fiber(Worker::count_refusal) > Some(REFUSALS_MAX) {
+    let refused = current::with_fiber(|worker| count_refusal(worker.running_fiber().control()));
+    let refused = refused.or_else(|| threads::current().map(|seat| count_refusal(seat.control())));
+    if refused > Some(REFUSALS_MAX) {
         unwind();
     }
     Some(io::Error::from_raw_os_error(op::CANCELLED))

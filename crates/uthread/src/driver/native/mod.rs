@@ -1,5 +1,7 @@
 //! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
 
+pub(crate) mod interrupt;
+
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
@@ -30,12 +32,16 @@ impl Patience {
     }
 }
 
-/// Carries the operation out on the calling thread.
+/// Carries the operation out on the calling thread. After a signal it looks whether it was `cancelled`.
 ///
 /// # Errors
 ///
 /// The kernel's; `EAGAIN` where the patience ran out.
-pub(crate) fn perform(operation: &mut Operation<'_>, patience: Patience) -> io::Result<u32> {
+pub(crate) fn perform(
+    operation: &mut Operation<'_>,
+    patience: Patience,
+    cancelled: impl Fn() -> bool,
+) -> io::Result<u32> {
     loop {
         let result = match (attempt(operation, patience), awaited_events(operation)) {
             // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
@@ -46,9 +52,26 @@ pub(crate) fn perform(operation: &mut Operation<'_>, patience: Patience) -> io::
             (result, _) => result,
         };
         match result {
+            Err(Errno::INTR) if cancelled() => return Err(Errno::CANCELED.into()),
             Err(Errno::INTR) if retries_interruption(operation) => {}
             result => return Ok(result?),
         }
+    }
+}
+
+/// Sleeps until the deadline, or until it was `cancelled` and a signal came.
+pub(crate) fn sleep_until(deadline: Instant, cancelled: impl Fn() -> bool) {
+    while !cancelled() {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return;
+        }
+        // A time too long for the kernel is cut, and slept again.
+        let rest = Timespec::try_from(rest).unwrap_or(Timespec {
+            tv_sec: i64::MAX,
+            tv_nsec: 0,
+        });
+        let _ = rustix::thread::nanosleep(&rest);
     }
 }
 
@@ -112,9 +135,11 @@ fn attempt_socket(
             }
             accept(*listener, peer)
         }
-        SocketOperation::Connect { socket, address } => {
-            rustix::net::connect(*socket, *address).map(|()| 0)
+        SocketOperation::Connect { socket, address } => match bounded {
+            false => rustix::net::connect(*socket, *address),
+            true => connect_bounded(*socket, address, patience),
         }
+        .map(|()| 0),
         SocketOperation::Receive {
             socket,
             buffer,
@@ -132,6 +157,28 @@ fn attempt_socket(
         }
         SocketOperation::Poll { fd, events } => wait_ready(*fd, *events, patience).map(|()| 0),
     }
+}
+
+/// Connects a socket that blocks, which no flag of the call can change.
+fn connect_bounded(
+    socket: BorrowedFd<'_>,
+    address: &SocketAddrAny,
+    patience: Patience,
+) -> rustix::io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    let connected = loop {
+        match rustix::net::connect(socket, address) {
+            Err(Errno::INPROGRESS | Errno::ALREADY) => {
+                if let Err(errno) = wait_ready(socket, PollFlags::OUT, patience) {
+                    break Err(errno);
+                }
+            }
+            Err(Errno::ISCONN) => break Ok(()),
+            result => break result,
+        }
+    };
+    rustix::io::ioctl_fionbio(socket, false)?;
+    connected
 }
 
 fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {

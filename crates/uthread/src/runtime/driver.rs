@@ -1,0 +1,133 @@
+//! Which driver a runtime has, and why.
+
+use std::str::FromStr;
+use std::{env, fmt, io};
+
+/// The environment variable by which whoever runs a program chooses its driver.
+const VARIABLE: &str = "UTHREAD_DRIVER";
+
+/// What carries the calls of fibers to the kernel; see [`Builder::driver`](crate::Builder::driver).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Driver {
+    /// io_uring: one ring per worker. The fastest; many containers forbid it.
+    Uring,
+    /// No fibers: each is a thread of the operating system, and calls are the ordinary blocking ones. To
+    /// compare with, to debug, and for tools that do not know user-level threads.
+    Threads,
+}
+
+impl Driver {
+    const ALL: [Driver; 2] = [Driver::Uring, Driver::Threads];
+
+    fn name(self) -> &'static str {
+        match self {
+            Driver::Uring => "uring",
+            Driver::Threads => "threads",
+        }
+    }
+}
+
+/// Its name, as `UTHREAD_DRIVER` takes it: `uring` or `threads`.
+impl fmt::Display for Driver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// From its name: `"threads".parse()`.
+impl FromStr for Driver {
+    type Err = ParseDriverError;
+
+    fn from_str(text: &str) -> Result<Driver, ParseDriverError> {
+        let mut all = Driver::ALL.into_iter();
+        all.find(|driver| driver.name() == text)
+            .ok_or(ParseDriverError(()))
+    }
+}
+
+/// A text that names no driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseDriverError(());
+
+impl fmt::Display for ParseDriverError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("no driver has this name: choose uring or threads")
+    }
+}
+
+impl std::error::Error for ParseDriverError {}
+
+/// The driver of a runtime; see [`Runtime::driver`](crate::Runtime::driver).
+///
+/// Its text is for people: the driver, how it was set up, and why this one.
+#[derive(Debug)]
+pub struct DriverInfo {
+    driver: Driver,
+    details: String,
+    reason: Reason,
+}
+
+/// Why a runtime has its driver.
+#[derive(Debug)]
+pub(super) enum Reason {
+    Builder,
+    Environment,
+    /// Nobody asked for another one, and this is the best.
+    Best,
+}
+
+impl DriverInfo {
+    pub(super) fn new(driver: Driver, details: String, reason: Reason) -> DriverInfo {
+        DriverInfo {
+            driver,
+            details,
+            reason,
+        }
+    }
+
+    /// Which one.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// How it was set up, and what it uses in place of what this kernel lacks.
+    #[must_use]
+    pub fn details(&self) -> &str {
+        &self.details
+    }
+}
+
+impl fmt::Display for DriverInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({})", self.driver, self.details)?;
+        match &self.reason {
+            Reason::Builder => write!(formatter, ", as the program asked"),
+            Reason::Environment => write!(formatter, ", as {VARIABLE} asked"),
+            Reason::Best => write!(formatter, ", the best there is"),
+        }
+    }
+}
+
+/// The driver that was asked for by name, first of all by the builder, and by whom.
+///
+/// # Errors
+///
+/// `InvalidInput` where the environment names none there is.
+pub(super) fn asked_for(by_builder: Option<Driver>) -> io::Result<Option<(Driver, Reason)>> {
+    if let Some(driver) = by_builder {
+        return Ok(Some((driver, Reason::Builder)));
+    }
+    let Some(value) = env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let parsed = value.to_str().ok_or(ParseDriverError(()));
+    match parsed.and_then(str::parse) {
+        Ok(driver) => Ok(Some((driver, Reason::Environment))),
+        Err(error) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{VARIABLE}={}: {error}", value.display()),
+        )),
+    }
+}

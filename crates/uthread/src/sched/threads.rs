@@ -1,0 +1,235 @@
+//! The threads driver: each fiber is a thread of the operating system, and its calls are the ordinary ones.
+//!
+//! There is no worker and nothing to schedule. Who waits goes by the same token as a fiber on a worker, so
+//! that all that wakes a fiber wakes such a thread too; it only blocks where a fiber would leave its stack.
+//! Cancellation is a flag, and a signal that interrupts the system call in which a thread may be.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::counters::Counters;
+use super::held::lock;
+use crate::driver::native::interrupt::Interruptible;
+use crate::fiber::{Cancelled, Control, FiberRef, Home, Started, Waiter, end_park, wake};
+
+/// How long threads are given to end before they are interrupted again: a signal that came before the
+/// call it was meant for was lost. Doubled up to the longest, for threads that compute.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(32);
+
+/// The fibers of one runtime.
+pub(crate) struct Threads {
+    stack_size: usize,
+    shut_down: AtomicBool,
+    /// Those that have not ended, by the fibers' ids. Bounded by the system's limit of threads.
+    members: Mutex<HashMap<NonZeroU64, Member>>,
+    /// Somebody has.
+    left: Condvar,
+    /// Written under the lock of the members.
+    counters: Counters,
+}
+
+struct Member {
+    fiber: FiberRef,
+    /// None before it runs.
+    thread: Option<Interruptible>,
+}
+
+/// The fiber that the calling thread is.
+pub(super) struct Seat {
+    threads: Arc<Threads>,
+    fiber: FiberRef,
+    berth: Arc<Berth>,
+}
+
+/// Where a fiber blocks.
+struct Berth {
+    thread: Thread,
+    /// Whether its wait is over.
+    resumed: AtomicBool,
+}
+
+impl Home for Berth {
+    fn enqueue(&self, _: Started) {
+        // Release pairs with the Acquire in `block`.
+        self.resumed.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+impl Threads {
+    /// No fibers yet; each will have a stack of so many bytes.
+    pub(crate) fn new(stack_size: usize) -> Arc<Threads> {
+        Arc::new(Threads {
+            stack_size,
+            shut_down: AtomicBool::new(false),
+            members: Mutex::default(),
+            left: Condvar::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Starts a fiber; abandons it where there is no thread for it.
+    pub(crate) fn spawn(self: &Arc<Threads>, fiber: FiberRef) {
+        let control = fiber.control();
+        let mut members = lock(&self.members);
+        if self.is_shut_down() {
+            drop(members);
+            return fiber.abandon(Box::new(Cancelled));
+        }
+        let member = Member {
+            fiber: Arc::clone(&fiber),
+            thread: None,
+        };
+        members.insert(control.id(), member);
+        self.counters.fibers.add(1);
+        drop(members);
+        let mut builder = thread::Builder::new().stack_size(self.stack_size);
+        if let Some(name) = control.name() {
+            // Where a fiber's name may have a NUL byte, a thread's may not.
+            builder = builder.name(name.replace('\0', ""));
+        }
+        let (threads, body) = (Arc::clone(self), Arc::clone(&fiber));
+        if let Err(error) = builder.spawn(move || threads.run(&body)) {
+            self.leave(control.id());
+            fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
+        }
+    }
+
+    /// The life of a fiber's thread.
+    fn run(self: Arc<Threads>, fiber: &FiberRef) {
+        let id = fiber.control().id();
+        if let Some(member) = lock(&self.members).get_mut(&id) {
+            member.thread = Some(Interruptible::new());
+        }
+        let berth = Arc::new(Berth {
+            thread: thread::current(),
+            resumed: AtomicBool::new(false),
+        });
+        fiber.control().settle(Arc::clone(&berth) as Arc<dyn Home>);
+        let seat = Seat {
+            threads: Arc::clone(&self),
+            fiber: Arc::clone(fiber),
+            berth,
+        };
+        CURRENT.set(Some(Rc::new(seat)));
+        match self.is_shut_down() {
+            false => fiber.run(),
+            true => fiber.abandon(Box::new(Cancelled)),
+        }
+        CURRENT.set(None);
+        self.leave(id);
+    }
+
+    fn leave(&self, id: NonZeroU64) {
+        let mut members = lock(&self.members);
+        let member = members.remove(&id);
+        self.counters.ended.add(1);
+        drop(members);
+        self.left.notify_all();
+        drop(member);
+    }
+
+    fn is_shut_down(&self) -> bool {
+        // Acquire pairs with the Release in `end`.
+        self.shut_down.load(Ordering::Acquire)
+    }
+
+    /// Cancels what is left, and waits until all have ended but the caller, should it be one of them.
+    #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
+    pub(crate) fn end(self: &Arc<Threads>) {
+        let own = current()
+            .filter(|seat| Arc::ptr_eq(&seat.threads, self))
+            .map(|seat| seat.fiber.control().id());
+        let mut members = lock(&self.members);
+        // Under the lock: whoever spawns sees it, or is among those to be woken.
+        self.shut_down.store(true, Ordering::Release);
+        let fibers: Vec<_> = members
+            .values()
+            .map(|member| member.fiber.clone())
+            .collect();
+        drop(members);
+        fibers.iter().for_each(wake);
+        drop(fibers);
+        members = lock(&self.members);
+        let mut pause = PAUSE_MIN;
+        while members.keys().any(|id| Some(*id) != own) {
+            let others = members.iter().filter(|(id, _)| Some(**id) != own);
+            for thread in others.filter_map(|(_, member)| member.thread.as_ref()) {
+                // SAFETY: a thread takes itself off the list, whose lock is held, before it ends.
+                unsafe { thread.interrupt() };
+            }
+            let waited = self.left.wait_timeout(members, pause);
+            members = waited.unwrap_or_else(PoisonError::into_inner).0;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Seat>>> = const { RefCell::new(None) };
+}
+
+/// The fiber that the calling thread is, if it is one. Never inlined, as every access to a thread-local that
+/// fibers make.
+#[inline(never)]
+pub(super) fn current() -> Option<Rc<Seat>> {
+    CURRENT
+        .try_with(|seat| seat.borrow().clone())
+        .ok()
+        .flatten()
+}
+
+impl Seat {
+    pub(super) fn control(&self) -> &Control {
+        self.fiber.control()
+    }
+
+    pub(super) fn waiter(&self) -> Waiter {
+        Waiter::Fiber(Arc::clone(&self.fiber))
+    }
+
+    pub(super) fn spawn(&self, fiber: FiberRef) {
+        self.threads.spawn(fiber);
+    }
+
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.threads.is_shut_down()
+    }
+
+    /// Waits for a wake-up, until the deadline if there is one; may return without.
+    pub(super) fn park(&self, deadline: Option<Instant>) {
+        let token = &self.control().token;
+        if !token.take() {
+            if token.settle_park() {
+                self.block(deadline);
+            }
+            token.take();
+        }
+    }
+
+    /// Returns when the park is over that has been settled.
+    fn block(&self, mut deadline: Option<Instant>) {
+        // Acquire pairs with the Release in `enqueue`.
+        while !self.berth.resumed.swap(false, Ordering::Acquire) {
+            let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            match rest {
+                None => thread::park(),
+                Some(Duration::ZERO) if end_park(&self.fiber).is_some() => return,
+                // Somebody else is about to end it.
+                Some(Duration::ZERO) => deadline = None,
+                Some(rest) => thread::park_timeout(rest),
+            }
+        }
+    }
+}
