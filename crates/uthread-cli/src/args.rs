@@ -8,8 +8,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use uthread::Driver;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,9 +80,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
-    /// OS threads that run the connections [default: one per CPU]
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 
     /// Answer 403 for a directory without index.html, in place of a list of its files
     #[arg(long, help_heading = "Content")]
@@ -128,15 +129,35 @@ pub(crate) enum LogFormat {
     Off,
 }
 
+/// What every subcommand that runs fibers takes.
+#[derive(Debug, Args)]
+pub(crate) struct RuntimeArgs {
+    /// OS threads that run the connections [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<NonZeroUsize>,
+
+    /// What carries calls to the kernel: uring or threads [default: UTHREAD_DRIVER, else uring]
+    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true)]
+    pub(crate) driver: Option<Driver>,
+
+    /// Tell which driver it is, how it was set up, and why
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// Known by name to shell completions too.
+fn driver_parser() -> impl TypedValueParser<Value = Driver> {
+    PossibleValuesParser::new(["uring", "threads"]).try_map(|name| name.parse::<Driver>())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct EchoArgs {
     /// Where to listen; port 0 takes a free one and prints it
     #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
-    /// OS threads that run the connections [default: one per CPU]
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
 
     /// Busy work before each reply, such as 20us
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
 }
 
 fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, TcpListener, SocketAddr)> {
-    let runtime = runtime::start(args.workers)?;
+    let runtime = runtime::start(&args.runtime)?;
     let listener = listen(args.listen)?;
     let addr = listener.local_addr()?;
     Ok((runtime, listener, addr))

@@ -1,15 +1,23 @@
 //! Where the program meets the runtime: the workers are started here, and only here.
 
-use std::num::NonZeroUsize;
-
 use anyhow::Context;
 use uthread::Runtime;
 
-/// Starts this many workers; one per CPU unless the user says otherwise.
-pub(crate) fn start(workers: Option<NonZeroUsize>) -> anyhow::Result<Runtime> {
-    let builder = match workers {
-        Some(workers) => Runtime::builder().workers(workers.get()),
-        None => Runtime::builder(),
-    };
-    builder.build().context("cannot start the workers")
+use crate::args::RuntimeArgs;
+use crate::tell;
+
+/// Starts the workers, by default one per CPU.
+pub(crate) fn start(args: &RuntimeArgs) -> anyhow::Result<Runtime> {
+    let mut builder = Runtime::builder();
+    if let Some(workers) = args.workers {
+        builder = builder.workers(workers.get());
+    }
+    if let Some(driver) = args.driver {
+        builder = builder.driver(driver);
+    }
+    let runtime = builder.build().context("cannot start the workers")?;
+    if args.verbose {
+        tell(format_args!("driver: {}", runtime.driver()));
+    }
+    Ok(runtime)
 }

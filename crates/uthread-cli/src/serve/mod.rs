@@ -120,7 +120,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let runtime = runtime::start(args.workers)?;
+    let runtime = runtime::start(&args.runtime)?;
     let listener = Arc::new(listen(args.listen)?);
     let addr = listener.local_addr()?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
@@ -133,7 +133,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         "serving {} on http://{addr}/ (workers {}, driver {})",
         dir.display(),
         runtime.workers(),
-        runtime.driver()
+        runtime.driver().driver()
     ));
     let server = Server {
         site,
