@@ -41,6 +41,7 @@ mod sched;
 
 mod driver;
 mod fiber;
+mod pool;
 mod stack;
 
 mod atomic;

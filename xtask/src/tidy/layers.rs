@@ -10,11 +10,15 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
-const LAYERS: [Layer; 7] = [
+const LAYERS: [Layer; 8] = [
     (FACE, &["op", "sched", "driver", "fiber", "stack", "atomic"]),
-    (&["sched"], &["op", "driver", "fiber", "stack", "atomic"]),
-    (&["driver"], &["op"]),
+    (
+        &["sched"],
+        &["op", "driver", "fiber", "stack", "pool", "atomic"],
+    ),
+    (&["driver"], &["op", "pool"]),
     (&["op"], &[]),
+    (&["pool"], &[]),
     (&["fiber"], &["stack", "atomic"]),
     (&["stack"], &[]),
     (&["atomic"], &[]),
