@@ -136,7 +136,7 @@ pub(crate) struct RuntimeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// What carries calls to the kernel: uring or threads [default: UTHREAD_DRIVER, else uring]
+    /// What carries calls to the kernel: uring, epoll or threads [default: UTHREAD_DRIVER, else the best there is]
     #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true)]
     pub(crate) driver: Option<Driver>,
 
@@ -147,7 +147,7 @@ pub(crate) struct RuntimeArgs {
 
 /// Known by name to shell completions too.
 fn driver_parser() -> impl TypedValueParser<Value = Driver> {
-    PossibleValuesParser::new(["uring", "threads"]).try_map(|name| name.parse::<Driver>())
+    PossibleValuesParser::new(["uring", "epoll", "threads"]).try_map(|name| name.parse::<Driver>())
 }
 
 #[derive(Debug, Args)]

@@ -5,10 +5,14 @@
 //! where the kernel lacks something, in two parts: the [`Driver`] takes operations in, and only its worker
 //! has it; the [`Completions`] hand results out, and may do so on any thread.
 //!
-//! [`uring`] is the driver of workers. [`native`] carries out a single operation as an ordinary
-//! blocking system call, for callers outside the runtime and fibers that are threads; [`page_cache`] tells
-//! whether one on a file would wait for the disk. `sim` lets a seed decide, in tests.
+//! [`uring`] hands operations to a ring, [`epoll`] makes the system calls itself as soon as they need not
+//! wait. [`native`] carries out a single operation as an ordinary blocking system call, for callers outside
+//! the runtime and fibers that are threads; [`page_cache`] tells whether one on a file would wait for the
+//! disk. `sim` lets a seed decide, in tests.
 
+mod eventfd;
+
+pub(crate) mod epoll;
 pub(crate) mod native;
 pub(crate) mod page_cache;
 #[cfg(test)]
@@ -91,10 +95,13 @@ pub(crate) struct Counts {
 }
 
 /// Names an operation between submission and completion. Chosen by the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
     /// Tokens at and above this are the driver's own.
     pub(crate) const RESERVED: u64 = u64::MAX - 15;
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::OpenOptions;
+use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation};
 use crate::sched::turn::{Turn, Turns};
@@ -40,6 +41,7 @@ pub struct File {
     inner: std::fs::File,
     /// Found out at the first call that needs it, or by a look at the metadata.
     position: OnceLock<Position>,
+    watcher: Watcher,
 }
 
 /// Whether the open file has a position, which calls that use it must not use at once.
@@ -136,7 +138,7 @@ impl File {
 
     fn sync(&self, data_only: bool) -> io::Result<()> {
         let mut operation = Operation::File(FileOperation::Sync {
-            file: self.as_fd(),
+            file: self.descriptor(),
             data_only,
         });
         wait::perform(&mut operation, None)?;
@@ -171,7 +173,18 @@ impl File {
     pub fn try_clone(&self) -> io::Result<File> {
         let inner = self.inner.try_clone()?;
         let position = OnceLock::from(self.position()?.clone());
-        Ok(File { inner, position })
+        Ok(File {
+            inner,
+            position,
+            watcher: Watcher::new(),
+        })
+    }
+
+    fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor {
+            fd: self.as_fd(),
+            watcher: &self.watcher,
+        }
     }
 
     fn position(&self) -> io::Result<&Position> {
@@ -241,7 +254,7 @@ impl File {
             Some(offset) => self.check_offset(offset).map(|()| None)?,
         };
         let mut operation = Operation::File(FileOperation::Read {
-            file: self.as_fd(),
+            file: self.descriptor(),
             buffer,
             offset,
         });
@@ -254,7 +267,7 @@ impl File {
             Some(offset) => self.check_offset(offset).map(|()| None)?,
         };
         let mut operation = Operation::File(FileOperation::Write {
-            file: self.as_fd(),
+            file: self.descriptor(),
             buffer,
             offset,
         });
@@ -369,6 +382,7 @@ impl From<std::fs::File> for File {
         File {
             inner,
             position: OnceLock::new(),
+            watcher: Watcher::new(),
         }
     }
 }

@@ -79,7 +79,7 @@ impl TcpStream {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if !self.settings().is_nonblocking() => {
                     let mut writable = Operation::Socket(SocketOperation::Poll {
-                        fd: self.as_fd(),
+                        descriptor: self.descriptor(),
                         events: PollFlags::OUT,
                     });
                     wait::perform(&mut writable, self.settings().write_timeout.get())?;

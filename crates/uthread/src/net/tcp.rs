@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketType};
 use super::resolve::{ToSocketAddrs, for_each_address};
 use super::timeouts::Settings;
 use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
 use crate::sched::wait;
 
@@ -23,6 +24,7 @@ use crate::sched::wait;
 pub struct TcpStream {
     inner: std::net::TcpStream,
     settings: Arc<Settings>,
+    watcher: Watcher,
 }
 
 impl TcpStream {
@@ -60,6 +62,7 @@ impl TcpStream {
         TcpStream {
             inner,
             settings: Arc::default(),
+            watcher: Watcher::new(),
         }
     }
 
@@ -81,7 +84,7 @@ impl TcpStream {
 
     fn receive(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
         let mut operation = Operation::Socket(SocketOperation::Receive {
-            socket: self.as_fd(),
+            socket: self.descriptor(),
             buffer,
             peek,
         });
@@ -91,7 +94,7 @@ impl TcpStream {
 
     fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let mut operation = Operation::Socket(SocketOperation::Send {
-            socket: self.as_fd(),
+            socket: self.descriptor(),
             buffer,
         });
         let count = wait::perform(&mut operation, self.settings.write_timeout.get())?;
@@ -107,6 +110,7 @@ impl TcpStream {
         Ok(TcpStream {
             inner: self.inner.try_clone()?,
             settings: Arc::clone(&self.settings),
+            watcher: Watcher::new(),
         })
     }
 
@@ -233,7 +237,10 @@ impl TcpStream {
 fn connect(address: SocketAddr, timeout: Option<Duration>) -> io::Result<TcpStream> {
     let socket = socket_for(address)?;
     let mut operation = Operation::Socket(SocketOperation::Connect {
-        socket: socket.as_fd(),
+        socket: Descriptor {
+            fd: socket.as_fd(),
+            watcher: &Watcher::new(),
+        },
         address: &SocketAddrAny::from(address),
     });
     wait::perform(&mut operation, timeout)?;
@@ -308,9 +315,8 @@ impl From<TcpStream> for std::net::TcpStream {
         let settings = &stream.settings;
         let _ = stream.inner.set_read_timeout(settings.read_timeout.get());
         let _ = stream.inner.set_write_timeout(settings.write_timeout.get());
-        if settings.raised_nonblock.load(Ordering::Relaxed) {
+        if settings.raised_nonblock.swap(false, Ordering::Relaxed) {
             let _ = stream.inner.set_nonblocking(false);
-            settings.raised_nonblock.store(false, Ordering::Relaxed);
         }
         stream.inner
     }
@@ -338,6 +344,7 @@ impl From<TcpStream> for std::net::TcpStream {
 pub struct TcpListener {
     inner: std::net::TcpListener,
     settings: Arc<Settings>,
+    watcher: Watcher,
 }
 
 impl TcpListener {
@@ -357,6 +364,7 @@ impl TcpListener {
         TcpListener {
             inner,
             settings: Arc::default(),
+            watcher: Watcher::new(),
         }
     }
 
@@ -373,8 +381,9 @@ impl TcpListener {
         }
         let mut peer = PeerAddress::new();
         let mut operation = Operation::Socket(SocketOperation::Accept {
-            listener: self.as_fd(),
+            listener: self.descriptor(),
             peer: &mut peer,
+            raised_nonblock: &self.settings.raised_nonblock,
         });
         let result = wait::perform(&mut operation, None)?;
         let stream = operation.descriptor(result);
@@ -404,6 +413,7 @@ impl TcpListener {
         Ok(TcpListener {
             inner: self.inner.try_clone()?,
             settings: Arc::clone(&self.settings),
+            watcher: Watcher::new(),
         })
     }
 
@@ -472,12 +482,29 @@ impl From<std::net::TcpListener> for TcpListener {
 
 impl From<TcpListener> for std::net::TcpListener {
     fn from(listener: TcpListener) -> std::net::TcpListener {
+        if listener
+            .settings
+            .raised_nonblock
+            .swap(false, Ordering::Relaxed)
+        {
+            // `fcntl` with valid arguments does not fail on an open socket.
+            let _ = listener.inner.set_nonblocking(false);
+        }
         listener.inner
     }
 }
 
 macro_rules! impl_descriptor {
     ($($socket:ident),*) => {$(
+        impl $socket {
+            pub(super) fn descriptor(&self) -> Descriptor<'_> {
+                Descriptor {
+                    fd: self.as_fd(),
+                    watcher: &self.watcher,
+                }
+            }
+        }
+
         impl AsFd for $socket {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 self.inner.as_fd()

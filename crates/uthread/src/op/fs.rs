@@ -3,6 +3,8 @@
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
+use super::descriptor::Descriptor;
+
 /// One request on a file.
 pub(crate) enum FileOperation<'a> {
     Open {
@@ -12,19 +14,19 @@ pub(crate) enum FileOperation<'a> {
         how: OpenHow,
     },
     Read {
-        file: BorrowedFd<'a>,
+        file: Descriptor<'a>,
         buffer: &'a mut [u8],
         /// `None` reads at the file's position and moves it.
         offset: Option<u64>,
     },
     Write {
-        file: BorrowedFd<'a>,
+        file: Descriptor<'a>,
         buffer: &'a [u8],
         /// `None` writes at the file's position and moves it.
         offset: Option<u64>,
     },
     Sync {
-        file: BorrowedFd<'a>,
+        file: Descriptor<'a>,
         /// Only the data and what is needed to find it.
         data_only: bool,
     },

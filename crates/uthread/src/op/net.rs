@@ -3,11 +3,13 @@
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicBool;
 
 use rustix::event::PollFlags;
 use rustix::net::addr::SocketAddrStorage;
 use rustix::net::{SocketAddrAny, SocketFlags};
+
+use super::descriptor::Descriptor;
 
 /// What every descriptor of ours is made with.
 pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;
@@ -15,26 +17,28 @@ pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;
 /// One request on a socket, or on anything that can be polled.
 pub(crate) enum SocketOperation<'a> {
     Accept {
-        listener: BorrowedFd<'a>,
+        listener: Descriptor<'a>,
         peer: &'a mut PeerAddress,
+        /// Whether a driver has made the open file non-blocking, as the call has no flag for that.
+        raised_nonblock: &'a AtomicBool,
     },
     Connect {
-        socket: BorrowedFd<'a>,
+        socket: Descriptor<'a>,
         address: &'a SocketAddrAny,
     },
     Receive {
-        socket: BorrowedFd<'a>,
+        socket: Descriptor<'a>,
         buffer: &'a mut [u8],
         /// Leave the bytes in the socket's queue.
         peek: bool,
     },
     Send {
-        socket: BorrowedFd<'a>,
+        socket: Descriptor<'a>,
         buffer: &'a [u8],
     },
     /// Waits until one of `events` is there.
     Poll {
-        fd: BorrowedFd<'a>,
+        descriptor: Descriptor<'a>,
         events: PollFlags,
     },
 }

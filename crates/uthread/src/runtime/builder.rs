@@ -7,7 +7,7 @@ use std::{fmt, io, thread};
 
 use super::driver::{self, Reason};
 use super::{Crew, Driver, DriverInfo, Runtime, Workers};
-use crate::driver::uring;
+use crate::driver::{Pair, epoll, uring};
 use crate::sched::current;
 use crate::sched::shared::{Queues, Shared};
 use crate::sched::threads::Threads;
@@ -80,7 +80,8 @@ impl Builder {
     }
 
     /// What carries the fibers' calls to the kernel. By default whoever runs the program chooses, by the
-    /// environment variable `UTHREAD_DRIVER` (`uring` or `threads`); else it is io_uring.
+    /// environment variable `UTHREAD_DRIVER` (`uring`, `epoll` or `threads`); else it is found out by trying:
+    /// io_uring, or epoll where the kernel or a container refuses that.
     /// [`Runtime::driver`] tells what it has come to.
     ///
     /// ```
@@ -223,6 +224,7 @@ impl Builder {
         let workers = self.check()?;
         match driver::asked_for(self.driver)? {
             Some((Driver::Uring, reason)) => self.start(workers, Driver::Uring, reason),
+            Some((Driver::Epoll, reason)) => self.start(workers, Driver::Epoll, reason),
             Some((Driver::Threads, reason)) => {
                 let details = "a thread of the system for each fiber".to_owned();
                 Ok(Runtime {
@@ -231,7 +233,12 @@ impl Builder {
                     driver: DriverInfo::new(Driver::Threads, details, reason),
                 })
             }
-            None => self.start(workers, Driver::Uring, Reason::Best),
+            None => match self.start(workers, Driver::Uring, Reason::Best) {
+                Err(error) if uring::is_refusal(&error) => {
+                    self.start(workers, Driver::Epoll, Reason::Refused(error))
+                }
+                result => result,
+            },
         }
     }
 
@@ -259,6 +266,10 @@ impl Builder {
 
     /// Starts the workers, all with the same driver.
     fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
+        let make = match driver {
+            Driver::Epoll => epoll::make,
+            _ => uring::make,
+        };
         overflow::install(current::find_overflow);
         let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
         // Dropped on an error below, it ends the workers that have started.
@@ -273,7 +284,7 @@ impl Builder {
             let sender = sender.clone();
             let thread = thread::Builder::new()
                 .name(format!("{}-{index}", self.name))
-                .spawn(move || work(index, shared, queues, &sender))?;
+                .spawn(move || work(index, shared, queues, make, &sender))?;
             workers.threads.push(thread);
         }
         drop(sender);
@@ -298,10 +309,11 @@ fn work(
     index: usize,
     shared: Arc<Shared>,
     queues: Queues,
+    make: fn(bool) -> io::Result<Pair>,
     started: &mpsc::Sender<io::Result<String>>,
 ) {
     let prepared = AlternateStack::install().and_then(|stack| {
-        let driver = uring::make(shared.is_migrating())?;
+        let driver = make(shared.is_migrating())?;
         Ok((stack, Worker::new(index, shared, queues, driver)?))
     });
     // The worker goes first: until then a fiber's destructor may overflow its stack.

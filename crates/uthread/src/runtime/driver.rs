@@ -12,30 +12,34 @@ const VARIABLE: &str = "UTHREAD_DRIVER";
 pub enum Driver {
     /// io_uring: one ring per worker. The fastest; many containers forbid it.
     Uring,
+    /// epoll: one instance per worker, and system calls that do not wait. What it cannot wait for, above
+    /// all the disk, runs on at most 64 threads of the process. Works wherever Linux does.
+    Epoll,
     /// No fibers: each is a thread of the operating system, and calls are the ordinary blocking ones. To
     /// compare with, to debug, and for tools that do not know user-level threads.
     Threads,
 }
 
 impl Driver {
-    const ALL: [Driver; 2] = [Driver::Uring, Driver::Threads];
+    const ALL: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
 
     fn name(self) -> &'static str {
         match self {
             Driver::Uring => "uring",
+            Driver::Epoll => "epoll",
             Driver::Threads => "threads",
         }
     }
 }
 
-/// Its name, as `UTHREAD_DRIVER` takes it: `uring` or `threads`.
+/// Its name, as `UTHREAD_DRIVER` takes it: `uring`, `epoll` or `threads`.
 impl fmt::Display for Driver {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
 }
 
-/// From its name: `"threads".parse()`.
+/// From its name: `"epoll".parse()`.
 impl FromStr for Driver {
     type Err = ParseDriverError;
 
@@ -52,7 +56,7 @@ pub struct ParseDriverError(());
 
 impl fmt::Display for ParseDriverError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("no driver has this name: choose uring or threads")
+        formatter.write_str("no driver has this name: choose uring, epoll or threads")
     }
 }
 
@@ -75,6 +79,8 @@ pub(super) enum Reason {
     Environment,
     /// Nobody asked for another one, and this is the best.
     Best,
+    /// The best one cannot be had.
+    Refused(io::Error),
 }
 
 impl DriverInfo {
@@ -97,6 +103,15 @@ impl DriverInfo {
     pub fn details(&self) -> &str {
         &self.details
     }
+
+    /// Why there is no io_uring, where it was wanted and refused: the kernel's error, with the remedy.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&io::Error> {
+        match &self.reason {
+            Reason::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for DriverInfo {
@@ -106,6 +121,7 @@ impl fmt::Display for DriverInfo {
             Reason::Builder => write!(formatter, ", as the program asked"),
             Reason::Environment => write!(formatter, ", as {VARIABLE} asked"),
             Reason::Best => write!(formatter, ", the best there is"),
+            Reason::Refused(error) => write!(formatter, ", as there is no io_uring: {error}"),
         }
     }
 }

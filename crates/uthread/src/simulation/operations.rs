@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
+use crate::op::descriptor::Descriptor;
 use crate::op::net::{PeerAddress, SocketOperation};
 use crate::op::{self, Operation};
 use crate::sched::wait;
@@ -20,7 +21,7 @@ use crate::thread::{self, spawn, yield_now};
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
     let standard_input = io::stdin();
     let mut operation = Operation::Socket(SocketOperation::Receive {
-        socket: standard_input.as_fd(),
+        socket: Descriptor::unwatched(standard_input.as_fd()),
         buffer,
         peek: false,
     });
@@ -173,8 +174,9 @@ fn who_accepts_does_not_queue_behind_those_who_compute() {
                 let standard_input = io::stdin();
                 let mut peer = PeerAddress::new();
                 let mut accept = Operation::Socket(SocketOperation::Accept {
-                    listener: standard_input.as_fd(),
+                    listener: Descriptor::unwatched(standard_input.as_fd()),
                     peer: &mut peer,
+                    raised_nonblock: &AtomicBool::new(false),
                 });
                 wait::perform(&mut accept, None).unwrap();
             }
@@ -195,7 +197,7 @@ fn a_timeout_ends_what_would_never_end() {
                     spawn(move || {
                         let standard_input = io::stdin();
                         let mut operation = Operation::Socket(SocketOperation::Poll {
-                            fd: standard_input.as_fd(),
+                            descriptor: Descriptor::unwatched(standard_input.as_fd()),
                             events: PollFlags::IN,
                         });
                         let timeout = Duration::from_micros(seed + index * 700);

@@ -89,12 +89,14 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
 fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, PollFlags)> {
     match operation {
         Operation::Socket(SocketOperation::Accept { listener, .. }) => {
-            Some((*listener, PollFlags::IN))
+            Some((listener.fd, PollFlags::IN))
         }
         Operation::Socket(SocketOperation::Receive { socket, .. }) => {
-            Some((*socket, PollFlags::IN))
+            Some((socket.fd, PollFlags::IN))
         }
-        Operation::Socket(SocketOperation::Send { socket, .. }) => Some((*socket, PollFlags::OUT)),
+        Operation::Socket(SocketOperation::Send { socket, .. }) => {
+            Some((socket.fd, PollFlags::OUT))
+        }
         _ => None,
     }
 }
@@ -129,34 +131,47 @@ fn attempt_socket(
 ) -> rustix::io::Result<u32> {
     let bounded = matches!(patience, Patience::Until(_));
     match operation {
-        SocketOperation::Accept { listener, peer } => {
+        SocketOperation::Accept { listener, peer, .. } => {
             if bounded {
-                ready_now(*listener, PollFlags::IN)?;
+                ready_now(listener.fd, PollFlags::IN)?;
             }
-            accept(*listener, peer)
+            accept(listener.fd, peer)
         }
         SocketOperation::Connect { socket, address } => match bounded {
-            false => rustix::net::connect(*socket, *address),
-            true => connect_bounded(*socket, address, patience),
+            false => rustix::net::connect(socket.fd, *address),
+            true => connect_bounded(socket.fd, address, patience),
         }
         .map(|()| 0),
         SocketOperation::Receive {
             socket,
             buffer,
             peek,
-        } => {
-            let mut flags = RecvFlags::empty();
-            flags.set(RecvFlags::PEEK, *peek);
-            flags.set(RecvFlags::DONTWAIT, bounded);
-            rustix::net::recv(*socket, &mut **buffer, flags).map(|(count, _)| count_of(count))
+        } => receive(socket.fd, buffer, *peek, !bounded),
+        SocketOperation::Send { socket, buffer } => send(socket.fd, buffer, !bounded),
+        SocketOperation::Poll { descriptor, events } => {
+            wait_ready(descriptor.fd, *events, patience).map(|()| 0)
         }
-        SocketOperation::Send { socket, buffer } => {
-            let mut flags = SendFlags::NOSIGNAL;
-            flags.set(SendFlags::DONTWAIT, bounded);
-            rustix::net::send(*socket, buffer, flags).map(count_of)
-        }
-        SocketOperation::Poll { fd, events } => wait_ready(*fd, *events, patience).map(|()| 0),
     }
+}
+
+/// Receives, and waits for it only where asked to.
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peek: bool,
+    wait: bool,
+) -> rustix::io::Result<u32> {
+    let mut flags = RecvFlags::empty();
+    flags.set(RecvFlags::PEEK, peek);
+    flags.set(RecvFlags::DONTWAIT, !wait);
+    rustix::net::recv(socket, buffer, flags).map(|(count, _)| count_of(count))
+}
+
+/// Sends, and waits for room only where asked to.
+pub(super) fn send(socket: BorrowedFd<'_>, buffer: &[u8], wait: bool) -> rustix::io::Result<u32> {
+    let mut flags = SendFlags::NOSIGNAL;
+    flags.set(SendFlags::DONTWAIT, !wait);
+    rustix::net::send(socket, buffer, flags).map(count_of)
 }
 
 /// Connects a socket that blocks, which no flag of the call can change.
@@ -181,7 +196,7 @@ fn connect_bounded(
     connected
 }
 
-fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
+pub(super) fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
     match operation {
         FileOperation::Open {
             directory,
@@ -204,8 +219,8 @@ fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
             buffer,
             offset,
         } => match offset {
-            Some(offset) => rustix::io::pread(*file, &mut **buffer, *offset),
-            None => rustix::io::read(*file, &mut **buffer),
+            Some(offset) => rustix::io::pread(file.fd, &mut **buffer, *offset),
+            None => rustix::io::read(file.fd, &mut **buffer),
         }
         .map(count_of),
         FileOperation::Write {
@@ -213,13 +228,13 @@ fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
             buffer,
             offset,
         } => match offset {
-            Some(offset) => rustix::io::pwrite(*file, buffer, *offset),
-            None => rustix::io::write(*file, buffer),
+            Some(offset) => rustix::io::pwrite(file.fd, buffer, *offset),
+            None => rustix::io::write(file.fd, buffer),
         }
         .map(count_of),
         FileOperation::Sync { file, data_only } => match data_only {
-            true => rustix::fs::fdatasync(*file),
-            false => rustix::fs::fsync(*file),
+            true => rustix::fs::fdatasync(file.fd),
+            false => rustix::fs::fsync(file.fd),
         }
         .map(|()| 0),
     }
@@ -237,7 +252,7 @@ fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<()> {
     unsafe_code,
     reason = "the address goes into the operation's own storage"
 )]
-fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Result<u32> {
+pub(super) fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Result<u32> {
     use std::os::fd::AsRawFd;
     // SAFETY: the storage is live, writable and as long as `length` says.
     let fd = unsafe {
@@ -253,11 +268,11 @@ fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Resul
 }
 
 /// A count that the kernel has bounded by `MAX_RW_COUNT`.
-fn count_of(count: usize) -> u32 {
+pub(super) fn count_of(count: usize) -> u32 {
     u32::try_from(count).expect("the kernel moves less than 2 GiB at once")
 }
 
 /// A new descriptor in the form every operation's result has; its taker owns it again.
-fn result_of(fd: OwnedFd) -> u32 {
+pub(super) fn result_of(fd: OwnedFd) -> u32 {
     fd.into_raw_fd().cast_unsigned()
 }

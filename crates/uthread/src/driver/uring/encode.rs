@@ -23,15 +23,15 @@ pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
 
 fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
     match operation {
-        SocketOperation::Accept { listener, peer } => opcode::Accept::new(
-            Fd(listener.as_raw_fd()),
+        SocketOperation::Accept { listener, peer, .. } => opcode::Accept::new(
+            Fd(listener.fd.as_raw_fd()),
             (&raw mut peer.storage).cast(),
             &raw mut peer.length,
         )
         .flags(SOCKET_FLAGS.bits().cast_signed())
         .build(),
         SocketOperation::Connect { socket, address } => opcode::Connect::new(
-            Fd(socket.as_raw_fd()),
+            Fd(socket.fd.as_raw_fd()),
             address.as_ptr().cast(),
             address.addr_len(),
         )
@@ -41,21 +41,21 @@ fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
             buffer,
             peek,
         } => opcode::Recv::new(
-            Fd(socket.as_raw_fd()),
+            Fd(socket.fd.as_raw_fd()),
             buffer.as_mut_ptr(),
             transfer_length(buffer),
         )
         .flags(if *peek { libc::MSG_PEEK } else { 0 })
         .build(),
         SocketOperation::Send { socket, buffer } => opcode::Send::new(
-            Fd(socket.as_raw_fd()),
+            Fd(socket.fd.as_raw_fd()),
             buffer.as_ptr(),
             transfer_length(buffer),
         )
         .flags(libc::MSG_NOSIGNAL)
         .build(),
-        SocketOperation::Poll { fd, events } => {
-            opcode::PollAdd::new(Fd(fd.as_raw_fd()), u32::from(events.bits())).build()
+        SocketOperation::Poll { descriptor, events } => {
+            opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), u32::from(events.bits())).build()
         }
     }
 }
@@ -84,7 +84,7 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
             buffer,
             offset,
         } => opcode::Read::new(
-            Fd(file.as_raw_fd()),
+            Fd(file.fd.as_raw_fd()),
             buffer.as_mut_ptr(),
             transfer_length(buffer),
         )
@@ -95,7 +95,7 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
             buffer,
             offset,
         } => opcode::Write::new(
-            Fd(file.as_raw_fd()),
+            Fd(file.fd.as_raw_fd()),
             buffer.as_ptr(),
             transfer_length(buffer),
         )
@@ -104,7 +104,7 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
         FileOperation::Sync { file, data_only } => {
             let mut flags = FsyncFlags::empty();
             flags.set(FsyncFlags::DATASYNC, *data_only);
-            opcode::Fsync::new(Fd(file.as_raw_fd()))
+            opcode::Fsync::new(Fd(file.fd.as_raw_fd()))
                 .flags(flags)
                 .build()
         }

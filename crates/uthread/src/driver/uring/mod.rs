@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use self::waker::Waker;
 use super::{Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
+pub(crate) use setup::is_refusal;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
 const TOKEN_CANCEL: u64 = Token::RESERVED;
@@ -58,6 +59,14 @@ struct Ring {
 /// As [`new`].
 pub(crate) fn make(shared: bool) -> io::Result<Pair> {
     let (driver, completions) = new(shared)?;
+    Ok((Box::new(driver), Box::new(completions)))
+}
+
+/// The same with the waker of older kernels.
+#[cfg(test)]
+pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
+    let (mut driver, completions) = new(false)?;
+    driver.waker = Waker::by_eventfd()?;
     Ok((Box::new(driver), Box::new(completions)))
 }
 
@@ -240,6 +249,3 @@ impl Completions for UringCompletions {
         woken
     }
 }
-
-#[cfg(test)]
-mod tests;

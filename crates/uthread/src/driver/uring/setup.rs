@@ -124,6 +124,18 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
     builder.build(submissions)
 }
 
+/// Whether an error says that there can be no ring here, rather than that something else is short which
+/// every driver needs.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
+    refused.is_some_and(|Refused { error, .. }| {
+        !matches!(
+            Errno::from_io_error(error),
+            Some(Errno::MFILE | Errno::NFILE)
+        )
+    })
+}
+
 /// Adds what to do to the kernel's refusal.
 fn explain(error: io::Error) -> io::Error {
     let remedy = match Errno::from_io_error(&error) {

@@ -10,16 +10,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
-use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use super::TOKEN_WAKE;
 use crate::driver::Wake;
+use crate::driver::eventfd::Eventfd;
 
 /// Wakes one worker. It keeps the ring's descriptor, so a late wake-up hits no stranger's file.
 pub(crate) enum Waker {
     Message { ring: OwnedFd },
-    Eventfd { eventfd: OwnedFd },
+    Eventfd { eventfd: Eventfd },
 }
 
 impl Waker {
@@ -36,8 +36,9 @@ impl Waker {
     }
 
     pub(super) fn by_eventfd() -> io::Result<Waker> {
-        let eventfd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Waker::Eventfd { eventfd })
+        Ok(Waker::Eventfd {
+            eventfd: Eventfd::new()?,
+        })
     }
 
     pub(super) fn kind(&self) -> &'static str {
@@ -61,10 +62,7 @@ impl Waker {
     fn try_wake(&self) -> io::Result<()> {
         match self {
             Waker::Message { ring } => send_message(ring),
-            Waker::Eventfd { eventfd } => {
-                rustix::io::write(eventfd, &1_u64.to_ne_bytes())?;
-                Ok(())
-            }
+            Waker::Eventfd { eventfd } => Ok(eventfd.ring()?),
         }
     }
 
@@ -72,7 +70,7 @@ impl Waker {
     pub(super) fn clear(&self) -> bool {
         match self {
             Waker::Message { .. } => false,
-            Waker::Eventfd { eventfd } => rustix::io::read(eventfd, &mut [0; 8]).is_ok(),
+            Waker::Eventfd { eventfd } => eventfd.clear(),
         }
     }
 
@@ -82,7 +80,7 @@ impl Waker {
             Waker::Message { .. } => None,
             Waker::Eventfd { eventfd } => {
                 let events = rustix::event::PollFlags::IN.bits();
-                let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), u32::from(events));
+                let poll = opcode::PollAdd::new(Fd(eventfd.as_fd().as_raw_fd()), u32::from(events));
                 Some(poll.build())
             }
         }

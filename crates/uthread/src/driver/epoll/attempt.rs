@@ -1,0 +1,337 @@
+//! Operations by system calls that do not wait.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use rustix::net::SocketAddrAny;
+
+use super::watched::{Interest, Watched};
+use crate::driver::native;
+use crate::op::Operation;
+use crate::op::descriptor::Descriptor;
+use crate::op::fs::{FileOperation, OpenHow};
+use crate::op::net::SocketOperation;
+
+/// The kernel's "at the file's position".
+const CURRENT_POSITION: u64 = u64::MAX;
+
+/// What an attempt came to.
+pub(super) enum Attempt {
+    /// The operation is complete.
+    Done(rustix::io::Result<u32>),
+    /// Another attempt is worth making after an event.
+    NotReady,
+    /// Only who may block can complete it, of which so many bytes are done.
+    Blocks(usize),
+}
+
+/// For what an operation waits, if there are events for it.
+pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'a>, Interest)> {
+    Some(match operation {
+        Operation::Socket(SocketOperation::Accept { listener, .. }) => (*listener, Interest::IN),
+        Operation::Socket(SocketOperation::Receive { socket, .. }) => (*socket, Interest::IN),
+        Operation::Socket(
+            SocketOperation::Send { socket, .. } | SocketOperation::Connect { socket, .. },
+        ) => (*socket, Interest::OUT),
+        Operation::Socket(SocketOperation::Poll { descriptor, events }) => {
+            let directions = (
+                events.intersects(PollFlags::IN | PollFlags::PRI),
+                events.contains(PollFlags::OUT),
+            );
+            let interest = match directions {
+                (true, false) => Interest::IN,
+                (false, true) => Interest::OUT,
+                _ => Interest::BOTH,
+            };
+            (*descriptor, interest)
+        }
+        Operation::File(FileOperation::Read { file, .. }) => (*file, Interest::IN),
+        Operation::File(FileOperation::Write { file, .. }) => (*file, Interest::OUT),
+        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. }) => return None,
+    })
+}
+
+/// Tries to carry an operation out.
+pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> Attempt {
+    match operation {
+        Operation::Socket(operation) => {
+            let result = retry(|| attempt_socket(operation));
+            if result == Err(Errno::AGAIN) {
+                return Attempt::NotReady;
+            }
+            note_drained(operation, &result, watched);
+            Attempt::Done(result)
+        }
+        Operation::File(FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        }) => transfer(
+            *file,
+            PollFlags::IN,
+            buffer.len(),
+            watched,
+            |done, flags| {
+                let mut rest = [IoSliceMut::new(&mut buffer[done..])];
+                rustix::io::preadv2(file.fd, &mut rest, position(*offset, done), flags)
+            },
+        ),
+        Operation::File(FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        }) => transfer(
+            *file,
+            PollFlags::OUT,
+            buffer.len(),
+            watched,
+            |done, flags| {
+                let rest = [IoSlice::new(&buffer[done..])];
+                rustix::io::pwritev2(file.fd, &rest, position(*offset, done), flags)
+            },
+        ),
+        Operation::File(FileOperation::Open {
+            directory,
+            path,
+            how,
+        }) => {
+            let creating = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE;
+            if flags_of(how).intersects(creating.difference(OFlags::DIRECTORY)) {
+                return Attempt::Blocks(0);
+            }
+            // What is not in memory, or refused by kernels that do not know the flag.
+            match open(directory.unwrap_or(CWD), path, how, ResolveFlags::CACHED) {
+                Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
+                result => Attempt::Done(result.map(native::result_of)),
+            }
+        }
+        Operation::File(FileOperation::Sync { .. }) => Attempt::Blocks(0),
+    }
+}
+
+fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32> {
+    match operation {
+        SocketOperation::Accept {
+            listener,
+            peer,
+            raised_nonblock,
+        } => {
+            raise_nonblock(listener.fd, raised_nonblock)?;
+            native::accept(listener.fd, peer)
+        }
+        SocketOperation::Connect { socket, address } => connect(socket.fd, address),
+        SocketOperation::Receive {
+            socket,
+            buffer,
+            peek,
+        } => native::receive(socket.fd, buffer, *peek, false),
+        SocketOperation::Send { socket, buffer } => native::send(socket.fd, buffer, false),
+        SocketOperation::Poll { descriptor, events } => match poll(descriptor.fd, *events)? {
+            0 => Err(Errno::AGAIN),
+            ready => Ok(ready),
+        },
+    }
+}
+
+/// A stream that gave less than it was asked for, or took less, has no more at the moment.
+fn note_drained(
+    operation: &SocketOperation<'_>,
+    result: &rustix::io::Result<u32>,
+    watched: &mut Watched,
+) {
+    let count = result.map_or(0, |count| count as usize);
+    match operation {
+        SocketOperation::Receive {
+            socket,
+            buffer,
+            peek: false,
+        } if (1..buffer.len()).contains(&count) => watched.note_unready(*socket, Interest::IN),
+        SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
+            watched.note_unready(*socket, Interest::OUT);
+        }
+        _ => {}
+    }
+}
+
+/// `accept` has no flag for "do not wait"; our own calls do not notice, and a conversion to `std` undoes it.
+fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result<()> {
+    if !raised.load(Ordering::Relaxed) {
+        rustix::io::ioctl_fionbio(fd, true)?;
+        raised.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Begins to connect, or asks what has come of it. The socket blocks again in the end.
+fn connect(socket: BorrowedFd<'_>, address: &SocketAddrAny) -> rustix::io::Result<u32> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    let connected = match rustix::net::connect(socket, address) {
+        Err(Errno::INPROGRESS | Errno::ALREADY) => return Err(Errno::AGAIN),
+        Err(Errno::ISCONN) => Ok(0),
+        result => result.map(|()| 0),
+    };
+    rustix::io::ioctl_fionbio(socket, false)?;
+    connected
+}
+
+fn poll(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<u32> {
+    let now = Timespec::default();
+    let mut asked = [PollFd::from_borrowed_fd(fd, events)];
+    rustix::event::poll(&mut asked, Some(&now))?;
+    Ok(u32::from(asked[0].revents().bits()))
+}
+
+/// Moves bytes by calls that do not wait, each given how many are done.
+///
+/// What has no readiness, as a file on a disk, gives as much as it has in memory: of it all is wanted. What
+/// has, as a pipe, gives what there is.
+fn transfer(
+    file: Descriptor<'_>,
+    direction: PollFlags,
+    length: usize,
+    watched: &mut Watched,
+    mut call: impl FnMut(usize, ReadWriteFlags) -> rustix::io::Result<usize>,
+) -> Attempt {
+    let mut done = 0;
+    loop {
+        let result = retry(|| call(done, ReadWriteFlags::NOWAIT));
+        match result {
+            Ok(0) => return Attempt::Done(Ok(native::count_of(done))),
+            Ok(count) => done += count,
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => {}
+            Err(_) if done > 0 => return Attempt::Done(Ok(native::count_of(done))),
+            Err(errno) => return Attempt::Done(Err(errno)),
+        }
+        if done == length {
+            return Attempt::Done(Ok(native::count_of(length)));
+        }
+        match (watched.watch(file), result) {
+            (Err(errno), _) => return Attempt::Done(Err(errno)),
+            (Ok(true), Ok(_)) => return Attempt::Done(Ok(native::count_of(done))),
+            (Ok(true), Err(_)) => return attempt_pollable(file, direction, &mut call),
+            (Ok(false), Ok(_)) => {}
+            (Ok(false), Err(_)) => return Attempt::Blocks(done),
+        }
+    }
+}
+
+/// Goes on with what has readiness, and has moved nothing.
+fn attempt_pollable(
+    file: Descriptor<'_>,
+    direction: PollFlags,
+    call: &mut impl FnMut(usize, ReadWriteFlags) -> rustix::io::Result<usize>,
+) -> Attempt {
+    let flags = rustix::fs::fcntl_getfl(file.fd);
+    if flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
+        // Its owner wants to know.
+        let result = retry(|| call(0, ReadWriteFlags::empty()));
+        return Attempt::Done(result.map(native::count_of));
+    }
+    match retry(|| poll(file.fd, direction)) {
+        Ok(0) => Attempt::NotReady,
+        // It cannot be asked not to wait, and would if somebody else came first.
+        Ok(_) => Attempt::Blocks(0),
+        Err(errno) => Attempt::Done(Err(errno)),
+    }
+}
+
+fn position(offset: Option<u64>, done: usize) -> u64 {
+    offset.map_or(CURRENT_POSITION, |offset| offset + done as u64)
+}
+
+fn flags_of(how: &OpenHow) -> OFlags {
+    OFlags::from_bits_retain(how.flags as u32)
+}
+
+/// Opens without waiting for the other end of a FIFO, as the ring does.
+fn open(
+    directory: BorrowedFd<'_>,
+    path: &std::ffi::CStr,
+    how: &OpenHow,
+    besides: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let flags = flags_of(how);
+    let mode = Mode::from_bits_retain(how.mode as u32);
+    let resolve = ResolveFlags::from_bits_retain(how.resolve) | besides;
+    let waits =
+        !flags.intersects(OFlags::PATH | OFlags::NONBLOCK) && !flags.contains(OFlags::DIRECTORY);
+    let raised = if waits {
+        flags | OFlags::NONBLOCK
+    } else {
+        flags
+    };
+    let opened = retry(|| match resolve.is_empty() {
+        // Lenient with flags, where `openat2` refuses what it would ignore.
+        true => rustix::fs::openat(directory, path, raised, mode),
+        false => rustix::fs::openat2(directory, path, raised, mode, resolve),
+    })?;
+    if waits {
+        // It changes no other flag; a failure would leave one that files ignore.
+        let _ = rustix::fs::fcntl_setfl(&opened, flags);
+    }
+    Ok(opened)
+}
+
+/// Carries out the rest of an operation of which so many bytes are done, where the caller may block.
+pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::Result<u32> {
+    let Operation::File(operation) = operation else {
+        unreachable!("sockets have events");
+    };
+    let moved = match operation {
+        FileOperation::Open {
+            directory,
+            path,
+            how,
+        } => {
+            match open(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
+                // Somebody must first let go of it.
+                Err(Errno::AGAIN) => {}
+                result => return result.map(native::result_of),
+            }
+            retry(|| native::attempt_file(operation))
+        }
+        FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        } => {
+            let mut rest = FileOperation::Read {
+                file: *file,
+                buffer: &mut buffer[done..],
+                offset: offset.map(|offset| offset + done as u64),
+            };
+            retry(|| native::attempt_file(&mut rest))
+        }
+        FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        } => {
+            let mut rest = FileOperation::Write {
+                file: *file,
+                buffer: &buffer[done..],
+                offset: offset.map(|offset| offset + done as u64),
+            };
+            retry(|| native::attempt_file(&mut rest))
+        }
+        FileOperation::Sync { .. } => retry(|| native::attempt_file(operation)),
+    };
+    match moved {
+        Err(_) if done > 0 => Ok(native::count_of(done)),
+        moved => moved.map(|count| count + native::count_of(done)),
+    }
+}
+
+/// Calls again after a signal.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Waiting for events of an epoll instance.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+/// Events taken at once: 3 KiB of stack. More stay in the kernel until the next look.
+const EVENTS_MAX: usize = 256;
+
+/// Cleared by a kernel that does not know `epoll_pwait2` (before 5.11), or a filter that forbids it.
+/// Relaxed: a late reader only tries once more.
+static PRECISE: AtomicBool = AtomicBool::new(true);
+
+/// Whether waits end at times finer than milliseconds.
+pub(super) fn are_waits_precise() -> bool {
+    let mut events = Events::new();
+    // No such instance: only whether the call is there is of interest.
+    #[allow(unsafe_code, reason = "a number that is no descriptor's")]
+    // SAFETY: nothing is done to it but to be refused.
+    let nobody = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
+    PRECISE.load(Ordering::Relaxed) && events.fill(nobody, Duration::ZERO) == Err(Errno::BADF)
+}
+
+/// Has events of `fd` reported under `data`, one for each time that it becomes readable.
+pub(super) fn listen(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    data: u64,
+) -> rustix::io::Result<()> {
+    let flags = EventFlags::IN | EventFlags::ET;
+    epoll::add(epoll, fd, EventData::new_u64(data), flags)
+}
+
+/// Whether a wait would end at once.
+pub(super) fn are_there(epoll: BorrowedFd<'_>) -> bool {
+    let now = Timespec::default();
+    let mut asked = [PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
+    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
+}
+
+/// Room for events.
+pub(super) struct Events([MaybeUninit<Event>; EVENTS_MAX]);
+
+impl Events {
+    pub(super) fn new() -> Events {
+        Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
+    }
+
+    /// Waits until there are events, at most so long; none after that or a signal.
+    pub(super) fn wait(
+        &mut self,
+        epoll: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> &mut [Event] {
+        let is_precise = PRECISE.load(Ordering::Relaxed);
+        let count = match timeout {
+            Some(timeout) if !timeout.is_zero() && is_precise => match self.fill(epoll, timeout) {
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    PRECISE.store(false, Ordering::Relaxed);
+                    self.fill_coarsely(epoll, Some(timeout))
+                }
+                result => result,
+            },
+            timeout => self.fill_coarsely(epoll, timeout),
+        };
+        let count = match count {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(errno) => panic!("epoll_wait: {errno}: no cause known, please report"),
+        };
+        #[allow(unsafe_code, reason = "the kernel has written so many")]
+        // SAFETY: the first `count` were initialised by the kernel.
+        unsafe {
+            self.0[..count].assume_init_mut()
+        }
+    }
+
+    #[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
+    fn fill(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> rustix::io::Result<usize> {
+        let timeout = timespec(timeout);
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and there is room for as many as it is
+        // told; the timeout is the kernel's `struct timespec`; there is no signal mask.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                epoll.as_raw_fd(),
+                self.0.as_mut_ptr(),
+                EVENTS_MAX,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
+            )
+        };
+        usize::try_from(result).map_err(|_| {
+            Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS)
+        })
+    }
+
+    /// By whole milliseconds, rounded up.
+    fn fill_coarsely(
+        &mut self,
+        epoll: BorrowedFd<'_>,
+        timeout: Option<Duration>,
+    ) -> rustix::io::Result<usize> {
+        /// The most that the call takes; who waits longer looks around in between.
+        const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+        let timeout = timeout.map(|timeout| timespec(timeout.min(TIMEOUT_MAX)));
+        let (events, _) = epoll::wait(epoll, &mut self.0[..], timeout.as_ref())?;
+        Ok(events.len())
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    })
+}

@@ -1,0 +1,349 @@
+//! The epoll driver: system calls that do not wait, and where they would, a wait for readiness.
+//!
+//! ```text
+//!   flush or wait    each operation that gathered is attempted
+//!     done             its result is kept until it is reaped
+//!     not ready        it waits for an event of its descriptor, and is attempted again
+//!     would block      a thread of the pool carries it out: what epoll cannot wait for, as a disk
+//! ```
+//!
+//! Where completions are shared, another worker that reaps also asks for events, and attempts what
+//! they were for.
+
+mod attempt;
+mod events;
+mod watched;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use rustix::event::epoll::{self, CreateFlags};
+
+use self::attempt::Attempt;
+use self::events::Events;
+use self::watched::Watched;
+use super::eventfd::Eventfd;
+use super::{Completions, Counts, Driver, Pair, Token, Wake};
+use crate::op::{self, Operation};
+use crate::pool;
+
+/// Operations that gather before they are attempted: a scheduler round makes at most about as many.
+const GATHERED_MAX: usize = 256;
+
+/// Tells a wake-up from the events of descriptors, whose numbers are lower.
+const WAKE_UP: u64 = u64::MAX;
+
+/// One worker's end at which operations go in.
+pub(crate) struct Epoll {
+    core: Arc<Core>,
+    gathered: Vec<Pending>,
+    counts: Counts,
+}
+
+/// The other end.
+pub(crate) struct EpollCompletions {
+    core: Arc<Core>,
+    /// Whether others than the worker reap.
+    shared: bool,
+}
+
+/// What both ends have, and the pool's threads.
+struct Core {
+    epoll: Arc<OwnedFd>,
+    state: Mutex<State>,
+    /// Results of the pool's threads; bounded by the number of fibers.
+    returned: Mutex<Vec<(Token, i32)>>,
+    eventfd: Eventfd,
+}
+
+struct State {
+    watched: Watched,
+    /// Results not yet reaped; bounded by the number of fibers.
+    done: VecDeque<(Token, i32)>,
+    /// Whether a wake-up has come that was not yet reaped.
+    woken: bool,
+    /// Attempts made.
+    attempts: u64,
+}
+
+/// An operation that is not complete.
+struct Pending {
+    token: Token,
+    operation: NonNull<Operation<'static>>,
+}
+
+#[allow(unsafe_code, reason = "operations borrow memory that may be sent")]
+// SAFETY: whoever has it is the only one to use the operation, until the completion is reaped, as promised
+// to `submit`; and an operation is descriptors, numbers and bytes, which are bound to no thread.
+unsafe impl Send for Pending {}
+
+/// Makes a driver; `shared` where others than the worker reap its completions.
+///
+/// # Errors
+///
+/// The kernel's: `EMFILE`, `ENOMEM`.
+pub(crate) fn make(shared: bool) -> io::Result<Pair> {
+    let (driver, completions) = new(shared)?;
+    Ok((Box::new(driver), Box::new(completions)))
+}
+
+fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
+    let eventfd = Eventfd::new()?;
+    let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+    events::listen(epoll.as_fd(), eventfd.as_fd(), WAKE_UP)?;
+    let core = Arc::new(Core {
+        epoll: Arc::clone(&epoll),
+        state: Mutex::new(State {
+            watched: Watched::new(epoll),
+            done: VecDeque::new(),
+            woken: false,
+            attempts: 0,
+        }),
+        returned: Mutex::default(),
+        eventfd,
+    });
+    let completions = EpollCompletions {
+        core: Arc::clone(&core),
+        shared,
+    };
+    let driver = Epoll {
+        core,
+        gathered: Vec::new(),
+        counts: Counts::default(),
+    };
+    Ok((driver, completions))
+}
+
+impl Epoll {
+    /// Attempts what gathered.
+    fn start_gathered(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let mut state = self.core.state();
+        for pending in self.gathered.drain(..) {
+            self.core.proceed(&mut state, pending);
+        }
+    }
+}
+
+impl Driver for Epoll {
+    fn description(&self) -> String {
+        let timers = if events::are_waits_precise() {
+            ""
+        } else {
+            ", timers of whole milliseconds"
+        };
+        format!("edge-triggered, files on a pool of threads{timers}")
+    }
+
+    fn waker(&self) -> io::Result<Box<dyn Wake>> {
+        Ok(Box::new(EpollWaker(self.core.eventfd.try_clone()?)))
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            enters: self.counts.enters + self.core.state().attempts,
+            ..self.counts
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.gathered.len() < GATHERED_MAX
+    }
+
+    #[allow(unsafe_code, reason = "the contract's")]
+    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
+        assert!(self.has_room(), "whoever submits has looked for room");
+        self.counts.submissions += 1;
+        self.gathered.push(Pending {
+            token,
+            operation: NonNull::from(operation).cast(),
+        });
+    }
+
+    fn cancel(&mut self, target: Token) {
+        let gathered = self
+            .gathered
+            .iter()
+            .position(|pending| pending.token == target);
+        let mut state = self.core.state();
+        let found = match gathered {
+            Some(index) => {
+                self.gathered.remove(index);
+                true
+            }
+            // What a thread carries out ends by itself.
+            None => state.watched.cancel(target),
+        };
+        if found {
+            state.done.push_back((target, -op::CANCELLED));
+        }
+    }
+
+    fn flush(&mut self) {
+        self.start_gathered();
+        if self.core.state().watched.has_waiting() {
+            self.counts.enters += 1;
+            self.core.look(Some(Duration::ZERO));
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) {
+        self.start_gathered();
+        let timeout = if self.core.has_results() {
+            Some(Duration::ZERO)
+        } else {
+            timeout
+        };
+        self.counts.enters += 1;
+        self.core.look(timeout);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+impl Completions for EpollCompletions {
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+        if self.shared && !self.core.has_results() {
+            self.core.look(Some(Duration::ZERO));
+        }
+        let returned = mem::take(&mut *self.core.returned());
+        let mut state = self.core.state();
+        state.done.extend(returned);
+        let count = state.done.len().min(max);
+        for (token, result) in state.done.drain(..count) {
+            complete(token, result);
+        }
+        mem::take(&mut state.woken)
+    }
+
+    fn is_empty(&mut self) -> bool {
+        let has_events = || self.shared && events::are_there(self.core.epoll.as_fd());
+        !(self.core.has_results() || has_events())
+    }
+}
+
+impl Core {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn returned(&self) -> MutexGuard<'_, Vec<(Token, i32)>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_results(&self) -> bool {
+        !self.returned().is_empty() || !self.state().done.is_empty()
+    }
+
+    /// Carries an operation on as far as it goes now.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn proceed(self: &Arc<Core>, state: &mut State, mut pending: Pending) {
+        // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
+        let operation = unsafe { pending.operation.as_mut() };
+        let watched = &mut state.watched;
+        if let Some((descriptor, interest)) = attempt::interest(operation)
+            && watched.is_unready(descriptor, interest)
+        {
+            return watched.wait(descriptor.fd.as_raw_fd(), interest, pending);
+        }
+        state.attempts += 1;
+        let result = match attempt::attempt(operation, watched) {
+            Attempt::Done(result) => result,
+            Attempt::Blocks(done) => return self.send_to_pool(pending, done),
+            Attempt::NotReady => {
+                let waits = attempt::interest(operation);
+                let (descriptor, interest) = waits.expect("what is not ready will be");
+                match watched.watch(descriptor) {
+                    Ok(_) => {
+                        watched.note_unready(descriptor, interest);
+                        return watched.wait(descriptor.fd.as_raw_fd(), interest, pending);
+                    }
+                    Err(errno) => Err(errno),
+                }
+            }
+        };
+        state.done.push_back((pending.token, in_one(result)));
+    }
+
+    /// Lets a thread that may block carry on an operation of which so many bytes are done.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn send_to_pool(self: &Arc<Core>, mut pending: Pending, done: usize) {
+        let core = Arc::clone(self);
+        pool::run(Box::new(move || {
+            // Whole, as only whole it may be sent.
+            let pending = &mut pending;
+            // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
+            let operation = unsafe { pending.operation.as_mut() };
+            let result = in_one(attempt::block(operation, done));
+            core.give_back(pending.token, result);
+        }));
+    }
+
+    /// Takes the result of a thread of the pool.
+    fn give_back(&self, token: Token, result: i32) {
+        let mut returned = self.returned();
+        // Whoever put the first one there has rung for all.
+        let is_first = returned.is_empty();
+        returned.push((token, result));
+        drop(returned);
+        if is_first {
+            wake(&self.eventfd);
+        }
+    }
+
+    /// Takes events, waiting for the first at most so long, and carries on what they are for.
+    fn look(self: &Arc<Core>, timeout: Option<Duration>) {
+        let mut events = Events::new();
+        let events = events.wait(self.epoll.as_fd(), timeout);
+        if events.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for event in events {
+            let (data, flags) = (event.data.u64(), event.flags);
+            match data {
+                WAKE_UP => state.woken = true,
+                fd => {
+                    for pending in state.watched.take_ready(fd as RawFd, flags) {
+                        self.proceed(&mut state, pending);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A result as completions carry it.
+fn in_one(result: rustix::io::Result<u32>) -> i32 {
+    match result {
+        Ok(value) => value.cast_signed(),
+        Err(errno) => -errno.raw_os_error(),
+    }
+}
+
+struct EpollWaker(Eventfd);
+
+impl Wake for EpollWaker {
+    fn wake(&self) {
+        wake(&self.0);
+    }
+}
+
+/// A lost wake-up would be a hang that nobody could go on from.
+fn wake(eventfd: &Eventfd) {
+    if let Err(errno) = eventfd.ring() {
+        eprintln!("uthread: a worker cannot be woken: {errno}: please report");
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! What edges and numbers of descriptors make difficult.
+#![allow(
+    unsafe_code,
+    reason = "the tests keep their operations alive themselves"
+)]
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::net::SocketOperation;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A stream, and what its owner keeps beside it.
+struct Watchable {
+    stream: UnixStream,
+    watcher: Watcher,
+}
+
+impl Watchable {
+    fn pair() -> (Watchable, UnixStream) {
+        let (stream, peer) = UnixStream::pair().unwrap();
+        let watcher = Watcher::new();
+        (Watchable { stream, watcher }, peer)
+    }
+
+    fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor {
+            fd: self.stream.as_fd(),
+            watcher: &self.watcher,
+        }
+    }
+}
+
+struct Both {
+    driver: Epoll,
+    completions: EpollCompletions,
+}
+
+impl Both {
+    fn new() -> Both {
+        let (driver, completions) = super::new(false).unwrap();
+        Both {
+            driver,
+            completions,
+        }
+    }
+
+    /// Carries an operation out; `meanwhile` it may be waiting.
+    fn perform(&mut self, mut operation: Operation<'_>, meanwhile: impl FnOnce()) -> i32 {
+        // SAFETY: its completion is awaited below.
+        unsafe { self.driver.submit(&mut operation, Token(0)) };
+        self.driver.flush();
+        meanwhile();
+        let start = Instant::now();
+        let mut found = None;
+        while found.is_none() {
+            assert!(start.elapsed() < PATIENCE, "it never completed");
+            self.driver.wait(Some(Duration::from_millis(100)));
+            self.completions
+                .reap(1, &mut |_, result| found = Some(result));
+        }
+        found.expect("found just now")
+    }
+
+    fn receive(&mut self, from: &Watchable, length: usize, meanwhile: impl FnOnce()) -> i32 {
+        let mut buffer = vec![0; length];
+        let operation = Operation::Socket(SocketOperation::Receive {
+            socket: from.descriptor(),
+            buffer: &mut buffer,
+            peek: false,
+        });
+        self.perform(operation, meanwhile)
+    }
+
+    fn attempts(&self) -> u64 {
+        self.driver.core.state().attempts
+    }
+}
+
+#[test]
+fn who_has_drained_a_stream_waits_without_an_attempt() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        3
+    );
+    let before = both.attempts();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"two").unwrap()),
+        3
+    );
+    assert_eq!(both.attempts() - before, 1);
+    // Filled to the brim: there may be more.
+    assert_eq!(
+        both.receive(&ours, 5, || peer.write_all(b"three, four").unwrap()),
+        5
+    );
+    assert_eq!(both.receive(&ours, 8, || ()), 6);
+}
+
+#[test]
+fn an_end_that_came_with_the_last_bytes_is_not_waited_for() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    let send_and_close = || {
+        peer.write_all(b"last").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+    };
+    assert_eq!(both.receive(&ours, 8, send_and_close), 4);
+    assert_eq!(both.receive(&ours, 8, || ()), 0);
+    assert_eq!(both.receive(&ours, 8, || ()), 0);
+}
+
+#[test]
+fn an_end_after_the_last_bytes_ends_the_wait_for_more() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"last").unwrap()),
+        4
+    );
+    assert_eq!(both.receive(&ours, 8, || drop(peer)), 0);
+}
+
+#[test]
+fn a_number_that_means_another_file_is_watched_anew() {
+    let mut both = Both::new();
+    for _ in 0..3 {
+        let (mut ours, mut peer) = Watchable::pair();
+        // Higher than any that other tests get.
+        let fd = rustix::io::fcntl_dupfd_cloexec(&ours.stream, 1_000).unwrap();
+        assert_eq!(fd.as_raw_fd(), 1_000);
+        ours.stream = fd.into();
+        let send = || peer.write_all(b"x").unwrap();
+        assert_eq!(both.receive(&ours, 8, send), 1);
+    }
+}
+
+/// The owner changes, the file stays: the kernel knows it already.
+#[test]
+fn a_file_whose_owner_has_changed_is_watched_still() {
+    let mut both = Both::new();
+    let (mut ours, mut peer) = Watchable::pair();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        3
+    );
+    peer.write_all(b"two").unwrap();
+    ours.watcher = Watcher::new();
+    assert_eq!(both.receive(&ours, 8, || ()), 3);
+    ours.watcher = Watcher::new();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"three").unwrap()),
+        5
+    );
+}
+
+#[test]
+fn two_instances_hear_of_the_same_file() {
+    let (mut one, mut other) = (Both::new(), Both::new());
+    let (ours, mut peer) = Watchable::pair();
+    for _ in 0..3 {
+        assert_eq!(one.receive(&ours, 8, || peer.write_all(b"one").unwrap()), 3);
+        assert_eq!(
+            other.receive(&ours, 8, || peer.write_all(b"other").unwrap()),
+            5
+        );
+    }
+}
+
+#[test]
+fn a_send_goes_on_when_there_is_room_again() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    let bytes = vec![7; 1024 * 1024];
+    let send = |bytes| {
+        Operation::Socket(SocketOperation::Send {
+            socket: ours.descriptor(),
+            buffer: bytes,
+        })
+    };
+    let first = both.perform(send(&bytes), || ());
+    assert!((1..1024 * 1024).contains(&first), "{first}");
+    let read_all = || peer.read_exact(&mut vec![0; first as usize]).unwrap();
+    assert!(both.perform(send(&bytes), read_all) > 0);
+}
+
+#[test]
+fn who_waits_in_line_is_served_in_that_order() {
+    const COUNT: u64 = 20;
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    let mut buffers = vec![[0_u8; 1]; COUNT as usize];
+    let mut operations: Vec<_> = buffers
+        .iter_mut()
+        .map(|buffer| {
+            Operation::Socket(SocketOperation::Receive {
+                socket: ours.descriptor(),
+                buffer,
+                peek: false,
+            })
+        })
+        .collect();
+    for (operation, token) in operations.iter_mut().zip(0..) {
+        // SAFETY: all completions are awaited below.
+        unsafe { both.driver.submit(operation, Token(token)) };
+    }
+    both.driver.flush();
+    let mut order = Vec::new();
+    for byte in 0..COUNT {
+        peer.write_all(&[byte as u8]).unwrap();
+        both.driver.wait(Some(PATIENCE));
+        let mut note = |Token(token), result| order.push((token, result));
+        both.completions.reap(usize::MAX, &mut note);
+    }
+    let expected: Vec<_> = (0..COUNT).map(|token| (token, 1)).collect();
+    assert_eq!(order, expected);
+    drop(operations);
+    assert!(buffers.iter().flatten().copied().eq(0..COUNT as u8));
+}

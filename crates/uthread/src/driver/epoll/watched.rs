@@ -1,0 +1,187 @@
+//! What one epoll instance watches, and which operations wait for it.
+//!
+//! Each descriptor is registered once, edge-triggered and for everything. Events carry its number: one that
+//! is left from an older file of the same number only lets operations try again in vain.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::{Pending, Token};
+use crate::op::descriptor::Descriptor;
+
+/// Which readiness an operation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interest(u8);
+
+impl Interest {
+    pub(super) const IN: Interest = Interest(1);
+    pub(super) const OUT: Interest = Interest(2);
+    pub(super) const BOTH: Interest = Interest(3);
+    const NONE: Interest = Interest(0);
+
+    fn intersects(self, other: Interest) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What ends every wait: what comes after it may come without another event.
+const FINAL: EventFlags = EventFlags::RDHUP
+    .union(EventFlags::HUP)
+    .union(EventFlags::ERR)
+    .union(EventFlags::PRI);
+
+const EVERYTHING: EventFlags = EventFlags::IN
+    .union(EventFlags::OUT)
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::PRI)
+    .union(EventFlags::ET);
+
+pub(super) struct Watched {
+    /// By it watchers know the descriptors that are registered here.
+    id: u32,
+    epoll: Arc<OwnedFd>,
+    /// By descriptor: bounded by the limit of open files.
+    files: Vec<File>,
+    /// Where each waiting operation does. Bounded by the number of fibers.
+    waiting: HashMap<Token, RawFd>,
+}
+
+struct File {
+    /// For what an attempt has found it not ready, without an event since.
+    unready: Interest,
+    /// Whether a final event has come.
+    is_final: bool,
+    /// In the order in which they came.
+    waiting: VecDeque<(Interest, Pending)>,
+}
+
+impl File {
+    const NEW: File = File {
+        unready: Interest::NONE,
+        is_final: false,
+        waiting: VecDeque::new(),
+    };
+}
+
+impl Watched {
+    pub(super) fn new(epoll: Arc<OwnedFd>) -> Watched {
+        // Relaxed: it only has to be unique. Neither zero nor the highest, as no program has billions.
+        static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+        Watched {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            epoll,
+            files: Vec::new(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// Watches a descriptor from now on; false for a file that is always ready.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
+    pub(super) fn watch(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
+        if descriptor.watcher.is(self.id) {
+            return Ok(true);
+        }
+        if descriptor.watcher.is_impossible() {
+            return Ok(false);
+        }
+        let fd = descriptor.fd.as_raw_fd();
+        let data = EventData::new_u64(u64::from(fd.cast_unsigned()));
+        match epoll::add(&self.epoll, descriptor.fd, data, EVERYTHING) {
+            // There already where its owner has changed: of the same file, or it would be gone.
+            Ok(()) | Err(Errno::EXIST) => {
+                *self.file(fd) = File::NEW;
+                descriptor.watcher.set(self.id);
+                Ok(true)
+            }
+            Err(Errno::PERM) => {
+                descriptor.watcher.set_impossible();
+                Ok(false)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether an attempt would be in vain: the next event is still to come.
+    pub(super) fn is_unready(&self, descriptor: Descriptor<'_>, interest: Interest) -> bool {
+        descriptor.watcher.is(self.id)
+            && self
+                .files
+                .get(index(descriptor.fd.as_raw_fd()))
+                .is_some_and(|file| !file.is_final && file.unready.0 & interest.0 == interest.0)
+    }
+
+    /// Notes that an attempt was in vain, or that the next will be, if it is watched.
+    pub(super) fn note_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
+        if descriptor.watcher.is(self.id) {
+            let file = self.file(descriptor.fd.as_raw_fd());
+            file.unready.0 |= interest.0;
+        }
+    }
+
+    /// Lets an operation wait for a descriptor that is watched.
+    pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, pending: Pending) {
+        self.waiting.insert(pending.token, fd);
+        self.file(fd).waiting.push_back((interest, pending));
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Forgets a waiting operation; false if it does not wait.
+    pub(super) fn cancel(&mut self, token: Token) -> bool {
+        let Some(fd) = self.waiting.remove(&token) else {
+            return false;
+        };
+        let waiting = &mut self.file(fd).waiting;
+        waiting.retain(|(_, pending)| pending.token != token);
+        true
+    }
+
+    /// Takes note of an event, and hands out the operations that may go on.
+    pub(super) fn take_ready(&mut self, fd: RawFd, flags: EventFlags) -> VecDeque<Pending> {
+        let mut ready = Interest::NONE;
+        let is_final = flags.intersects(FINAL);
+        if is_final || flags.contains(EventFlags::IN) {
+            ready.0 |= Interest::IN.0;
+        }
+        if is_final || flags.contains(EventFlags::OUT) {
+            ready.0 |= Interest::OUT.0;
+        }
+        let file = self.file(fd);
+        file.unready.0 &= !ready.0;
+        file.is_final |= is_final;
+        let mut taken = VecDeque::new();
+        for _ in 0..file.waiting.len() {
+            match file.waiting.pop_front() {
+                Some((interest, pending)) if interest.intersects(ready) => taken.push_back(pending),
+                Some(waiting) => file.waiting.push_back(waiting),
+                None => {}
+            }
+        }
+        for pending in &taken {
+            self.waiting.remove(&pending.token);
+        }
+        taken
+    }
+
+    fn file(&mut self, fd: RawFd) -> &mut File {
+        let index = index(fd);
+        if index >= self.files.len() {
+            self.files.resize_with(index + 1, || File::NEW);
+        }
+        &mut self.files[index]
+    }
+}
+
+fn index(fd: RawFd) -> usize {
+    fd.cast_unsigned() as usize
+}

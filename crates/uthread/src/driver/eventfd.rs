@@ -1,0 +1,51 @@
+//! An eventfd that ends a wait which listens to it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+
+/// Handles to it may be cloned; all are the same.
+pub(crate) struct Eventfd(OwnedFd);
+
+impl Eventfd {
+    /// # Errors
+    ///
+    /// The kernel's: `EMFILE`.
+    pub(super) fn new() -> io::Result<Eventfd> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Eventfd(rustix::event::eventfd(0, flags)?))
+    }
+
+    /// # Errors
+    ///
+    /// The kernel's: `EMFILE`.
+    pub(super) fn try_clone(&self) -> io::Result<Eventfd> {
+        Ok(Eventfd(self.0.try_clone()?))
+    }
+
+    /// Rings, which is heard once, however often it happens before.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; none is known.
+    pub(super) fn ring(&self) -> rustix::io::Result<()> {
+        match rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
+            // So full that it rings already.
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Forgets that it rang; whether it did.
+    pub(super) fn clear(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0; 8]).is_ok()
+    }
+}
+
+impl AsFd for Eventfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

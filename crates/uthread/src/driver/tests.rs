@@ -1,0 +1,246 @@
+//! Each driver alone: operations, cancellation and wake-ups in a real kernel, without fibers.
+#![allow(
+    unsafe_code,
+    reason = "the tests keep their operations alive themselves"
+)]
+
+use std::io::{PipeReader, Write};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::FileOperation;
+use crate::op::net::SocketOperation;
+
+/// No single step of these tests takes longer, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A driver with both its ends, as a worker has it.
+struct Both {
+    driver: Box<dyn Driver>,
+    completions: Box<dyn Completions>,
+}
+
+/// Runs a test on each driver, and on each as others reap its completions.
+fn on_each(test: fn(Both)) {
+    // The ring last: what the kernel still does for one that was closed interrupts a wait.
+    for make in [epoll::make, uring::make] {
+        for shared in [false, true] {
+            test(Both::new(make(shared).unwrap()));
+        }
+    }
+}
+
+impl Both {
+    fn new((driver, completions): Pair) -> Both {
+        Both {
+            driver,
+            completions,
+        }
+    }
+
+    fn reap(&mut self) -> Vec<(Token, i32)> {
+        let mut done = Vec::new();
+        self.completions
+            .reap(usize::MAX, &mut |token, result| done.push((token, result)));
+        done
+    }
+
+    fn wait_for(&mut self, count: usize) -> Vec<(Token, i32)> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut done = Vec::new();
+        while done.len() < count {
+            assert!(Instant::now() < deadline, "only {done:?} completed");
+            self.driver.wait(Some(Duration::from_millis(100)));
+            done.append(&mut self.reap());
+        }
+        done
+    }
+}
+
+fn descriptor<'a>(reader: &'a PipeReader, watcher: &'a Watcher) -> Descriptor<'a> {
+    Descriptor {
+        fd: reader.as_fd(),
+        watcher,
+    }
+}
+
+/// So many operations that complete at once where the other end of the pipe is closed.
+fn polls<'a>(reader: &'a PipeReader, watcher: &'a Watcher, count: usize) -> Vec<Operation<'a>> {
+    let poll = |_| {
+        Operation::Socket(SocketOperation::Poll {
+            descriptor: descriptor(reader, watcher),
+            events: rustix::event::PollFlags::IN,
+        })
+    };
+    (0..count).map(poll).collect()
+}
+
+#[test]
+fn more_operations_than_the_queue_holds_all_complete() {
+    const COUNT: u64 = 10_000;
+    on_each(|mut both| {
+        let mut done = Vec::new();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        let watcher = Watcher::new();
+        let mut operations = polls(&reader, &watcher, COUNT as usize);
+        for (index, operation) in operations.iter_mut().enumerate() {
+            while !both.driver.has_room() {
+                both.driver.flush();
+                done.append(&mut both.reap());
+            }
+            // SAFETY: `operations` and the pipe outlive the completions awaited below.
+            unsafe { both.driver.submit(operation, Token(index as u64)) };
+        }
+        done.append(&mut both.wait_for(COUNT as usize - done.len()));
+        done.sort_by_key(|(token, _)| token.0);
+        assert!(
+            done.iter()
+                .zip(0..)
+                .all(|((token, _), index)| token.0 == index)
+        );
+    });
+}
+
+#[test]
+fn a_cancelled_operation_still_completes_itself() {
+    for flushed in [false, true] {
+        let make_and_cancel = |mut both: Both| {
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let (watcher, mut buffer) = (Watcher::new(), [0; 8]);
+            let mut read = Operation::File(FileOperation::Read {
+                file: descriptor(&reader, &watcher),
+                buffer: &mut buffer,
+                offset: None,
+            });
+            // SAFETY: the read's completion is awaited below.
+            unsafe { both.driver.submit(&mut read, Token(1)) };
+            if flushed {
+                both.driver.flush();
+            }
+            both.driver.cancel(Token(1));
+            assert_eq!(both.wait_for(1), [(Token(1), -libc::ECANCELED)]);
+        };
+        for make in [uring::make, epoll::make] {
+            make_and_cancel(Both::new(make(false).unwrap()));
+        }
+    }
+}
+
+/// One of each kind.
+fn wakers() -> [Both; 3] {
+    [
+        uring::make(false),
+        uring::make_with_eventfd(),
+        epoll::make(false),
+    ]
+    .map(|made| Both::new(made.unwrap()))
+}
+
+#[test]
+fn each_waker_ends_a_wait_again_and_again() {
+    for mut both in wakers() {
+        for _ in 0..3 {
+            let waker = both.driver.waker().unwrap();
+            let sender = thread::spawn(move || waker.wake());
+            let start = Instant::now();
+            both.driver.wait(Some(PATIENCE));
+            assert_eq!(both.reap(), [], "never submitted");
+            let description = both.driver.description();
+            assert!(start.elapsed() < PATIENCE, "not woken: {description}");
+            sender.join().unwrap();
+        }
+    }
+}
+
+/// Otherwise a wake-up between two waits would be forgotten with the one that came before.
+#[test]
+fn a_wake_up_that_comes_early_ends_the_next_wait() {
+    for mut both in wakers() {
+        let waker = both.driver.waker().unwrap();
+        for _ in 0..2 {
+            waker.wake();
+            let start = Instant::now();
+            both.driver.wait(Some(PATIENCE));
+            assert_eq!(both.reap(), [], "never submitted");
+            waker.wake();
+            both.driver.wait(Some(PATIENCE));
+            let description = both.driver.description();
+            assert!(start.elapsed() < PATIENCE, "{description}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_ends_at_its_timeout() {
+    on_each(|mut both| {
+        both.driver.wait(Some(Duration::ZERO));
+        both.reap();
+        let start = Instant::now();
+        both.driver.wait(Some(Duration::from_micros(20_500)));
+        let description = both.driver.description();
+        let waited = start.elapsed();
+        assert!(
+            waited >= Duration::from_micros(20_500),
+            "{waited:?}, {description}"
+        );
+        assert!(start.elapsed() < PATIENCE);
+    });
+}
+
+#[test]
+fn no_more_completions_are_reaped_than_asked_for() {
+    on_each(|mut both| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        let watcher = Watcher::new();
+        let mut operations = polls(&reader, &watcher, 5);
+        for (index, operation) in operations.iter_mut().enumerate() {
+            // SAFETY: `operations` and the pipe outlive the completions awaited below.
+            unsafe { both.driver.submit(operation, Token(index as u64)) };
+        }
+        both.driver.wait(Some(PATIENCE));
+        let mut some = 0;
+        both.completions.reap(2, &mut |_, _| some += 1);
+        // A wake-up that the making of the ring has left there counts as one.
+        assert!((1..=2).contains(&some), "{some}");
+        assert_eq!(both.wait_for(5 - some).len(), 5 - some);
+    });
+}
+
+/// Nobody enters the kernel for the worker then: who reaps for it has to find out.
+#[test]
+fn shared_completions_arrive_without_the_worker() {
+    for make in [uring::make, epoll::make] {
+        let (mut driver, mut completions) = make(true).unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (watcher, mut buffer) = (Watcher::new(), [0; 8]);
+        let mut read = Operation::File(FileOperation::Read {
+            file: descriptor(&reader, &watcher),
+            buffer: &mut buffer,
+            offset: None,
+        });
+        // SAFETY: the read's completion is awaited below.
+        unsafe { driver.submit(&mut read, Token(1)) };
+        driver.flush();
+        let start = Instant::now();
+        writer.write_all(b"now").unwrap();
+        let thief = thread::spawn(move || {
+            let mut done = Vec::new();
+            while done.is_empty() && start.elapsed() < PATIENCE {
+                if !completions.is_empty() {
+                    completions.reap(1, &mut |token, result| done.push((token, result)));
+                }
+            }
+            done
+        });
+        // The ring needs the worker's thread to be running, not its help.
+        while !thief.is_finished() {
+            std::hint::spin_loop();
+        }
+        assert_eq!(thief.join().unwrap(), [(Token(1), 3)]);
+    }
+}
