@@ -17,10 +17,13 @@ mod idle_models;
 
 mod channel_models;
 
+mod returned_models;
+
 mod runtime;
 
 mod parts;
 
+mod driver;
 mod fiber;
 mod sched;
 mod sync;

@@ -6,6 +6,7 @@ use loom::thread;
 
 use crate::check;
 use crate::fiber::wake::WakeToken;
+use crate::parts::Ring;
 
 /// A fiber, and the queue of its worker.
 struct Fiber {
@@ -99,4 +100,91 @@ fn a_parking_fiber_is_run_once_by_its_waker() {
 #[test]
 fn two_wakers_enqueue_a_fiber_once() {
     check_wakers(2, 4);
+}
+
+/// A fiber that is a thread, as `Seat` in `sched::threads`: the same token, and a berth in place of a queue.
+struct Seat {
+    token: WakeToken,
+    done: AtomicBool,
+    resumed: AtomicBool,
+    /// Whether the deadline of one park has passed.
+    late: AtomicBool,
+    /// As the token of `std::thread::park`.
+    unparked: Ring,
+}
+
+impl Seat {
+    /// As `fiber::wake`, with `Berth::enqueue`.
+    fn wake(&self) {
+        self.done.store(true, Ordering::Relaxed);
+        if self.token.leave() {
+            self.resumed.store(true, Ordering::Release);
+            self.unparked.wake();
+        }
+    }
+
+    /// As `Seat::park`, with `Seat::block`.
+    fn park_until_late(&self) {
+        if self.token.take() {
+            return;
+        }
+        if self.token.settle_park() {
+            self.block();
+        }
+        self.token.take();
+    }
+}
+
+impl Seat {
+    fn block(&self) {
+        let mut has_deadline = true;
+        while !self.resumed.load(Ordering::Acquire) {
+            if has_deadline && self.late.load(Ordering::Acquire) {
+                self.late.store(false, Ordering::Relaxed);
+                if self.token.leave() {
+                    return;
+                }
+                has_deadline = false;
+                continue;
+            }
+            self.unparked.wait();
+            self.unparked.reap();
+        }
+        self.resumed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Otherwise a wake-up that comes with the deadline would be taken for that of a later park, or be lost.
+#[test]
+fn a_thread_that_parks_is_woken_or_late_but_not_both() {
+    check(4, || {
+        let seat = Arc::new(Seat {
+            token: WakeToken::new(),
+            done: AtomicBool::new(false),
+            resumed: AtomicBool::new(false),
+            late: AtomicBool::new(false),
+            unparked: Ring::default(),
+        });
+        let waker = {
+            let seat = Arc::clone(&seat);
+            thread::spawn(move || seat.wake())
+        };
+        let clock = {
+            let seat = Arc::clone(&seat);
+            thread::spawn(move || {
+                seat.late.store(true, Ordering::Release);
+                seat.unparked.wake();
+            })
+        };
+        // Woken once and late once: after as many parks both have come.
+        while !seat.done.load(Ordering::Relaxed) {
+            seat.park_until_late();
+        }
+        waker.join().unwrap();
+        clock.join().unwrap();
+        assert!(
+            !seat.resumed.load(Ordering::Relaxed),
+            "a resume is left over"
+        );
+    });
 }

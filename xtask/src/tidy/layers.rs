@@ -16,7 +16,7 @@ const LAYERS: [Layer; 8] = [
         &["sched"],
         &["op", "driver", "fiber", "stack", "pool", "atomic"],
     ),
-    (&["driver"], &["op", "pool"]),
+    (&["driver"], &["op", "pool", "atomic"]),
     (&["op"], &[]),
     (&["pool"], &[]),
     (&["fiber"], &["stack", "atomic"]),

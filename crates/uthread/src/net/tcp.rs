@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketType};
 
 use super::resolve::{ToSocketAddrs, for_each_address};
@@ -385,9 +386,24 @@ impl TcpListener {
             peer: &mut peer,
             raised_nonblock: &self.settings.raised_nonblock,
         });
-        let result = wait::perform(&mut operation, None)?;
+        let result = loop {
+            match wait::perform(&mut operation, None) {
+                // Another driver has made the listener non-blocking, by which the ring goes.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_readable()?,
+                result => break result?,
+            }
+        };
         let stream = operation.descriptor(result);
         Ok((TcpStream::from_std(stream.into()), peer.to_socket_addr()?))
+    }
+
+    fn wait_readable(&self) -> io::Result<()> {
+        let mut readable = Operation::Socket(SocketOperation::Poll {
+            descriptor: self.descriptor(),
+            events: PollFlags::IN,
+        });
+        wait::perform(&mut readable, None)?;
+        Ok(())
     }
 
     /// The connections as they come, without end.

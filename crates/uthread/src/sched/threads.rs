@@ -221,7 +221,7 @@ impl Seat {
     /// Returns when the park is over that has been settled.
     fn block(&self, mut deadline: Option<Instant>) {
         // Acquire pairs with the Release in `enqueue`.
-        while !self.berth.resumed.swap(false, Ordering::Acquire) {
+        while !self.berth.resumed.load(Ordering::Acquire) {
             let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             match rest {
                 None => thread::park(),
@@ -231,5 +231,7 @@ impl Seat {
                 Some(rest) => thread::park_timeout(rest),
             }
         }
+        // Relaxed: it is set again only after the next park was settled, which orders the two.
+        self.berth.resumed.store(false, Ordering::Relaxed);
     }
 }

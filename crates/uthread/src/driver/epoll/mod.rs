@@ -12,6 +12,7 @@
 
 mod attempt;
 mod events;
+mod returned;
 mod watched;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use rustix::event::epoll::{self, CreateFlags};
 
 use self::attempt::Attempt;
 use self::events::Events;
+use self::returned::Returned;
 use self::watched::Watched;
 use super::eventfd::Eventfd;
 use super::{Completions, Counts, Driver, Pair, Token, Wake};
@@ -55,8 +57,7 @@ pub(crate) struct EpollCompletions {
 struct Core {
     epoll: Arc<OwnedFd>,
     state: Mutex<State>,
-    /// Results of the pool's threads; bounded by the number of fibers.
-    returned: Mutex<Vec<(Token, i32)>>,
+    returned: Returned<(Token, i32)>,
     eventfd: Eventfd,
 }
 
@@ -103,7 +104,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
             woken: false,
             attempts: 0,
         }),
-        returned: Mutex::default(),
+        returned: Returned::default(),
         eventfd,
     });
     let completions = EpollCompletions {
@@ -214,7 +215,7 @@ impl Completions for EpollCompletions {
         if self.shared && !self.core.has_results() {
             self.core.look(Some(Duration::ZERO));
         }
-        let returned = mem::take(&mut *self.core.returned());
+        let returned = self.core.returned.take();
         let mut state = self.core.state();
         state.done.extend(returned);
         let count = state.done.len().min(max);
@@ -235,12 +236,8 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn returned(&self) -> MutexGuard<'_, Vec<(Token, i32)>> {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has_results(&self) -> bool {
-        !self.returned().is_empty() || !self.state().done.is_empty()
+        !self.returned.is_empty() || !self.state().done.is_empty()
     }
 
     /// Carries an operation on as far as it goes now.
@@ -283,20 +280,10 @@ impl Core {
             // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
             let operation = unsafe { pending.operation.as_mut() };
             let result = in_one(attempt::block(operation, done));
-            core.give_back(pending.token, result);
+            if core.returned.give((pending.token, result)) {
+                wake(&core.eventfd);
+            }
         }));
-    }
-
-    /// Takes the result of a thread of the pool.
-    fn give_back(&self, token: Token, result: i32) {
-        let mut returned = self.returned();
-        // Whoever put the first one there has rung for all.
-        let is_first = returned.is_empty();
-        returned.push((token, result));
-        drop(returned);
-        if is_first {
-            wake(&self.eventfd);
-        }
     }
 
     /// Takes events, waiting for the first at most so long, and carries on what they are for.

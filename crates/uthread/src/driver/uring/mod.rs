@@ -160,7 +160,7 @@ impl Uring {
 
 impl Driver for Uring {
     fn description(&self) -> String {
-        format!("io_uring ({}, wake by {})", self.mode, self.waker.kind())
+        format!("{}, wake by {}", self.mode, self.waker.kind())
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
