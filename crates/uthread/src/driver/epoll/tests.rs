@@ -174,6 +174,38 @@ fn two_instances_hear_of_the_same_file() {
     }
 }
 
+/// One fiber reads on one worker, another on a second one, and a third on the first again.
+#[test]
+fn who_waits_is_not_forgotten_while_others_use_the_file() {
+    let (mut one, mut other) = (Both::new(), Both::new());
+    let (ours, mut peer) = Watchable::pair();
+    let mut buffers = [[0; 3]; 2];
+    let mut waiting = buffers.each_mut().map(|buffer| {
+        Operation::Socket(SocketOperation::Receive {
+            socket: ours.descriptor(),
+            buffer,
+            peek: false,
+        })
+    });
+    let mut meanwhile = Some(|| peer.write_all(b"two").unwrap());
+    for (operation, token) in waiting.iter_mut().zip(0..) {
+        // SAFETY: its completion is awaited below.
+        unsafe { one.driver.submit(operation, Token(token)) };
+        one.driver.flush();
+        if let Some(write) = meanwhile.take() {
+            assert_eq!(other.receive(&ours, 8, write), 3);
+        }
+    }
+    let mut done = Vec::new();
+    peer.write_all(b"onethree").unwrap();
+    while done.len() < 2 {
+        one.driver.wait(Some(PATIENCE));
+        let mut note = |token, result| done.push((token, result));
+        one.completions.reap(usize::MAX, &mut note);
+    }
+    assert_eq!(done, [(Token(0), 3), (Token(1), 3)]);
+}
+
 #[test]
 fn a_send_goes_on_when_there_is_room_again() {
     let mut both = Both::new();

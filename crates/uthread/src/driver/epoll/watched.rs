@@ -97,7 +97,9 @@ impl Watched {
         match epoll::add(&self.epoll, descriptor.fd, data, EVERYTHING) {
             // There already where its owner has changed: of the same file, or it would be gone.
             Ok(()) | Err(Errno::EXIST) => {
-                *self.file(fd) = File::NEW;
+                let file = self.file(fd);
+                file.unready = Interest::NONE;
+                file.is_final = false;
                 descriptor.watcher.set(self.id);
                 Ok(true)
             }
