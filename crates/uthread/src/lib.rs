@@ -2,8 +2,9 @@
 //!
 //! A *fiber* is a thread in user space. Every call of this crate that looks blocking is
 //! *pseudo-blocking*: it becomes an io_uring request, the fiber is suspended, its worker runs
-//! another, and the call returns with the result. The names and signatures are `std`'s; outside a
-//! runtime each call is the ordinary blocking one.
+//! another, and the call returns with the result. Where io_uring is forbidden, epoll stands in
+//! ([`Driver`]). The names and signatures are `std`'s; outside a runtime each call is the ordinary
+//! blocking one.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -51,7 +51,7 @@ enum Position {
     Unshared,
     /// A pipe: it has none, nor offsets. The ring would read on regardless of the offset.
     None,
-    /// The kernel takes turns for `read` and `write`, but not for requests of the ring.
+    /// The kernel takes turns for `read` and `write`, but not for requests of a driver.
     Shared(Arc<Turns>),
 }
 
@@ -209,7 +209,7 @@ impl File {
         })
     }
 
-    /// Refuses what `pread` and `pwrite` refuse, but the ring does not: an offset in a pipe, and one
+    /// Refuses what `pread` and `pwrite` refuse, but drivers do not: an offset in a pipe, and one
     /// that the kernel, whose offsets are signed, takes for another (-1 is "at the position").
     fn check_offset(&self, offset: u64) -> io::Result<()> {
         if i64::try_from(offset).is_err() {

@@ -1,7 +1,7 @@
 //! Files by the names of `std::fs`.
 //!
-//! In a fiber opening, reading, writing and syncing go through the ring; what the ring lacks runs
-//! on a thread of its own. Outside the runtime all of it blocks the thread. [`Metadata`] and the
+//! In a fiber opening, reading, writing and syncing go through the driver; what no driver can runs
+//! on a thread of the pool. Outside the runtime all of it blocks the thread. [`Metadata`] and the
 //! other plain types are `std`'s own.
 
 mod directory;

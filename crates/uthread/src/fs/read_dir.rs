@@ -1,4 +1,4 @@
-//! Reading a directory. The ring cannot, so a thread fetches entries in batches.
+//! Reading a directory. No driver can, so a thread fetches entries in batches.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 //!
 //! `sendfile` has no flag for "do not wait", so the descriptor is made non-blocking at first use;
 //! our own calls do not notice, and a conversion to `std` undoes it. Bytes that are not in the page
-//! cache are read through the ring first: `sendfile` would block the worker on the disk.
+//! cache are read through the driver first: `sendfile` would block the worker on the disk.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -17,6 +17,11 @@ pub enum Driver {
     Epoll,
     /// No fibers: each is a thread of the operating system, and calls are the ordinary blocking ones. To
     /// compare with, to debug, and for tools that do not know user-level threads.
+    ///
+    /// What the program sees of it: fibers run at the same time and in any order; a FIFO is opened only
+    /// together with its other end; of [`join`](crate::join), the second closure has a thread of its own;
+    /// thread-locals are the fiber's; nobody looks for stalls. When a runtime is dropped, `SIGURG` interrupts
+    /// the calls of what is left.
     Threads,
 }
 
