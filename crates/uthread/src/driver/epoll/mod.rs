@@ -36,6 +36,10 @@ use crate::pool;
 /// Operations that gather before they are attempted: a scheduler round makes at most about as many.
 const GATHERED_MAX: usize = 256;
 
+/// Waits in a row that end without a look at events because something is done: a fiber whose calls all
+/// succeed at once must not keep the others from theirs. An answer to one request needs one.
+const BLIND_WAITS_MAX: u32 = 4;
+
 /// Tells a wake-up from the events of descriptors, whose numbers are lower.
 const WAKE_UP: u64 = u64::MAX;
 
@@ -44,6 +48,8 @@ pub(crate) struct Epoll {
     core: Arc<Core>,
     gathered: Vec<Pending>,
     counts: Counts,
+    /// Waits since the last look at events.
+    blind_waits: u32,
 }
 
 /// The other end.
@@ -115,6 +121,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
         core,
         gathered: Vec::new(),
         counts: Counts::default(),
+        blind_waits: 0,
     };
     Ok((driver, completions))
 }
@@ -129,6 +136,12 @@ impl Epoll {
         for pending in self.gathered.drain(..) {
             self.core.proceed(&mut state, pending);
         }
+    }
+
+    fn look(&mut self, timeout: Option<Duration>) {
+        self.blind_waits = 0;
+        self.counts.enters += 1;
+        self.core.look(timeout);
     }
 }
 
@@ -189,20 +202,19 @@ impl Driver for Epoll {
     fn flush(&mut self) {
         self.start_gathered();
         if self.core.state().watched.has_waiting() {
-            self.counts.enters += 1;
-            self.core.look(Some(Duration::ZERO));
+            self.look(Some(Duration::ZERO));
         }
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
         self.start_gathered();
-        let timeout = if self.core.has_results() {
-            Some(Duration::ZERO)
+        if !self.core.has_results() {
+            self.look(timeout);
+        } else if self.blind_waits < BLIND_WAITS_MAX {
+            self.blind_waits += 1;
         } else {
-            timeout
-        };
-        self.counts.enters += 1;
-        self.core.look(timeout);
+            self.look(Some(Duration::ZERO));
+        }
     }
 
     fn now(&self) -> Instant {

@@ -256,3 +256,34 @@ fn who_waits_in_line_is_served_in_that_order() {
     drop(operations);
     assert!(buffers.iter().flatten().copied().eq(0..COUNT as u8));
 }
+
+#[test]
+fn calls_that_succeed_at_once_do_not_keep_events_away() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    let (busy, _sink) = Watchable::pair();
+    let mut buffer = [0; 8];
+    let mut waiting = Operation::Socket(SocketOperation::Receive {
+        socket: ours.descriptor(),
+        buffer: &mut buffer,
+        peek: false,
+    });
+    // SAFETY: its completion is awaited below.
+    unsafe { both.driver.submit(&mut waiting, Token(1)) };
+    both.driver.flush();
+    peer.write_all(b"x").unwrap();
+    let mut done = Vec::new();
+    for _ in 0..=BLIND_WAITS_MAX {
+        let mut send = Operation::Socket(SocketOperation::Send {
+            socket: busy.descriptor(),
+            buffer: b"y",
+        });
+        // SAFETY: it is reaped just below.
+        unsafe { both.driver.submit(&mut send, Token(2)) };
+        both.driver.wait(Some(PATIENCE));
+        let mut note = |token, _| done.push(token);
+        both.completions.reap(usize::MAX, &mut note);
+    }
+    assert_eq!(done.iter().filter(|token| **token == Token(1)).count(), 1);
+    assert_eq!(done.len() as u32, BLIND_WAITS_MAX + 2);
+}
