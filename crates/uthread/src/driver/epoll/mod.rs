@@ -83,10 +83,15 @@ struct Pending {
     operation: NonNull<Operation<'static>>,
 }
 
-#[allow(unsafe_code, reason = "operations borrow memory that may be sent")]
+#[allow(unsafe_code, reason = "a reference without a lifetime")]
 // SAFETY: whoever has it is the only one to use the operation, until the completion is reaped, as promised
-// to `submit`; and an operation is descriptors, numbers and bytes, which are bound to no thread.
+// to `submit`; and an operation may be sent, as is checked below.
 unsafe impl Send for Pending {}
+
+const _: fn() = || {
+    fn may_be_sent<T: Send>() {}
+    may_be_sent::<Operation<'_>>();
+};
 
 /// Makes a driver; `shared` where others than the worker reap its completions.
 ///
