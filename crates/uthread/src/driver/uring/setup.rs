@@ -183,11 +183,17 @@ impl std::error::Error for Refused {
 mod tests {
     use super::*;
 
+    /// The kernels that do not know a mode have to say so in the way by which the next one is tried.
     #[test]
-    fn every_mode_can_be_built_here() {
-        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
-            build(mode, SUBMISSIONS_MIN, COMPLETIONS_MIN).unwrap();
-        }
+    fn each_mode_can_be_built_or_is_unknown() {
+        let modes = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
+        let built = modes.map(|mode| build(mode, SUBMISSIONS_MIN, COMPLETIONS_MIN).map(drop));
+        let errnos = built.map(|built| built.err().and_then(|error| error.raw_os_error()));
+        let (unknown, refused) = (Some(Errno::INVAL.raw_os_error()), errnos[2]);
+        let known = |errno: &Option<i32>| *errno == refused || *errno == unknown;
+        assert!(errnos.iter().all(known), "{errnos:?}");
+        assert_ne!(refused, unknown, "the simplest is known everywhere");
+        assert_eq!(refused.is_none(), ring(OWN).is_ok());
     }
 
     #[test]
