@@ -25,8 +25,7 @@ struct Both {
 
 type Make = fn(bool) -> io::Result<Pair>;
 
-/// The drivers that can be had here. The ring comes last: what the kernel still does for one that was closed
-/// interrupts a wait.
+/// The drivers that can be had here.
 fn drivers() -> Vec<Make> {
     match uring::make(false) {
         Err(error) if uring::is_refusal(&error) => {
@@ -189,18 +188,20 @@ fn a_wake_up_that_comes_early_ends_the_next_wait() {
 
 #[test]
 fn a_wait_ends_at_its_timeout() {
+    const TIMEOUT: Duration = Duration::from_micros(20_500);
     on_each(|mut both| {
         both.driver.wait(Some(Duration::ZERO));
         both.reap();
-        let start = Instant::now();
-        both.driver.wait(Some(Duration::from_micros(20_500)));
+        let end = Instant::now() + TIMEOUT;
+        let mut waits = 0;
+        while let Some(rest) = end.checked_duration_since(Instant::now()) {
+            both.driver.wait(Some(rest));
+            waits += 1;
+        }
+        assert!(end.elapsed() < PATIENCE);
+        // What the kernel still does for a ring that was closed interrupts some.
         let description = both.driver.description();
-        let waited = start.elapsed();
-        assert!(
-            waited >= Duration::from_micros(20_500),
-            "{waited:?}, {description}"
-        );
-        assert!(start.elapsed() < PATIENCE);
+        assert!(waits < 10, "{waits} waits, {description}");
     });
 }
 
