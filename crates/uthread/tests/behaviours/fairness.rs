@@ -1,0 +1,430 @@
+//! One worker's fibers take turns: whatever one of them does in a tight loop, the others go on.
+//!
+//! Turns are counted, not timed: how often the loop goes round while another fiber waits for its next
+//! turn. A loop that starves the others goes round to its limit, so that the test fails and does not
+//! hang.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::child::alone;
+use crate::harness::place::Place;
+use crate::harness::{ON_ONE_WORKER, behaviours};
+use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
+use uthread::net::{TcpListener, TcpStream};
+use uthread::thread::park;
+use uthread::{current, sleep, spawn, yield_now};
+
+behaviours![(
+    ON_ONE_WORKER,
+    [
+        fibers_that_yield_take_turns,
+        a_loop_that_yields_starves_nobody,
+        fibers_that_wake_each_other_starve_nobody,
+        a_loop_that_spawns_and_joins_starves_nobody,
+        a_loop_of_sleeps_that_are_over_starves_nobody,
+        a_loop_that_reads_a_small_file_starves_nobody,
+        a_loop_that_asks_what_a_file_is_starves_nobody,
+        a_loop_that_writes_and_reads_a_socket_starves_nobody,
+        an_echo_whose_peer_has_always_sent_starves_nobody,
+        five_hundred_connections_are_served_alike
+    ]
+)];
+
+/// Rounds of a loop while another fiber waits for one thing: eight batches of the worker's, which looks
+/// at timers, completions and other threads' work after every 64 turns. Two batches were the most seen.
+const ROUNDS_BETWEEN_MAX: usize = 8 * 64;
+
+/// When a loop ends that nobody stopped, counted from the last thing that came about beside it: a
+/// tenth of a second, and nothing that is waited for takes so long.
+const ROUNDS_MAX: usize = 1_000_000;
+
+/// How late a sleep may end, as its documentation says.
+const LATE: Duration = Duration::from_millis(1);
+
+/// How often each thing is tried beside each loop.
+const STEPS: usize = 20;
+
+/// What a message has.
+const MESSAGE_BYTES: usize = 16;
+
+/// How often a loop went round.
+#[derive(Default)]
+struct Rounds {
+    made: AtomicUsize,
+    /// When the loop ends by itself.
+    last: AtomicUsize,
+}
+
+impl Rounds {
+    /// Whether the loop shall go round again.
+    fn again(&self) -> bool {
+        self.made.fetch_add(1, Ordering::Relaxed) < self.last.load(Ordering::Relaxed)
+    }
+
+    /// Lets the loop go on; whether it still went.
+    fn prolong(&self) -> bool {
+        let made = self.made();
+        self.last.swap(made + ROUNDS_MAX, Ordering::Relaxed) > made
+    }
+
+    fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// How many there were since there were `before`; none where another thread read that too late.
+    fn since(&self, before: usize) -> usize {
+        self.made().saturating_sub(before)
+    }
+
+    fn stop(&self) {
+        self.last.store(0, Ordering::Relaxed);
+    }
+}
+
+/// What another fiber does once; returns the rounds that it waited for.
+type Step = fn(&Arc<Rounds>) -> usize;
+
+/// Sees that everything goes on beside a fiber that runs `busy`.
+#[track_caller]
+fn starves_nobody(place: Place, busy: fn(&Arc<Rounds>)) {
+    let steps: [(&str, Step); 7] = [
+        ("a fiber that yields", yields),
+        ("a new fiber", spawns),
+        ("a fiber woken by another", is_woken),
+        ("a fiber woken by a thread", is_woken_by_thread),
+        ("a timer", sleeps),
+        ("a completion of a socket", receives),
+        ("a completion of a file", reads),
+    ];
+    let runtime = place.runtime();
+    let rounds = Arc::new(Rounds::default());
+    let theirs = Arc::clone(&rounds);
+    rounds.prolong();
+    let looping = runtime.spawn(move || busy(&theirs));
+    while rounds.made() == 0 {
+        thread::yield_now();
+    }
+    let check = |what, waited: usize| {
+        assert!(rounds.prolong(), "{what} waited until the loop had ended");
+        assert!(
+            waited <= ROUNDS_BETWEEN_MAX,
+            "{what} waited for {waited} rounds"
+        );
+    };
+    for _ in 0..STEPS {
+        let theirs = Arc::clone(&rounds);
+        let injected = runtime.spawn(move || theirs.made());
+        let before = rounds.made();
+        let started = injected.join().unwrap();
+        check(
+            "a fiber from another thread",
+            started.saturating_sub(before),
+        );
+        for (what, step) in steps {
+            check(what, runtime.run(|| step(&rounds)));
+        }
+    }
+    rounds.stop();
+    looping.join().unwrap();
+}
+
+fn yields(rounds: &Arc<Rounds>) -> usize {
+    let before = rounds.made();
+    yield_now();
+    rounds.since(before)
+}
+
+fn spawns(rounds: &Arc<Rounds>) -> usize {
+    let before = rounds.made();
+    spawn(|| ()).join().unwrap();
+    rounds.since(before)
+}
+
+fn is_woken(rounds: &Arc<Rounds>) -> usize {
+    let own = current();
+    let before = rounds.made();
+    spawn(move || own.unpark());
+    park();
+    rounds.since(before)
+}
+
+fn is_woken_by_thread(rounds: &Arc<Rounds>) -> usize {
+    let own = current();
+    let theirs = Arc::clone(rounds);
+    let waker = thread::spawn(move || {
+        own.unpark();
+        theirs.made()
+    });
+    park();
+    let after = rounds.made();
+    after.saturating_sub(join(waker))
+}
+
+/// The rounds made after the sleep should have ended: the loop itself reads the clock for it.
+fn sleeps(rounds: &Arc<Rounds>) -> usize {
+    const NAP: Duration = Duration::from_micros(500);
+    let due = Instant::now() + NAP + LATE;
+    let overdue = Arc::new(OnceLock::new());
+    let (watched, theirs) = (Arc::clone(&overdue), Arc::clone(rounds));
+    let woken = Flag::default();
+    let raised = woken.clone();
+    let watch = spawn(move || {
+        while !raised.is_raised() {
+            if Instant::now() > due {
+                watched.get_or_init(|| theirs.made());
+            }
+            yield_now();
+        }
+    });
+    sleep(NAP);
+    woken.raise();
+    let late = overdue.get().map_or(0, |before| rounds.since(*before));
+    watch.join().unwrap();
+    late
+}
+
+fn receives(rounds: &Arc<Rounds>) -> usize {
+    let (mut ours, mut theirs) = pair();
+    let before = rounds.made();
+    ours.write_all(&[1; MESSAGE_BYTES]).unwrap();
+    theirs.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
+    rounds.since(before)
+}
+
+fn reads(rounds: &Arc<Rounds>) -> usize {
+    let file = file_of(&[1; MESSAGE_BYTES]);
+    let before = rounds.made();
+    file.read_exact_at(&mut [0; MESSAGE_BYTES], 0).unwrap();
+    rounds.since(before)
+}
+
+/// As rounds on a track: nobody is lapped.
+fn fibers_that_yield_take_turns(place: Place) {
+    const FIBERS: usize = 10;
+    const LAPS: usize = 1000;
+    place.run(|| {
+        let laps: Arc<[AtomicUsize; FIBERS]> = Arc::default();
+        let runner = |own: usize| {
+            let laps = Arc::clone(&laps);
+            spawn(move || {
+                // All begin together.
+                laps[own].store(1, Ordering::Relaxed);
+                while laps.iter().any(|laps| laps.load(Ordering::Relaxed) == 0) {
+                    yield_now();
+                }
+                for lap in 2..LAPS {
+                    laps[own].store(lap, Ordering::Relaxed);
+                    yield_now();
+                    for (other, laps) in laps.iter().enumerate() {
+                        let theirs = laps.load(Ordering::Relaxed);
+                        assert!(theirs.abs_diff(lap) <= 1, "{own}: {lap}, {other}: {theirs}");
+                    }
+                }
+            })
+        };
+        let runners: Vec<_> = (0..FIBERS).map(runner).collect();
+        for runner in runners {
+            runner.join().unwrap();
+        }
+    });
+}
+
+fn a_loop_that_yields_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        while rounds.again() {
+            yield_now();
+        }
+    });
+}
+
+fn fibers_that_wake_each_other_starve_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        let (first, theirs) = (current(), Arc::clone(rounds));
+        let partner = Arc::new(OnceLock::new());
+        let own = Arc::clone(&partner);
+        let second = spawn(move || {
+            own.get_or_init(current);
+            first.unpark();
+            while theirs.again() {
+                park();
+                first.unpark();
+            }
+        });
+        while partner.get().is_none() {
+            park();
+        }
+        let partner = partner.get().unwrap();
+        while rounds.again() {
+            partner.unpark();
+            park();
+        }
+        partner.unpark();
+        second.join().unwrap();
+    });
+}
+
+fn a_loop_that_spawns_and_joins_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        while rounds.again() {
+            spawn(|| ()).join().unwrap();
+        }
+    });
+}
+
+fn a_loop_of_sleeps_that_are_over_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        while rounds.again() {
+            sleep(Duration::ZERO);
+        }
+    });
+}
+
+/// From memory: the kernel completes each read at once.
+fn a_loop_that_reads_a_small_file_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        let file = file_of(&[7; MESSAGE_BYTES]);
+        while rounds.again() {
+            file.read_exact_at(&mut [0; MESSAGE_BYTES], 0).unwrap();
+        }
+    });
+}
+
+fn a_loop_that_asks_what_a_file_is_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        while rounds.again() {
+            uthread::fs::metadata("/").unwrap();
+        }
+    });
+}
+
+/// Both ends are here, so that neither ever waits for the other.
+fn a_loop_that_writes_and_reads_a_socket_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        let (mut ours, mut theirs) = pair();
+        let mut message = [0; MESSAGE_BYTES];
+        while rounds.again() {
+            ours.write_all(&message).unwrap();
+            theirs.read_exact(&mut message).unwrap();
+        }
+    });
+}
+
+fn an_echo_whose_peer_has_always_sent_starves_nobody(place: Place) {
+    /// Below what a socket takes in that nobody reads.
+    const SENT: usize = 2000 * MESSAGE_BYTES;
+    starves_nobody(place, |rounds| {
+        while rounds.again() {
+            let (mut ours, theirs) = pair_with_std();
+            let mut all = vec![1; SENT];
+            (&theirs).write_all(&all).unwrap();
+            while ours.peek(&mut all).unwrap() < SENT {
+                yield_now();
+            }
+            // A loop that was stopped resets the connection.
+            let reader = peer(move || drop(io::copy(&mut &theirs, &mut io::sink())));
+            let (mut message, mut left) = ([0; MESSAGE_BYTES], SENT / MESSAGE_BYTES);
+            while left > 0 && rounds.again() {
+                ours.read_exact(&mut message).unwrap();
+                ours.write_all(&message).unwrap();
+                left -= 1;
+            }
+            drop(ours);
+            join(reader);
+        }
+    });
+}
+
+/// The connections of `connections_are_served_alike`.
+const CONNECTIONS: usize = 500;
+
+/// What the server counts of each connection, once all are going.
+struct Served {
+    begun: AtomicUsize,
+    counts: Vec<AtomicUsize>,
+    total: AtomicUsize,
+    stop: Flag,
+}
+
+impl Served {
+    const TOTAL: usize = if cfg!(debug_assertions) {
+        25_000
+    } else {
+        100_000
+    };
+
+    /// Counts until the total is reached. On one worker nobody counts at the same time.
+    fn count(&self, connection: usize) {
+        if self.begun.load(Ordering::Relaxed) < CONNECTIONS || self.stop.is_raised() {
+            return;
+        }
+        self.counts[connection].fetch_add(1, Ordering::Relaxed);
+        if self.total.fetch_add(1, Ordering::Relaxed) + 1 == Self::TOTAL {
+            self.stop.raise();
+        }
+    }
+}
+
+fn serve(connection: usize, mut stream: TcpStream, served: &Served) {
+    let mut message = [0; MESSAGE_BYTES];
+    let mut begins = true;
+    while stream.read_exact(&mut message).is_ok() && stream.write_all(&message).is_ok() {
+        if std::mem::take(&mut begins) {
+            served.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        served.count(connection);
+    }
+}
+
+fn connections_are_served_alike(place: Place) {
+    let (servers, clients) = (place.runtime(), place.runtime());
+    let served = Arc::new(Served {
+        begun: AtomicUsize::new(0),
+        counts: (0..CONNECTIONS).map(|_| AtomicUsize::new(0)).collect(),
+        total: AtomicUsize::new(0),
+        stop: Flag::default(),
+    });
+    let listener = TcpListener::bind(FREE).unwrap();
+    let address = listener.local_addr().unwrap();
+    let theirs = Arc::clone(&served);
+    let accepting = servers.spawn(move || {
+        for connection in 0..CONNECTIONS {
+            let (stream, _) = listener.accept().unwrap();
+            let served = Arc::clone(&theirs);
+            spawn(move || serve(connection, stream, &served));
+        }
+    });
+    let going: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let stop = served.stop.clone();
+            clients.spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                let mut message = [0; MESSAGE_BYTES];
+                while !stop.is_raised() {
+                    stream.write_all(&message).unwrap();
+                    stream.read_exact(&mut message).unwrap();
+                }
+            })
+        })
+        .collect();
+    accepting.join().unwrap();
+    for client in going {
+        client.join().unwrap();
+    }
+    let counts = served
+        .counts
+        .iter()
+        .map(|count| count.load(Ordering::Relaxed));
+    let (least, most) = (counts.clone().min().unwrap(), counts.max().unwrap());
+    assert!(most < 2 * least, "from {least} to {most}");
+}
+
+/// Closed loops: each connection has one message under way. In a process of its own, which needs a
+/// thousand descriptors.
+fn five_hundred_connections_are_served_alike(place: Place) {
+    alone(|| connections_are_served_alike(place));
+}

@@ -1,0 +1,367 @@
+//! Files: each call does what the same call of `std` does, in a fiber and outside.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, behaviours};
+use tempfile::{TempDir, tempdir};
+use uthread::fs::{self, File, OpenOptions};
+
+behaviours![(
+    EVERYWHERE,
+    [
+        big_contents_come_back_byte_for_byte,
+        copying_and_buffering_work_as_with_any_reader,
+        vectored_calls_move_some_of_the_bytes_in_order,
+        an_empty_buffer_moves_nothing,
+        seeking_moves_where_the_next_call_is,
+        calls_at_an_offset_leave_the_position_alone,
+        the_largest_offsets_answer_as_those_of_std,
+        set_len_cuts_and_extends,
+        syncing_works_where_there_is_a_disk,
+        permissions_and_metadata_are_those_of_the_file,
+        clones_share_the_position_and_outlive_each_other,
+        conversions_keep_the_descriptor_and_the_position,
+        a_descriptor_opened_here_is_not_inherited,
+        many_fibers_append_whole_records,
+        text_that_is_none_is_refused_and_leaves_the_string_alone,
+        a_file_too_long_for_memory_is_an_error
+    ]
+)];
+
+/// A directory and the path of a file in it with these contents.
+fn file_with(contents: &[u8]) -> (TempDir, PathBuf) {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, contents).unwrap();
+    (directory, path)
+}
+
+/// An open file without a name.
+fn nameless(contents: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(contents).unwrap();
+    file.rewind().unwrap();
+    File::from(file)
+}
+
+/// Bytes that are nowhere alike.
+fn pattern(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+fn result_of<T>(result: io::Result<T>) -> Result<T, (ErrorKind, Option<i32>)> {
+    result.map_err(|error| (error.kind(), error.raw_os_error()))
+}
+
+fn big_contents_come_back_byte_for_byte(place: Place) {
+    let contents = pattern(5 * 1024 * 1024 + 13);
+    place.run(|| {
+        let (_directory, path) = file_with(b"something else");
+        fs::write(&path, &contents).unwrap();
+        assert!(std::fs::read(&path).unwrap() == contents);
+        assert!(fs::read(&path).unwrap() == contents);
+        let mut file = File::open(&path).unwrap();
+        let mut part = vec![0; 70_001];
+        for expected in contents.chunks(part.len()) {
+            file.read_exact(&mut part[..expected.len()]).unwrap();
+            assert!(part[..expected.len()] == *expected);
+        }
+        assert_eq!(file.read(&mut part).unwrap(), 0);
+        file.read_exact_at(&mut part, 1_234_567).unwrap();
+        assert!(part == contents[1_234_567..][..part.len()]);
+    });
+}
+
+fn copying_and_buffering_work_as_with_any_reader(place: Place) {
+    let contents = pattern(300_000);
+    place.run(|| {
+        let (_directory, path) = file_with(&contents);
+        let mut copy = nameless(b"");
+        let mut reader = io::BufReader::new(File::open(&path).unwrap());
+        assert_eq!(io::copy(&mut reader, &mut copy).unwrap(), 300_000);
+        copy.flush().unwrap();
+        copy.rewind().unwrap();
+        let mut read = Vec::new();
+        assert_eq!((&copy).read_to_end(&mut read).unwrap(), 300_000);
+        assert!(read == contents);
+    });
+}
+
+fn vectored_calls_move_some_of_the_bytes_in_order(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"");
+        let parts = [
+            IoSlice::new(b""),
+            IoSlice::new(b"one "),
+            IoSlice::new(b"two"),
+        ];
+        let written = file.write_vectored(&parts).unwrap();
+        assert!((1..=7).contains(&written));
+        file.rewind().unwrap();
+        let (mut first, mut second) = ([0; 2], [0; 9]);
+        let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        let read = file.read_vectored(&mut buffers).unwrap();
+        assert!((1..=written).contains(&read));
+        let bytes = [&first[..], &second[..]].concat();
+        assert_eq!(bytes[..read], b"one two"[..read]);
+    });
+}
+
+fn an_empty_buffer_moves_nothing(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"text");
+        assert_eq!(file.read(&mut []).unwrap(), 0);
+        assert_eq!(file.write(&[]).unwrap(), 0);
+        assert_eq!(file.read_at(&mut [], 2).unwrap(), 0);
+        assert_eq!(file.stream_position().unwrap(), 0);
+        assert_eq!(file.metadata().unwrap().len(), 4);
+    });
+}
+
+fn seeking_moves_where_the_next_call_is(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"0123456789");
+        let mut byte = [0];
+        for (to, position) in [
+            (SeekFrom::Start(3), 3),
+            (SeekFrom::Current(2), 6),
+            (SeekFrom::Current(-7), 0),
+            (SeekFrom::End(-1), 9),
+            (SeekFrom::Start(0), 0),
+        ] {
+            assert_eq!(file.seek(to).unwrap(), position);
+            file.read_exact(&mut byte).unwrap();
+            assert_eq!(u64::from(byte[0] - b'0'), position);
+        }
+        for to in [
+            SeekFrom::Current(-2),
+            SeekFrom::End(-11),
+            SeekFrom::Start(u64::MAX),
+        ] {
+            assert_eq!(file.seek(to).unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+        assert_eq!(file.stream_position().unwrap(), 1);
+
+        assert_eq!(file.seek(SeekFrom::End(5)).unwrap(), 15);
+        assert_eq!(file.read(&mut byte).unwrap(), 0);
+        file.write_all(b"!").unwrap();
+        file.rewind().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "0123456789\0\0\0\0\0!");
+    });
+}
+
+fn calls_at_an_offset_leave_the_position_alone(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"0123456789");
+        file.seek(SeekFrom::Start(4)).unwrap();
+        let mut bytes = [0; 4];
+        assert_eq!(file.read_at(&mut bytes, 8).unwrap(), 2);
+        assert_eq!(bytes, *b"89\0\0");
+        assert_eq!(file.read_at(&mut bytes, 10).unwrap(), 0);
+        assert_eq!(file.read_at(&mut bytes, 1 << 40).unwrap(), 0);
+        assert_eq!(file.write_at(b"abc", 12).unwrap(), 3);
+        assert_eq!(file.stream_position().unwrap(), 4);
+        let mut rest = Vec::new();
+        file.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"456789\0\0abc");
+    });
+}
+
+fn the_largest_offsets_answer_as_those_of_std(place: Place) {
+    place.run(|| {
+        let file = nameless(b"text");
+        let theirs = std::fs::File::from(file.as_fd().try_clone_to_owned().unwrap());
+        for offset in [i64::MAX as u64, i64::MAX as u64 - 1, 1 << 62, u64::MAX] {
+            assert_eq!(
+                result_of(file.read_at(&mut [0; 8], offset)),
+                result_of(theirs.read_at(&mut [0; 8], offset))
+            );
+            assert_eq!(
+                result_of(file.write_at(b"text", offset)),
+                result_of(theirs.write_at(b"text", offset))
+            );
+        }
+    });
+}
+
+fn set_len_cuts_and_extends(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"0123456789");
+        file.seek(SeekFrom::Start(8)).unwrap();
+        file.set_len(4).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 4);
+        assert_eq!(file.stream_position().unwrap(), 8);
+        file.set_len(6).unwrap();
+        file.rewind().unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"0123\0\0");
+
+        let (_directory, path) = file_with(b"text");
+        let error = File::open(&path).unwrap().set_len(1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(std::fs::read(&path).unwrap(), b"text");
+    });
+}
+
+fn syncing_works_where_there_is_a_disk(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"");
+        file.write_all(b"text").unwrap();
+        file.sync_all().unwrap();
+        file.sync_data().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
+        let pipe = File::from(OwnedFd::from(reader));
+        for result in [pipe.sync_all(), pipe.sync_data()] {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+    });
+}
+
+fn permissions_and_metadata_are_those_of_the_file(place: Place) {
+    place.run(|| {
+        let (_directory, path) = file_with(b"text");
+        let file = File::open(&path).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(0o604))
+            .unwrap();
+        let theirs = std::fs::metadata(&path).unwrap();
+        for ours in [file.metadata().unwrap(), fs::metadata(&path).unwrap()] {
+            assert!(ours.is_file());
+            assert_eq!(ours.permissions().mode() & 0o7777, 0o604);
+            assert_eq!(
+                (ours.dev(), ours.ino(), ours.len(), ours.mtime_nsec()),
+                (theirs.dev(), theirs.ino(), 4, theirs.mtime_nsec())
+            );
+        }
+    });
+}
+
+fn clones_share_the_position_and_outlive_each_other(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"0123456789");
+        let mut clone = file.try_clone().unwrap();
+        let mut third = clone.try_clone().unwrap();
+        let mut two = [0; 2];
+        for expected in [b"01", b"23"] {
+            file.read_exact(&mut two).unwrap();
+            assert_eq!(&two, expected);
+            assert_eq!(
+                clone.stream_position().unwrap(),
+                file.stream_position().unwrap()
+            );
+        }
+        drop(file);
+        clone.read_exact(&mut two).unwrap();
+        assert_eq!(&two, b"45");
+        drop(clone);
+        third.seek(SeekFrom::Current(2)).unwrap();
+        third.read_exact(&mut two).unwrap();
+        assert_eq!(&two, b"89");
+    });
+}
+
+fn conversions_keep_the_descriptor_and_the_position(place: Place) {
+    place.run(|| {
+        let mut file = nameless(b"0123456789");
+        let number = file.as_raw_fd();
+        assert_eq!(file.as_fd().as_raw_fd(), number);
+        let mut byte = [0];
+        file.read_exact(&mut byte).unwrap();
+        let mut theirs = std::fs::File::from(file);
+        assert_eq!(theirs.as_raw_fd(), number);
+        theirs.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"1");
+        let owned = OwnedFd::from(File::from(theirs));
+        assert_eq!(owned.as_raw_fd(), number);
+        let mut file = File::from(owned);
+        file.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"2");
+        assert!(rustix::io::fcntl_getfd(&file).unwrap() == rustix::io::FdFlags::CLOEXEC);
+    });
+}
+
+fn a_descriptor_opened_here_is_not_inherited(place: Place) {
+    place.run(|| {
+        let (_directory, path) = file_with(b"");
+        for file in [
+            File::open(&path).unwrap(),
+            File::create(&path).unwrap(),
+            File::open(&path).unwrap().try_clone().unwrap(),
+        ] {
+            let flags = rustix::io::fcntl_getfd(&file).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        }
+    });
+}
+
+fn many_fibers_append_whole_records(place: Place) {
+    const WRITERS: u8 = 10;
+    const RECORDS: usize = 100;
+    let append = |path: &Path| OpenOptions::new().append(true).open(path).unwrap();
+    place.run(|| {
+        let (_directory, path) = file_with(b"");
+        let shared = append(&path);
+        uthread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (path, shared) = (&path, &shared);
+                scope.spawn(move || {
+                    let own = append(path);
+                    for record in 0..RECORDS {
+                        let mut file = if record % 2 == 0 { shared } else { &own };
+                        assert_eq!(file.write(&[writer; 33]).unwrap(), 33);
+                    }
+                });
+            }
+        });
+        let mut counts = [0; WRITERS as usize];
+        for record in std::fs::read(&path).unwrap().chunks(33) {
+            assert_eq!(record, [record[0]; 33], "a torn record");
+            counts[usize::from(record[0])] += 1;
+        }
+        assert_eq!(counts, [RECORDS; WRITERS as usize]);
+    });
+}
+
+fn text_that_is_none_is_refused_and_leaves_the_string_alone(place: Place) {
+    place.run(|| {
+        let (_directory, path) = file_with(b"good\xffbad");
+        let mut text = String::from("before");
+        let error = File::open(&path)
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert_eq!(text, "before");
+        let error = fs::read_to_string(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        std::fs::write(&path, "gr\u{fc}n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "gr\u{fc}n");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+    });
+}
+
+fn a_file_too_long_for_memory_is_an_error(place: Place) {
+    place.run(|| {
+        let memory = rustix::fs::memfd_create("long", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(memory);
+        file.set_len(i64::MAX as u64).unwrap();
+        let mut bytes = vec![1, 2, 3];
+        let error = file.read_to_end(&mut bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert_eq!(bytes, [1, 2, 3]);
+    });
+}

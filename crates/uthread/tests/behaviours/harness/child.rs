@@ -1,0 +1,55 @@
+//! Trials in processes of their own: for what belongs to a whole process, or ends it.
+
+use std::process::{Command, Output, Stdio};
+use std::{env, thread};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// Set for a child; says which trial it is to be.
+const CHILD: &str = "UTHREAD_TEST_CHILD";
+
+/// Whether this process is one.
+pub(crate) fn is_child() -> bool {
+    env::var_os(CHILD).is_some()
+}
+
+/// Repeats the calling trial in a process of its own and returns what came of it; `None` in that process,
+/// which then does what is to be watched.
+pub(crate) fn child() -> Option<Output> {
+    if is_child() {
+        // What is meant to crash leaves no core file.
+        setrlimit(
+            Resource::Core,
+            Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            },
+        )
+        .unwrap();
+        return None;
+    }
+    let thread = thread::current();
+    let trial = thread.name().expect("the thread of a trial");
+    let output = Command::new(env::current_exe().unwrap())
+        .args([trial, "--exact", "--test-threads=1"])
+        .env(CHILD, trial)
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Some(output)
+}
+
+/// Runs the body in a process that runs no other trial.
+pub(crate) fn alone(body: impl FnOnce()) {
+    let Some(output) = child() else {
+        return body();
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

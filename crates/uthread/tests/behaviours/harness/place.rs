@@ -1,0 +1,200 @@
+//! Where behaviours have to hold: the columns of the table.
+
+use std::sync::mpsc;
+use std::thread;
+
+use uthread::{Builder, Driver, JoinHandle, Runtime};
+
+use crate::support::{let_all_wait, pass_a_round, wait_until_asleep};
+
+/// One more place is one more line.
+pub(crate) const PLACES: [Place; 7] = [
+    Place::outside("thread"),
+    Place::inside("uring 1", Driver::Uring, 1, false),
+    Place::inside("uring 2", Driver::Uring, 2, false),
+    Place::inside("uring 2 migrating", Driver::Uring, 2, true),
+    Place::inside("epoll 1", Driver::Epoll, 1, false),
+    Place::inside("epoll 2", Driver::Epoll, 2, false),
+    Place::inside("epoll 2 migrating", Driver::Epoll, 2, true),
+];
+
+/// A plain thread outside every runtime, or a kind of runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    runtime: Option<Kind>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    driver: Driver,
+    workers: usize,
+    migrating: bool,
+}
+
+impl Place {
+    const fn outside(name: &'static str) -> Place {
+        Place {
+            name,
+            runtime: None,
+        }
+    }
+
+    const fn inside(name: &'static str, driver: Driver, workers: usize, migrating: bool) -> Place {
+        let kind = Kind {
+            driver,
+            workers,
+            migrating,
+        };
+        Place {
+            name,
+            runtime: Some(kind),
+        }
+    }
+
+    /// Runs a behaviour in a fiber of this place, or on the thread that this place is.
+    #[track_caller]
+    pub(crate) fn run<T: Send>(self, behaviour: impl FnOnce() -> T + Send) -> T {
+        match self.runtime {
+            None => behaviour(),
+            Some(_) => self.runtime().run(behaviour),
+        }
+    }
+
+    /// A runtime of this place.
+    pub(crate) fn runtime(self) -> Runtime {
+        self.builder().build().unwrap()
+    }
+
+    /// The same with another number of workers.
+    pub(crate) fn runtime_of(self, workers: usize) -> Runtime {
+        self.builder().workers(workers).build().unwrap()
+    }
+
+    /// What such a runtime is built by.
+    #[allow(unsafe_code, reason = "the tests promise it")]
+    pub(crate) fn builder(self) -> Builder {
+        let kind = self.kind();
+        let builder = Runtime::builder()
+            .driver(kind.driver)
+            .workers(kind.workers)
+            // Some keep their worker on purpose, and on a busy machine any may.
+            .on_stall(|_| ());
+        if kind.migrating {
+            // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send`
+            // across calls that suspend them.
+            return unsafe { builder.migrating() };
+        }
+        builder
+    }
+
+    pub(crate) fn driver(self) -> Driver {
+        self.kind().driver
+    }
+
+    pub(crate) fn workers(self) -> usize {
+        self.kind().workers
+    }
+
+    pub(crate) fn is_outside(self) -> bool {
+        self.runtime.is_none()
+    }
+
+    /// Of fibers that share workers.
+    pub(crate) fn is_of_fibers(self) -> bool {
+        !self.is_outside() && !self.is_of_threads()
+    }
+
+    pub(crate) fn is_of_threads(self) -> bool {
+        self.has(Driver::Threads)
+    }
+
+    pub(crate) fn is_of_epoll(self) -> bool {
+        self.has(Driver::Epoll)
+    }
+
+    fn has(self, driver: Driver) -> bool {
+        self.runtime.is_some_and(|kind| kind.driver == driver)
+    }
+
+    pub(crate) fn has_more_workers(self) -> bool {
+        let has_more = self.runtime.is_some_and(|kind| kind.workers > 1);
+        has_more && !self.is_of_threads()
+    }
+
+    pub(crate) fn is_migrating(self) -> bool {
+        self.runtime.is_some_and(|kind| kind.migrating)
+    }
+
+    /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there are
+    /// several workers it may be about to.
+    pub(crate) fn meanwhile<T: Send>(
+        self,
+        call: impl FnOnce() -> T + Send,
+        event: impl FnOnce(),
+    ) -> T {
+        let (call, waits) = self.announced(call);
+        if self.is_outside() {
+            return thread::scope(|scope| {
+                let caller = scope.spawn(call);
+                waits();
+                assert!(!caller.is_finished(), "it does not wait");
+                event();
+                caller.join().unwrap()
+            });
+        }
+        uthread::scope(|scope| {
+            let caller = scope.spawn(call);
+            waits();
+            assert!(!caller.is_finished(), "it does not wait");
+            event();
+            caller.join().unwrap()
+        })
+    }
+
+    /// Starts a fiber, and returns when it waits: where that is certain, on one worker and as a thread.
+    pub(crate) fn spawn_waiting<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let (sender, thread) = mpsc::channel();
+        let fiber = runtime.spawn(move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            call()
+        });
+        let thread = thread.recv().unwrap();
+        if self.is_of_threads() {
+            wait_until_asleep(thread);
+        } else {
+            let_all_wait(runtime);
+        }
+        fiber
+    }
+
+    /// A call for somebody else to make, and how to wait until that one waits.
+    fn announced<T: Send>(
+        self,
+        call: impl FnOnce() -> T + Send,
+    ) -> (impl FnOnce() -> T + Send, impl FnOnce()) {
+        let (sender, thread) = mpsc::channel();
+        let call = move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            call()
+        };
+        let waits = move || {
+            if self.is_outside() || self.is_of_threads() {
+                return wait_until_asleep(thread.recv().unwrap());
+            }
+            while thread.try_recv().is_err() {
+                uthread::yield_now();
+            }
+            pass_a_round();
+        };
+        (call, waits)
+    }
+
+    fn kind(self) -> Kind {
+        self.runtime.expect("a place with a runtime")
+    }
+}

@@ -1,0 +1,149 @@
+//! Fork and join: results, borrows, panics, and who runs what.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, ON_ONE_WORKER, ON_SEVERAL_WORKERS, behaviours};
+use uthread::{join, sleep, spawn, yield_now};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            a_recursion_returns_its_results_everywhere,
+            both_closures_borrow_from_the_caller,
+            both_may_wait_and_leave_fibers_behind,
+            a_panic_comes_out_once_both_have_ended
+        ]
+    ),
+    (ON_SEVERAL_WORKERS, [an_idle_worker_takes_the_second]),
+    (
+        ON_ONE_WORKER,
+        [
+            what_nobody_took_runs_in_the_calling_fiber,
+            after_a_panic_of_the_first_the_second_does_not_begin
+        ]
+    ),
+];
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+fn a_recursion_returns_its_results_everywhere(place: Place) {
+    place.run(|| assert_eq!(fib(15), 610));
+    if place.has_more_workers() {
+        let runtime = place.runtime_of(3);
+        runtime.run(|| assert_eq!(fib(18), 2584));
+    }
+}
+
+fn both_closures_borrow_from_the_caller(place: Place) {
+    fn sort(numbers: &mut [u32]) {
+        if numbers.len() < 2 {
+            return;
+        }
+        let pivot = numbers.len() - 1;
+        let middle = (0..pivot).fold(0, |low, index| {
+            if numbers[index] < numbers[pivot] {
+                numbers.swap(low, index);
+                low + 1
+            } else {
+                low
+            }
+        });
+        numbers.swap(middle, pivot);
+        let (left, right) = numbers.split_at_mut(middle);
+        join(|| sort(left), || sort(&mut right[1..]));
+    }
+    let mut numbers: Vec<u32> = (0..20_000_u32)
+        .map(|index| index.wrapping_mul(2_654_435_761))
+        .collect();
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    place.run(|| sort(&mut numbers));
+    assert_eq!(numbers, sorted);
+}
+
+fn an_idle_worker_takes_the_second(place: Place) {
+    place.run(|| {
+        let taken = AtomicBool::new(false);
+        let (first, second) = join(
+            || {
+                while !taken.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+                std::thread::current().id()
+            },
+            || {
+                taken.store(true, Ordering::Release);
+                std::thread::current().id()
+            },
+        );
+        assert_ne!(first, second);
+    });
+}
+
+fn what_nobody_took_runs_in_the_calling_fiber(place: Place) {
+    place.run(|| {
+        let me = uthread::current().id();
+        let (first, second) = join(|| uthread::current().id(), || uthread::current().id());
+        assert_eq!((first, second), (me, me));
+    });
+}
+
+fn both_may_wait_and_leave_fibers_behind(place: Place) {
+    place.run(|| {
+        let ran = std::sync::Arc::new(AtomicUsize::new(0));
+        let count = || {
+            let ran = std::sync::Arc::clone(&ran);
+            spawn(move || ran.fetch_add(1, Ordering::Relaxed));
+            sleep(Duration::from_millis(2));
+            yield_now();
+        };
+        join(count, count);
+        while ran.load(Ordering::Relaxed) < 2 {
+            yield_now();
+        }
+    });
+}
+
+fn a_panic_comes_out_once_both_have_ended(place: Place) {
+    let panics = |payload: &'static str| -> () { std::panic::resume_unwind(Box::new(payload)) };
+    let payload = |result: std::thread::Result<((), ())>| {
+        *result.unwrap_err().downcast::<&'static str>().unwrap()
+    };
+    place.run(|| {
+        let ended = AtomicUsize::new(0);
+        let ends = || {
+            sleep(Duration::from_millis(1));
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        let caught = |a: &(dyn Fn() + Sync), b: &(dyn Fn() + Sync)| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| join(a, b)))
+        };
+        assert_eq!(payload(caught(&ends, &|| panics("second"))), "second");
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        let both = caught(&|| panics("first"), &|| panics("second"));
+        assert_eq!(payload(both), "first");
+    });
+}
+
+fn after_a_panic_of_the_first_the_second_does_not_begin(place: Place) {
+    place.run(|| {
+        let began = AtomicBool::new(false);
+        let result = std::panic::catch_unwind(|| {
+            join(
+                || std::panic::resume_unwind(Box::new(())),
+                || began.store(true, Ordering::Relaxed),
+            )
+        });
+        assert!(result.is_err());
+        assert!(!began.load(Ordering::Relaxed));
+    });
+}

@@ -1,0 +1,83 @@
+//! What the library does, on every driver: one body of behaviours, each in every place where it can hold.
+//!
+//! `cargo test -p uthread --test behaviours -- FILTER` runs those whose `module::behaviour [place]` contains the
+//! filter.
+
+mod harness;
+mod support;
+
+mod fibers;
+mod join;
+mod names;
+mod panics;
+
+mod channels;
+mod channels_runtime;
+
+mod net;
+mod net_addresses;
+mod net_faults;
+mod net_timeouts;
+mod send_file;
+
+mod directories;
+mod files;
+mod opening;
+mod pipes;
+mod positions;
+
+mod conversions;
+
+mod cancelled;
+mod shutdown;
+mod unwinding;
+
+mod migration;
+mod overflow;
+mod stealing;
+mod timers;
+
+// Last, beside each other: what takes turns or time is disturbed by what needs many threads.
+mod fairness;
+mod metrics;
+mod stalls;
+
+use std::process::ExitCode;
+
+macro_rules! modules {
+    ($($module:ident),* $(,)?) => {
+        [$((stringify!($module), $module::BEHAVIOURS)),*]
+    };
+}
+
+fn main() -> ExitCode {
+    harness::run(&modules![
+        fibers,
+        join,
+        names,
+        panics,
+        channels,
+        channels_runtime,
+        net,
+        net_addresses,
+        net_faults,
+        net_timeouts,
+        send_file,
+        directories,
+        files,
+        opening,
+        pipes,
+        positions,
+        conversions,
+        cancelled,
+        shutdown,
+        unwinding,
+        migration,
+        overflow,
+        stealing,
+        timers,
+        fairness,
+        metrics,
+        stalls,
+    ])
+}

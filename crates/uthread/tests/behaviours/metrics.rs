@@ -1,0 +1,125 @@
+//! What a runtime counts, against what it was made to do.
+
+use std::time::Duration;
+
+use crate::harness::place::Place;
+use crate::harness::{
+    Gap, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ON_WORKERS, OUTSIDE, THREADS,
+    behaviours,
+};
+use crate::support::eventually;
+use uthread::thread::JoinHandle;
+use uthread::{WorkerMetrics, sleep, spawn, yield_now};
+
+behaviours![
+    (
+        ON_ONE_WORKER,
+        [fibers_and_switches_are_counted, operations_are_counted]
+    ),
+    (
+        &[
+            OUTSIDE,
+            THREADS,
+            MORE_WORKERS,
+            Gap(Place::is_of_epoll, "each operation is a call of its own")
+        ],
+        [operations_are_gathered]
+    ),
+    (ON_SEVERAL_WORKERS, [work_that_moves_is_counted]),
+    (ON_WORKERS, [time_asleep_is_counted]),
+    (IN_FIBERS, [the_table_has_a_line_per_worker_and_one_for_all]),
+];
+
+fn fibers_and_switches_are_counted(place: Place) {
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let handles: Vec<_> = (0..100).map(|_| spawn(yield_now)).collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+    let total = runtime.metrics().total();
+    assert_eq!(total.fibers, 101);
+    // Each begins and goes on after its yield; the first fiber begins, and goes on at least once.
+    assert!((202..=302).contains(&total.switches), "{total:?}");
+    assert_eq!((total.steals, total.injected), (0, 1));
+}
+
+fn operations_are_counted(place: Place) {
+    let total = of_opened_files(place);
+    assert_eq!((total.submissions, total.completions), (FILES, FILES));
+    assert!(total.enters >= 1, "{total:?}");
+}
+
+fn operations_are_gathered(place: Place) {
+    let total = of_opened_files(place);
+    assert!(total.enters < FILES, "{total:?}");
+}
+
+const FILES: u64 = 64;
+
+/// What is counted where so many files are opened at once.
+fn of_opened_files(place: Place) -> WorkerMetrics {
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let handles: Vec<JoinHandle<()>> = (0..FILES)
+            .map(|_| spawn(|| drop(uthread::fs::File::open("Cargo.toml").unwrap())))
+            .collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+    });
+    // The worker takes its driver's counts over before it sleeps.
+    eventually("the counts are there", || {
+        runtime.metrics().total().completions == FILES
+    });
+    runtime.metrics().total()
+}
+
+fn work_that_moves_is_counted(place: Place) {
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let other = spawn(|| std::thread::current().id());
+        // Computes until the other worker has taken the fiber.
+        while !other.is_finished() {
+            std::hint::spin_loop();
+        }
+        assert_ne!(other.join().unwrap(), std::thread::current().id());
+    });
+    let total = runtime.metrics().total();
+    assert_eq!((total.steals, total.injected), (1, 1));
+    assert!(total.wakes_sent + total.wakes_spared >= 1, "{total:?}");
+}
+
+fn time_asleep_is_counted(place: Place) {
+    const NAP: Duration = Duration::from_millis(30);
+    let runtime = place.runtime();
+    runtime.run(|| sleep(NAP));
+    let total = runtime.metrics().total();
+    assert!(total.sleeps >= 1);
+    assert!(total.idle >= NAP / 2, "{total:?}");
+}
+
+fn the_table_has_a_line_per_worker_and_one_for_all(place: Place) {
+    if place.is_of_threads() {
+        // All of them share one.
+        assert_eq!(place.runtime().metrics().to_string().lines().count(), 2);
+        return;
+    }
+    let lines = |workers| {
+        place
+            .runtime_of(workers)
+            .metrics()
+            .to_string()
+            .lines()
+            .count()
+    };
+    assert_eq!((lines(1), lines(2)), (2, 4));
+    assert!(
+        place
+            .runtime_of(2)
+            .metrics()
+            .to_string()
+            .contains("\n   all ")
+    );
+}

@@ -1,0 +1,319 @@
+//! Where fibers migrate, whatever waits for a worker that is kept goes on elsewhere, and nothing is lost.
+
+use std::hint;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId, panicking};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{WHERE_FIBERS_MIGRATE, behaviours};
+use crate::support::{HANG, eventually};
+use uthread::net::{TcpListener, TcpStream};
+use uthread::thread::Thread;
+use uthread::{current, scope, sleep, spawn, yield_now};
+
+behaviours![(
+    WHERE_FIBERS_MIGRATE,
+    [
+        a_fiber_that_can_go_on_does,
+        a_sleep_ends_in_time,
+        a_result_that_arrives_is_taken,
+        a_fiber_that_the_kept_worker_woke_itself_goes_on,
+        a_fiber_that_yields_while_it_unwinds_stays,
+        a_fiber_that_sleeps_while_it_unwinds_stays,
+        a_fiber_that_is_woken_while_it_unwinds_stays,
+        a_fiber_that_joins_while_it_unwinds_stays,
+        no_result_is_lost_or_taken_twice,
+        a_thread_outside_wakes_a_fiber_while_all_sleep
+    ]
+)];
+
+/// The worker. Out of line, as whatever reads a thread-local must be here.
+#[inline(never)]
+fn worker() -> ThreadId {
+    thread::current().id()
+}
+
+/// Keeps the worker until `done`.
+fn keep_until(done: &AtomicBool) {
+    let start = Instant::now();
+    while !done.load(Ordering::Acquire) {
+        assert!(start.elapsed() < HANG, "nobody took over");
+        hint::spin_loop();
+    }
+}
+
+/// Lets `waits` begin on the worker of the caller, then keeps that one until it has ended elsewhere.
+/// `waits` is told when the worker is kept, and says when it waits.
+fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &AtomicBool) + Send) {
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let [other_busy, other_free, waiting, kept, over] =
+            [(); 5].map(|()| AtomicBool::new(false));
+        let workers = Mutex::new(Vec::new());
+        scope(|scope| {
+            scope.spawn(|| {
+                other_busy.store(true, Ordering::Release);
+                keep_until(&other_free);
+            });
+            while !other_busy.load(Ordering::Acquire) {
+                yield_now();
+            }
+            scope.spawn(|| {
+                workers.lock().unwrap().push(worker());
+                waits(&|| waiting.store(true, Ordering::Release), &kept);
+                workers.lock().unwrap().push(worker());
+                over.store(true, Ordering::Release);
+            });
+            while !waiting.load(Ordering::Acquire) {
+                yield_now();
+            }
+            sleep(Duration::from_millis(1)); // It waits, and the kernel knows.
+            workers.lock().unwrap().push(worker());
+            other_free.store(true, Ordering::Release);
+            kept.store(true, Ordering::Release);
+            keep_until(&over);
+        });
+        let workers = workers.into_inner().unwrap();
+        assert_eq!(
+            workers[0], workers[1],
+            "it began on the worker that was kept then"
+        );
+        assert_ne!(workers[1], workers[2], "it went on elsewhere");
+    });
+}
+
+fn a_fiber_that_can_go_on_does(place: Place) {
+    goes_on_elsewhere(place, |waiting, kept| {
+        waiting();
+        while !kept.load(Ordering::Acquire) {
+            yield_now();
+        }
+    });
+}
+
+fn a_sleep_ends_in_time(place: Place) {
+    goes_on_elsewhere(place, |waiting, _| {
+        waiting();
+        sleep(Duration::from_millis(20));
+    });
+}
+
+fn a_result_that_arrives_is_taken(place: Place) {
+    goes_on_elsewhere(place, |waiting, kept| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                keep_until(kept);
+                client.write_all(b"late").unwrap();
+            });
+            waiting();
+            let mut buffer = [0; 4];
+            server.read_exact(&mut buffer).unwrap();
+            assert_eq!(&buffer, b"late");
+        });
+    });
+}
+
+/// The worker would run it next, but does not get there.
+fn a_fiber_that_the_kept_worker_woke_itself_goes_on(place: Place) {
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let sleeper = Arc::new(Mutex::new(None::<Thread>));
+        let over = Arc::new(AtomicBool::new(false));
+        let parked = {
+            let (sleeper, over) = (Arc::clone(&sleeper), Arc::clone(&over));
+            spawn(move || {
+                *sleeper.lock().unwrap() = Some(current());
+                uthread::thread::park();
+                over.store(true, Ordering::Release);
+            })
+        };
+        let sleeper = loop {
+            if let Some(sleeper) = sleeper.lock().unwrap().take() {
+                break sleeper;
+            }
+            yield_now();
+        };
+        sleeper.unpark();
+        keep_until(&over);
+        parked.join().unwrap();
+    });
+}
+
+/// The standard library counts panics per thread. Otherwise one worker would be left with a panic too many,
+/// and another with one too few. `wait` is how it waits while its worker is kept.
+fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + Send + Sync) {
+    struct WaitsWhenDropped<F: Fn()>(F);
+
+    impl<F: Fn()> Drop for WaitsWhenDropped<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+
+    let runtime = place.runtime();
+    runtime.run(|| {
+        let [waiting, kept, gone_on] = [(); 3].map(|()| AtomicBool::new(false));
+        let workers = Mutex::new(Vec::new());
+        let fiber = || {
+            let _waits = WaitsWhenDropped(|| {
+                workers.lock().unwrap().push(worker());
+                wait(&|| waiting.store(true, Ordering::Release), &kept);
+                gone_on.store(true, Ordering::Release);
+                workers.lock().unwrap().push(worker());
+                assert!(panicking());
+            });
+            std::panic::resume_unwind(Box::new("meant"));
+        };
+        scope(|scope| {
+            let fiber = scope.spawn(fiber);
+            while !waiting.load(Ordering::Acquire) {
+                yield_now();
+            }
+            // Whoever of us is on its worker keeps that one: long enough for the watch to see it.
+            scope.spawn(|| keep_for(Duration::from_millis(20), &gone_on));
+            kept.store(true, Ordering::Release);
+            keep_for(Duration::from_millis(20), &gone_on);
+            let payload = fiber.join().unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&"meant"));
+        });
+        let workers = workers.into_inner().unwrap();
+        assert_eq!(workers[0], workers[1]);
+        for _ in 0..100 {
+            spawn(|| assert!(!panicking())).join().unwrap();
+        }
+    });
+}
+
+/// Keeps the worker for so long, or until `over`.
+fn keep_for(time: Duration, over: &AtomicBool) {
+    let start = Instant::now();
+    while start.elapsed() < time && !over.load(Ordering::Acquire) {
+        hint::spin_loop();
+    }
+}
+
+fn a_fiber_that_yields_while_it_unwinds_stays(place: Place) {
+    stays_while_it_unwinds(place, |waiting, kept| {
+        waiting();
+        while !kept.load(Ordering::Acquire) {
+            yield_now();
+        }
+        (0..100).for_each(|_| yield_now());
+    });
+}
+
+fn a_fiber_that_sleeps_while_it_unwinds_stays(place: Place) {
+    stays_while_it_unwinds(place, |waiting, _| {
+        waiting();
+        sleep(Duration::from_millis(5));
+    });
+}
+
+fn a_fiber_that_is_woken_while_it_unwinds_stays(place: Place) {
+    stays_while_it_unwinds(place, |waiting, kept| {
+        let fiber = current();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                keep_until(kept);
+                fiber.unpark();
+            });
+            waiting();
+            uthread::thread::park();
+        });
+    });
+}
+
+/// One that a worker of the same runtime wakes.
+fn a_fiber_that_joins_while_it_unwinds_stays(place: Place) {
+    stays_while_it_unwinds(place, |waiting, _| {
+        let joined = spawn(|| sleep(Duration::from_millis(5)));
+        waiting();
+        joined.join().unwrap();
+    });
+}
+
+/// Everything at once: connections whose server computes between its calls, so that workers take fibers and
+/// results from each other all the time.
+fn no_result_is_lost_or_taken_twice(place: Place) {
+    const CONNECTIONS: usize = 50;
+    const ROUNDS: u32 = 200;
+    let runtime = place.runtime_of(4);
+    let served = Arc::new(AtomicUsize::new(0));
+    runtime.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = {
+            let served = Arc::clone(&served);
+            spawn(move || {
+                let fibers: Vec<_> = (0..CONNECTIONS)
+                    .map(|_| {
+                        let (stream, _) = listener.accept().unwrap();
+                        let served = Arc::clone(&served);
+                        spawn(move || serve(stream, &served))
+                    })
+                    .collect();
+                fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+            })
+        };
+        let clients: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    for round in 0..ROUNDS {
+                        stream.write_all(&round.to_ne_bytes()).unwrap();
+                        let mut answer = [0; 4];
+                        stream.read_exact(&mut answer).unwrap();
+                        assert_eq!(u32::from_ne_bytes(answer), round + 1);
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|fiber| fiber.join().unwrap());
+        server.join().unwrap();
+    });
+    assert_eq!(
+        served.load(Ordering::Relaxed),
+        CONNECTIONS * ROUNDS as usize
+    );
+    eventually("every operation and fiber has ended", || {
+        let metrics = runtime.metrics().total();
+        metrics.submissions == metrics.completions && metrics.fibers == metrics.ended
+    });
+    assert!(runtime.metrics().total().steals > 0);
+}
+
+/// Otherwise a fiber woken from outside would wait beside workers that all sleep.
+fn a_thread_outside_wakes_a_fiber_while_all_sleep(place: Place) {
+    let runtime = place.runtime();
+    for _ in 0..50 {
+        let parked = Arc::new(Mutex::new(None));
+        let handle = {
+            let parked = Arc::clone(&parked);
+            runtime.spawn(move || {
+                *parked.lock().unwrap() = Some(current());
+                uthread::thread::park();
+            })
+        };
+        eventually("it parks", || parked.lock().unwrap().is_some());
+        parked.lock().unwrap().take().unwrap().unpark();
+        handle.join().unwrap();
+    }
+}
+
+fn serve(mut stream: TcpStream, served: &AtomicUsize) {
+    let mut request = [0; 4];
+    while stream.read_exact(&mut request).is_ok() {
+        let mut number = u32::from_ne_bytes(request);
+        for _ in 0..number % 7 * 100 {
+            number = hint::black_box(number);
+        }
+        stream.write_all(&(number + 1).to_ne_bytes()).unwrap();
+        served.fetch_add(1, Ordering::Relaxed);
+    }
+}

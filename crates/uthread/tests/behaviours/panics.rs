@@ -1,0 +1,288 @@
+//! Panics: each is the result of its fiber, and none does harm beyond it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use uthread::thread::Cancelled;
+use uthread::{blocking, scope, sleep, spawn, yield_now};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            join_returns_whatever_was_thrown,
+            a_panic_passes_through_suspensions_and_runs_destructors,
+            a_panic_is_caught_where_the_fiber_catches_it,
+            a_panic_of_a_blocking_call_is_the_callers,
+            a_scope_joins_its_fibers_before_it_panics,
+            the_scopes_own_panic_goes_before_those_of_its_fibers,
+            a_panic_in_an_inner_scope_reaches_the_outer_one,
+            a_payload_that_panics_when_dropped_harms_nobody,
+            a_value_that_panics_when_dropped_harms_nobody,
+            a_capture_that_panics_when_dropped_is_the_fibers_panic,
+            a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber
+        ]
+    ),
+    (ON_ONE_WORKER, [a_capture_that_panics_harms_no_shutdown]),
+    (IN_FIBERS, [run_passes_a_panic_on_and_the_runtime_lives]),
+];
+
+/// Panics when dropped, quietly.
+#[derive(Debug)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            resume_unwind(Box::new("bomb"));
+        }
+    }
+}
+
+/// Ends the caller by a panic that prints nothing.
+fn fail<T: Send + 'static>(payload: T) -> ! {
+    resume_unwind(Box::new(payload))
+}
+
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Box<dyn std::any::Any + Send>> {
+    catch_unwind(AssertUnwindSafe(call))
+}
+
+/// That fibers still run, one behind the other on each worker.
+fn all_is_well() {
+    let handles: Vec<_> = (0..20).map(|index| spawn(move || index)).collect();
+    let sum: i32 = handles
+        .into_iter()
+        .map(|handle| handle.join().unwrap())
+        .sum();
+    assert_eq!(sum, 190);
+}
+
+fn join_returns_whatever_was_thrown(place: Place) {
+    place.run(|| {
+        let payload = spawn(|| fail(vec![1, 2])).join().unwrap_err();
+        assert_eq!(*payload.downcast::<Vec<i32>>().unwrap(), [1, 2]);
+        let payload = spawn(|| assert_eq!(1, 2, "by intent")).join().unwrap_err();
+        assert!(payload.downcast::<String>().unwrap().contains("by intent"));
+        let payload = spawn(|| panic!("by intent")).join().unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "by intent");
+    });
+}
+
+fn a_panic_passes_through_suspensions_and_runs_destructors(place: Place) {
+    struct Waits<'a>(&'a AtomicUsize);
+    impl Drop for Waits<'_> {
+        fn drop(&mut self) {
+            yield_now();
+            sleep(Duration::from_millis(1));
+            spawn(|| ()).join().unwrap();
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    place.run(|| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let theirs = Arc::clone(&dropped);
+        let failing = spawn(move || {
+            let _outer = Waits(&theirs);
+            let _inner = Waits(&theirs);
+            yield_now();
+            fail(9_u8)
+        });
+        let payload = failing.join().unwrap_err();
+        assert_eq!(*payload.downcast::<u8>().unwrap(), 9);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        all_is_well();
+    });
+}
+
+fn a_panic_is_caught_where_the_fiber_catches_it(place: Place) {
+    place.run(|| {
+        let failing = |index: u32| {
+            let outcome = caught(|| {
+                yield_now();
+                if index.is_multiple_of(2) {
+                    sleep(Duration::from_millis(1));
+                    fail(index);
+                }
+                blocking(|| index)
+            });
+            // And the fiber goes on, through more suspensions.
+            yield_now();
+            outcome.unwrap_or_else(|payload| *payload.downcast().unwrap())
+        };
+        let handles: Vec<_> = (0..40).map(|index| spawn(move || failing(index))).collect();
+        for (index, handle) in (0..).zip(handles) {
+            assert_eq!(handle.join().unwrap(), index);
+        }
+    });
+}
+
+fn a_panic_of_a_blocking_call_is_the_callers(place: Place) {
+    place.run(|| {
+        let payload = caught(|| blocking(|| fail("blocked"))).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "blocked");
+        // The thread it ran on serves on.
+        assert_eq!(blocking(|| 5), 5);
+    });
+}
+
+fn a_scope_joins_its_fibers_before_it_panics(place: Place) {
+    place.run(|| {
+        let ended = AtomicUsize::new(0);
+        let outcome = caught(|| {
+            scope(|scope| {
+                scope.spawn(|| fail(()));
+                scope.spawn(|| {
+                    sleep(Duration::from_millis(2));
+                    ended.fetch_add(1, Ordering::Relaxed);
+                });
+                "value"
+            })
+        });
+        let message = *outcome.unwrap_err().downcast::<&str>().unwrap();
+        assert_eq!(message, "a fiber of the scope panicked");
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
+    });
+}
+
+fn the_scopes_own_panic_goes_before_those_of_its_fibers(place: Place) {
+    place.run(|| {
+        let outcome = caught(|| {
+            scope(|scope| -> () {
+                scope.spawn(|| fail(1_u8));
+                fail(2_u8)
+            })
+        });
+        assert_eq!(*outcome.unwrap_err().downcast::<u8>().unwrap(), 2);
+    });
+}
+
+fn a_panic_in_an_inner_scope_reaches_the_outer_one(place: Place) {
+    place.run(|| {
+        let outcome = caught(|| {
+            scope(|outer| {
+                let inner = outer.spawn(|| {
+                    scope(|inner| {
+                        inner.spawn(|| fail(()));
+                    });
+                });
+                assert!(inner.join().is_err());
+            });
+        });
+        assert!(outcome.is_ok(), "it was joined");
+    });
+}
+
+fn a_payload_that_panics_when_dropped_harms_nobody(place: Place) {
+    place.run(|| {
+        // Dropped by the fiber, whose handle is gone.
+        drop(spawn(|| {
+            yield_now();
+            fail(Bomb)
+        }));
+        // Dropped with the handle.
+        let handle = spawn(|| fail(Bomb));
+        while !handle.is_finished() {
+            yield_now();
+        }
+        drop::<uthread::JoinHandle<()>>(handle);
+        // Dropped by whoever joined.
+        let payload = spawn(|| fail(Bomb)).join().unwrap_err();
+        assert!(caught(|| drop(payload)).is_err());
+        let payload = caught(|| blocking(|| fail(Bomb))).unwrap_err();
+        assert!(caught(|| drop(payload)).is_err());
+        // Dropped by the scope.
+        let outcome = caught(|| {
+            scope(|scope| {
+                scope.spawn(|| fail(Bomb));
+            });
+        });
+        assert!(outcome.unwrap_err().is::<&str>());
+        all_is_well();
+    });
+}
+
+fn a_value_that_panics_when_dropped_harms_nobody(place: Place) {
+    place.run(|| {
+        drop(spawn(|| {
+            yield_now();
+            Bomb
+        }));
+        let handle = spawn(|| Bomb);
+        while !handle.is_finished() {
+            yield_now();
+        }
+        drop(handle);
+        scope(|scope| {
+            scope.spawn(|| Bomb);
+        });
+        all_is_well();
+    });
+}
+
+fn a_capture_that_panics_when_dropped_is_the_fibers_panic(place: Place) {
+    place.run(|| {
+        let bomb = Bomb;
+        let handle = spawn(move || {
+            let _moved = &bomb;
+            5
+        });
+        let payload = handle.join().unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "bomb");
+    });
+}
+
+fn a_capture_that_panics_harms_no_shutdown(place: Place) {
+    let runtime = Arc::new(place.runtime());
+    let own = Arc::clone(&runtime);
+    let spawner = runtime.spawn(move || {
+        while Arc::strong_count(&own) > 1 {
+            yield_now();
+        }
+        let bomb = Bomb;
+        let bombed = spawn(move || drop(bomb));
+        let harmless = spawn(|| ());
+        drop(own);
+        (bombed.join(), harmless.join())
+    });
+    drop(runtime);
+    let (bombed, harmless) = spawner.join().unwrap();
+    assert_eq!(*bombed.unwrap_err().downcast::<&str>().unwrap(), "bomb");
+    assert!(harmless.unwrap_err().is::<Cancelled>());
+}
+
+fn run_passes_a_panic_on_and_the_runtime_lives(place: Place) {
+    let runtime = place.runtime();
+    for round in 0..20_u8 {
+        let outcome = caught(|| {
+            runtime.run(|| {
+                if round % 2 == 0 {
+                    fail(round)
+                }
+            })
+        });
+        match outcome {
+            Ok(()) => assert_eq!(round % 2, 1),
+            Err(payload) => assert_eq!(*payload.downcast::<u8>().unwrap(), round),
+        }
+    }
+    let outcome: Result<(), _> = caught(|| runtime.run(|| fail(Bomb)));
+    assert!(caught(|| drop(outcome)).is_err());
+    runtime.run(all_is_well);
+}
+
+fn a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber(place: Place) {
+    place.run(|| {
+        for _ in 0..10 {
+            assert!(spawn(|| fail(())).join().is_err());
+        }
+        assert!(!std::thread::panicking());
+        // One that was caught leaves nothing behind for the fibers after it.
+        assert!(caught(|| panic_any(Cancelled)).is_err());
+        assert!(!spawn(std::thread::panicking).join().unwrap());
+    });
+}

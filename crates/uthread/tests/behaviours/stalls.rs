@@ -1,0 +1,212 @@
+//! A fiber that keeps its worker while others wait is noticed and named; who only waits is not.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use crate::harness::child::child;
+use crate::harness::place::Place;
+use crate::harness::{ON_ONE_WORKER, behaviours};
+use crate::support::{HANG, eventually};
+use uthread::thread::Builder;
+use uthread::{JoinHandle, Runtime, Stall, sleep, spawn, yield_now};
+
+behaviours![(
+    ON_ONE_WORKER,
+    [
+        a_fiber_that_computes_while_another_waits_is_named,
+        a_long_stall_is_told_of_again_and_counted_once,
+        a_fiber_that_computes_alone_disturbs_nobody,
+        fibers_that_wait_are_no_stall,
+        a_stall_after_a_long_rest_is_noticed,
+        a_report_that_panics_does_not_end_the_watch,
+        who_wants_no_watch_has_none,
+        by_default_a_stall_is_printed
+    ]
+)];
+
+const THRESHOLD: Duration = Duration::from_millis(10);
+
+/// A runtime of one worker, and the stalls it tells of.
+fn watched(place: Place) -> (Runtime, Receiver<Stall>) {
+    watched_from(place, THRESHOLD)
+}
+
+fn watched_from(place: Place, threshold: Duration) -> (Runtime, Receiver<Stall>) {
+    let (sender, stalls) = mpsc::channel();
+    let runtime = place
+        .builder()
+        .stall_threshold(threshold)
+        .on_stall(move |stall| drop(sender.send(stall.clone())))
+        .build()
+        .unwrap();
+    (runtime, stalls)
+}
+
+/// A fiber that has begun, and waits for its turn.
+fn waiting() -> JoinHandle<()> {
+    let begun = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&begun);
+    let waits = spawn(move || {
+        theirs.store(true, Ordering::Relaxed);
+        yield_now();
+    });
+    while !begun.load(Ordering::Relaxed) {
+        yield_now();
+    }
+    waits
+}
+
+/// Keeps the worker until a stall is told of.
+fn compute_until_told(stalls: &Receiver<Stall>) -> Stall {
+    let start = Instant::now();
+    loop {
+        if let Ok(stall) = stalls.try_recv() {
+            return stall;
+        }
+        assert!(start.elapsed() < HANG, "nobody noticed");
+    }
+}
+
+/// Keeps the worker for several times the threshold.
+fn compute() {
+    let start = Instant::now();
+    while start.elapsed() < 5 * THRESHOLD {
+        std::hint::spin_loop();
+    }
+}
+
+fn a_fiber_that_computes_while_another_waits_is_named(place: Place) {
+    let (runtime, stalls) = watched(place);
+    let (stall, line) = runtime.run(|| {
+        let waits = waiting();
+        let busy = Builder::new().name("busy");
+        let (busy, line) = (busy.spawn(move || compute_until_told(&stalls)), line!());
+        let stall = busy.join().unwrap();
+        waits.join().unwrap();
+        (stall, line)
+    });
+    assert_eq!(stall.name.as_deref(), Some("busy"));
+    assert_eq!(stall.spawn_site.file(), Location::caller().file());
+    assert_eq!(stall.spawn_site.line(), line);
+    assert_eq!(stall.worker, 0);
+    assert!(stall.duration >= THRESHOLD, "{stall}");
+    assert_eq!(runtime.metrics().total().stalls, 1);
+}
+
+fn a_long_stall_is_told_of_again_and_counted_once(place: Place) {
+    let (runtime, stalls) = watched(place);
+    runtime.run(move || {
+        let waits = waiting();
+        let mut last = compute_until_told(&stalls);
+        for _ in 0..3 {
+            let next = compute_until_told(&stalls);
+            assert_eq!(next.fiber, last.fiber);
+            assert!(next.duration >= last.duration * 2, "{next}; before: {last}");
+            last = next;
+        }
+        waits.join().unwrap();
+    });
+    assert_eq!(runtime.metrics().total().stalls, 1);
+}
+
+fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {
+    let (runtime, stalls) = watched(place);
+    runtime.run(compute);
+    // Nor with work of its own that nobody has begun.
+    runtime.run(|| uthread::join(compute, || ()));
+    assert_eq!(runtime.metrics().total().stalls, 0);
+    drop(runtime);
+    assert_eq!(stalls.try_recv().ok(), None);
+}
+
+fn fibers_that_wait_are_no_stall(place: Place) {
+    // Longer than the system keeps a running worker from its CPU.
+    let threshold = 20 * THRESHOLD;
+    let (runtime, stalls) = watched_from(place, threshold);
+    runtime.run(|| {
+        let sleepers = [(); 3].map(|()| spawn(move || sleep(2 * threshold)));
+        for sleeper in sleepers {
+            sleeper.join().unwrap();
+        }
+        uthread::blocking(|| thread::sleep(2 * threshold));
+    });
+    drop(runtime);
+    assert_eq!(stalls.try_recv().ok(), None);
+}
+
+/// It stops looking while everybody sleeps. Otherwise it would sleep on.
+fn a_stall_after_a_long_rest_is_noticed(place: Place) {
+    let (runtime, stalls) = watched(place);
+    runtime.run(|| sleep(20 * THRESHOLD));
+    thread::sleep(20 * THRESHOLD);
+    runtime.run(move || {
+        let waits = waiting();
+        compute_until_told(&stalls);
+        waits.join().unwrap();
+    });
+}
+
+fn a_report_that_panics_does_not_end_the_watch(place: Place) {
+    let (sender, stalls) = mpsc::channel();
+    let panicked = AtomicBool::new(false);
+    let runtime = place
+        .builder()
+        .stall_threshold(THRESHOLD)
+        .on_stall(move |stall| {
+            assert!(
+                panicked.swap(true, Ordering::Relaxed),
+                "the first is too much"
+            );
+            drop(sender.send(stall.clone()));
+        })
+        .build()
+        .unwrap();
+    runtime.run(move || {
+        let waits = waiting();
+        compute_until_told(&stalls);
+        waits.join().unwrap();
+    });
+}
+
+fn who_wants_no_watch_has_none(place: Place) {
+    let has_thread = |wanted: &str| {
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
+        tasks.flatten().any(|task| {
+            fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == wanted)
+        })
+    };
+    let builder = place.builder();
+    let without = builder.clone().name("alone").stall_threshold(None);
+    let without = without.build().unwrap();
+    let with = builder.name("watched").build().unwrap();
+    eventually("a watch", || has_thread("watched-watch"));
+    assert!(!has_thread("alone-watch"));
+    drop((with, without));
+}
+
+fn by_default_a_stall_is_printed(place: Place) {
+    if let Some(output) = child() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("uthread: fiber "));
+        let lines: Vec<_> = lines.collect();
+        // It lasts a fifth of a second and is told of several times: a line a second is enough.
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].contains("\"main\" (spawned at "), "{text}");
+        assert!(lines[0].contains("stalls.rs:"), "{text}");
+        assert!(lines[0].contains("has kept worker 0 for "), "{text}");
+        return;
+    }
+    let runtime = Runtime::builder().driver(place.driver()).workers(1);
+    let runtime = runtime.stall_threshold(THRESHOLD);
+    runtime.build().unwrap().run(|| {
+        let waits = waiting();
+        (0..4).for_each(|_| compute());
+        waits.join().unwrap();
+    });
+}

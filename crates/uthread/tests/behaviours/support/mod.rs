@@ -1,0 +1,209 @@
+//! What the behaviours share: peers, files, and ways to know that somebody waits.
+//!
+//! Nothing sleeps and hopes. On a runtime with one worker a fiber that said "I am about to wait" waits
+//! by the time another fiber hears it, because nothing else makes it give the worker up; of a plain
+//! thread the kernel tells whether it sleeps.
+
+pub(crate) mod signals;
+
+use std::io::{self, Read, Write};
+use std::net::{self, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+use uthread::Runtime;
+use uthread::fs::{File, OpenOptions};
+use uthread::net::{TcpListener, TcpStream};
+
+/// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
+pub(crate) const HANG: Duration = Duration::from_secs(30);
+
+/// Any free port of this machine.
+pub(crate) const FREE: &str = "127.0.0.1:0";
+
+/// Waits for what another thread does soon but tells nobody.
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < HANG, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns when all fibers of a runtime of one worker wait, but for those that go on by themselves.
+pub(crate) fn let_all_wait(runtime: &Runtime) {
+    runtime.run(|| (0..100).for_each(|_| uthread::yield_now()));
+}
+
+/// Returns when the kernel has got what the fibers of this worker asked for before: it takes
+/// submissions in their order.
+pub(crate) fn pass_a_round() {
+    uthread::fs::File::open("/dev/null").unwrap();
+}
+
+/// Two ends of a connection.
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(FREE).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    (client, server)
+}
+
+/// The same, with a peer of `std`.
+pub(crate) fn pair_with_std() -> (TcpStream, net::TcpStream) {
+    let listener = net::TcpListener::bind(FREE).unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    (ours, peer)
+}
+
+/// A peer on a plain thread.
+pub(crate) fn peer<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    thread::spawn(body)
+}
+
+/// Joins a thread without blocking the worker.
+pub(crate) fn join<T: Send>(thread: thread::JoinHandle<T>) -> T {
+    uthread::blocking(|| thread.join()).unwrap()
+}
+
+/// Fibers of one worker tell each other that they are about to wait.
+#[derive(Clone, Default)]
+pub(crate) struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Lets the other fibers run until it is raised.
+    pub(crate) fn wait(&self) {
+        while !self.is_raised() {
+            uthread::yield_now();
+        }
+    }
+}
+
+/// Waits until a thread of this process sleeps in the kernel, or has ended.
+pub(crate) fn wait_until_asleep(thread: rustix::thread::Pid) {
+    let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    loop {
+        match fs::read_to_string(&path) {
+            Ok(stat) if !stat.rsplit(") ").next().unwrap().starts_with('S') => thread::yield_now(),
+            _ => return,
+        }
+    }
+}
+
+/// A socket that has an address and does not listen: connecting to it is refused, and nobody else
+/// can take its port.
+pub(crate) fn refusing_socket() -> (OwnedFd, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &FREE.parse::<SocketAddr>().unwrap()).unwrap();
+    let address = rustix::net::getsockname(&socket).unwrap();
+    (socket, SocketAddr::try_from(address).unwrap())
+}
+
+/// A listener whose queue is full: who connects to it now waits until the kernel asks again, which
+/// takes a second.
+pub(crate) struct FullListener {
+    pub(crate) listener: net::TcpListener,
+    pub(crate) address: SocketAddr,
+    _queued: net::TcpStream,
+}
+
+impl FullListener {
+    pub(crate) fn new() -> FullListener {
+        let (socket, address) = refusing_socket();
+        rustix::net::listen(&socket, 0).unwrap();
+        let queued = net::TcpStream::connect(address).unwrap();
+        rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).unwrap();
+        FullListener {
+            listener: socket.into(),
+            address,
+            _queued: queued,
+        }
+    }
+}
+
+/// Ends a connection by a reset.
+pub(crate) fn reset(stream: impl AsFd) {
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+}
+
+/// Makes the buffers between two ends small, so that a writer soon waits for its reader.
+pub(crate) fn narrow(writer: impl AsFd, reader: impl AsFd) {
+    rustix::net::sockopt::set_socket_send_buffer_size(writer, 16 * 1024).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(reader, 16 * 1024).unwrap();
+}
+
+/// A file without a name that holds these bytes.
+pub(crate) fn file_of(bytes: &[u8]) -> File {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::TMPFILE.bits().cast_signed())
+        .open(env::temp_dir())
+        .unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+/// Bytes of which no part looks like another.
+pub(crate) fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Reads to the end.
+pub(crate) fn drain(mut stream: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Compares without printing megabytes.
+#[track_caller]
+pub(crate) fn assert_same(left: &[u8], right: &[u8]) {
+    assert_eq!(left.len(), right.len(), "lengths differ");
+    let place = left
+        .iter()
+        .zip(right)
+        .position(|(left, right)| left != right);
+    assert_eq!(place, None, "bytes differ");
+}
+
+/// The number of the error.
+#[track_caller]
+pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
+    let error = result.err().expect("an error");
+    Errno::from_io_error(&error).unwrap_or_else(|| panic!("no error of the kernel: {error}"))
+}
+
+/// The kind of the error.
+#[track_caller]
+pub(crate) fn kind<T>(result: io::Result<T>) -> io::ErrorKind {
+    result.err().expect("an error").kind()
+}

@@ -1,0 +1,173 @@
+//! Timers in numbers: many pending at once, many cancelled, and how late one is.
+//!
+//! By default a tenth of a million fibers sleep at once, which takes half a gigabyte. The whole million
+//! takes 5 GB:
+//!
+//! ```sh
+//! UTHREAD_SLEEPERS=1000000 cargo test --release -p uthread --test behaviours -- timers::very --test-threads=1
+//! ```
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use crate::support::{eventually, pair};
+use uthread::net::TcpStream;
+use uthread::{JoinHandle, Runtime, sleep, spawn};
+
+behaviours![
+    (
+        IN_FIBERS,
+        [
+            very_many_fibers_sleep_at_once_and_all_wake_up,
+            very_many_sleeps_end_with_their_runtime
+        ]
+    ),
+    (ON_ONE_WORKER, [timers_of_reads_that_came_in_time_are_gone]),
+    (
+        EVERYWHERE,
+        [an_idle_runtime_ends_each_sleep_within_a_millisecond]
+    ),
+];
+
+/// How many fibers sleep at once.
+fn sleepers_count(place: Place) -> usize {
+    if place.is_of_threads() {
+        return 1000; // Each costs more, and the kernel has mappings for some 30,000 at most.
+    }
+    env::var("UTHREAD_SLEEPERS").map_or(100_000, |count| count.parse().expect("a number"))
+}
+
+/// How many have begun to sleep and how many have ended, and whether all may end.
+#[derive(Default)]
+struct Sleepers {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+    may_end: AtomicBool,
+}
+
+/// Starts fibers that sleep again and again until they may end. The more there are the longer each
+/// sleeps, so that all can start meanwhile, and no two of a thousand are due at the same time.
+fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinHandle<()>> {
+    let longest_us = count as u64 * 10;
+    let start = |index| {
+        let sleepers = Arc::clone(sleepers);
+        spawn(move || {
+            let spread_us = index as u64 * 7919 % (longest_us / 2);
+            let pause = Duration::from_micros(longest_us - spread_us);
+            sleepers.begun.fetch_add(1, Ordering::Relaxed);
+            while !sleepers.may_end.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                sleep(pause);
+                assert!(begin.elapsed() >= pause, "early");
+            }
+            sleepers.ended.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    runtime.run(|| (0..count).map(start).collect())
+}
+
+fn very_many_fibers_sleep_at_once_and_all_wake_up(place: Place) {
+    let (runtime, count) = (place.runtime(), sleepers_count(place));
+    let sleepers = Arc::new(Sleepers::default());
+    let handles = start(&runtime, count, &sleepers);
+    eventually("all sleep", || {
+        sleepers.begun.load(Ordering::Relaxed) == count
+    });
+    // None ends before it may, so all of them live now.
+    assert_eq!(sleepers.ended.load(Ordering::Relaxed), 0);
+    sleepers.may_end.store(true, Ordering::Relaxed);
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    assert_eq!(sleepers.ended.load(Ordering::Relaxed), count);
+}
+
+fn very_many_sleeps_end_with_their_runtime(place: Place) {
+    const HOUR_US: usize = 3_600_000_000;
+    let (runtime, count) = (place.runtime(), sleepers_count(place));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let start = |index| {
+        let begun = Arc::clone(&begun);
+        spawn(move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            // From an hour to a year: on several levels of the wheel.
+            sleep(Duration::from_micros(
+                (HOUR_US + index * HOUR_US / 10) as u64,
+            ));
+        })
+    };
+    let handles: Vec<_> = runtime.run(|| (0..count).map(start).collect());
+    eventually("all sleep", || begun.load(Ordering::Relaxed) == count);
+    drop(runtime);
+    assert!(handles.iter().all(JoinHandle::is_finished));
+    assert_eq!(Arc::strong_count(&begun), 1);
+}
+
+/// Sends a byte to and fro; returns the connection, still open.
+fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
+    let (mut ours, mut theirs) = pair();
+    ours.set_read_timeout(Some(timeout)).unwrap();
+    theirs.set_read_timeout(Some(timeout)).unwrap();
+    for _ in 0..rounds {
+        ours.write_all(&[1]).unwrap();
+        theirs.read_exact(&mut [0]).unwrap();
+        theirs.write_all(&[2]).unwrap();
+        ours.read_exact(&mut [0]).unwrap();
+    }
+    (ours, theirs)
+}
+
+/// Each read adds a timer, and cancels it when its bytes come first. Left behind, a timer would wake
+/// the worker when it is due, and end some later read too early.
+fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
+    const READS: u32 = 120_000;
+    const CONNECTIONS: u32 = 20;
+    /// So long that no read of one byte takes it, and so short that it can be waited out.
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    const SPREAD: Duration = Duration::from_millis(300);
+    let runtime = place.runtime();
+    // Beside each other, so that timers are cancelled from the midst of those that are due together.
+    let talks: Vec<_> = (0..CONNECTIONS)
+        .map(|index| {
+            let timeout = TIMEOUT + SPREAD * index / CONNECTIONS;
+            runtime.spawn(move || talk(timeout, READS / CONNECTIONS / 2))
+        })
+        .collect();
+    let ends: Vec<_> = talks.into_iter().map(|talk| talk.join().unwrap()).collect();
+    // Published before the worker sleeps.
+    eventually("all is counted", || {
+        let total = runtime.metrics().total();
+        total.submissions == total.completions
+    });
+    let before = runtime.metrics().total();
+    thread::sleep(TIMEOUT + 2 * SPREAD);
+    let after = runtime.metrics().total();
+    // It may have been on its way to sleep at first.
+    assert!(after.sleeps <= before.sleeps + 1, "{before:?} {after:?}");
+    assert_eq!(after.submissions, before.submissions);
+    drop(ends);
+}
+
+/// The best of several tries, so that only the library and not a busy machine can fail it.
+fn an_idle_runtime_ends_each_sleep_within_a_millisecond(place: Place) {
+    const LATE: Duration = Duration::from_millis(1);
+    const TRIES: usize = 20;
+    place.run(|| {
+        for duration in (1..=20).map(Duration::from_millis) {
+            let late = || {
+                let begin = Instant::now();
+                sleep(duration);
+                let elapsed = begin.elapsed();
+                assert!(elapsed >= duration, "{elapsed:?} of {duration:?}");
+                elapsed - duration
+            };
+            let in_time = (0..TRIES).any(|_| late() <= LATE);
+            assert!(in_time, "{duration:?} never ended within {LATE:?}");
+        }
+    });
+}
