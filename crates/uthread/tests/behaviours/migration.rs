@@ -12,7 +12,7 @@ use crate::harness::{WHERE_FIBERS_MIGRATE, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Thread;
-use uthread::{current, scope, sleep, spawn, yield_now};
+use uthread::{blocking, current, scope, sleep, spawn, yield_now};
 
 behaviours![(
     WHERE_FIBERS_MIGRATE,
@@ -47,11 +47,11 @@ fn keep_until(done: &AtomicBool) {
 
 /// Lets `waits` begin on the worker of the caller, then keeps that one until it has ended elsewhere.
 /// `waits` is told when the worker is kept, and says when it waits.
-fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &AtomicBool) + Send) {
+fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool>) + Send) {
     let runtime = place.runtime();
     runtime.run(|| {
-        let [other_busy, other_free, waiting, kept, over] =
-            [(); 5].map(|()| AtomicBool::new(false));
+        let [other_busy, other_free, waiting, over] = [(); 4].map(|()| AtomicBool::new(false));
+        let kept = Arc::new(AtomicBool::new(false));
         let workers = Mutex::new(Vec::new());
         scope(|scope| {
             scope.spawn(|| {
@@ -106,16 +106,16 @@ fn a_result_that_arrives_is_taken(place: Place) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                keep_until(kept);
-                client.write_all(b"late").unwrap();
-            });
-            waiting();
-            let mut buffer = [0; 4];
-            server.read_exact(&mut buffer).unwrap();
-            assert_eq!(&buffer, b"late");
+        let kept = Arc::clone(kept);
+        let writer = thread::spawn(move || {
+            keep_until(&kept);
+            client.write_all(b"late").unwrap();
         });
+        waiting();
+        let mut buffer = [0; 4];
+        server.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"late");
+        blocking(|| writer.join()).unwrap();
     });
 }
 
