@@ -1,6 +1,6 @@
 //! Where behaviours have to hold: the columns of the table.
 
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 
 use uthread::{Builder, Driver, JoinHandle, Runtime};
@@ -86,6 +86,15 @@ impl Place {
             return unsafe { builder.migrating() };
         }
         builder
+    }
+
+    /// Why there can be no such runtime on this machine.
+    pub(crate) fn refusal(self) -> Option<&'static str> {
+        static NO_RING: LazyLock<Option<String>> = LazyLock::new(|| {
+            let runtime = Runtime::builder().workers(1).build().ok()?;
+            runtime.driver().refusal().map(ToString::to_string)
+        });
+        NO_RING.as_deref().filter(|_| self.has(Driver::Uring))
     }
 
     pub(crate) fn driver(self) -> Driver {

@@ -50,6 +50,9 @@ pub(super) fn trials(table: &Table) -> Vec<Trial> {
 
 /// The name of the thread is the trial's, also for a child to know which it is.
 fn try_out(trial: &str, behaviour: &'static Behaviour, place: Place) -> Outcome {
+    if let Some(reason) = place.refusal() {
+        return Outcome::Lacking(reason);
+    }
     let begin = Instant::now();
     let (sender, over) = mpsc::channel();
     let body = move || {
