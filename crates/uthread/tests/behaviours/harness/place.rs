@@ -8,7 +8,7 @@ use uthread::{Builder, Driver, JoinHandle, Runtime};
 use crate::support::{let_all_wait, pass_a_round, wait_until_asleep};
 
 /// One more place is one more line.
-pub(crate) const PLACES: [Place; 7] = [
+pub(crate) const PLACES: [Place; 8] = [
     Place::outside("thread"),
     Place::inside("uring 1", Driver::Uring, 1, false),
     Place::inside("uring 2", Driver::Uring, 2, false),
@@ -16,6 +16,7 @@ pub(crate) const PLACES: [Place; 7] = [
     Place::inside("epoll 1", Driver::Epoll, 1, false),
     Place::inside("epoll 2", Driver::Epoll, 2, false),
     Place::inside("epoll 2 migrating", Driver::Epoll, 2, true),
+    Place::inside("threads", Driver::Threads, 2, false),
 ];
 
 /// A plain thread outside every runtime, or a kind of runtime.
