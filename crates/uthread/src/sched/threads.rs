@@ -17,11 +17,15 @@ use super::counters::Counters;
 use super::held::lock;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Home, Started, Waiter, end_park, wake};
+use crate::stack::pool::STACK_SIZE_MIN;
 
 /// How long threads are given to end before they are interrupted again: a signal that came before the
 /// call it was meant for was lost. Doubled up to the longest, for threads that compute.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(32);
+
+/// What the C library keeps at the end of a thread's stack: its guard, its thread-locals.
+const RESERVED_BYTES: usize = 32 * 1024;
 
 /// The fibers of one runtime.
 pub(crate) struct Threads {
@@ -64,10 +68,10 @@ impl Home for Berth {
 }
 
 impl Threads {
-    /// No fibers yet; each will have a stack of so many bytes.
+    /// No fibers yet; each will have a stack of so many bytes, and at least what a fiber on a worker has.
     pub(crate) fn new(stack_size: usize) -> Arc<Threads> {
         Arc::new(Threads {
-            stack_size,
+            stack_size: stack_size.max(STACK_SIZE_MIN) + RESERVED_BYTES,
             shut_down: AtomicBool::new(false),
             members: Mutex::default(),
             left: Condvar::new(),

@@ -82,7 +82,8 @@ pub(crate) fn spend_turn() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
-        if is_on_worker() {
+        // A thread learns here that it is cancelled.
+        if in_fiber() {
             yield_now();
         }
     }

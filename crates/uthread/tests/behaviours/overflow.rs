@@ -22,12 +22,17 @@ behaviours![
             an_overflow_names_the_fiber_its_spawn_site_and_the_size,
             a_fiber_without_a_name_is_reported_too,
             an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one,
-            a_bad_address_elsewhere_ends_the_process_as_ever,
-            what_fits_runs,
-            the_smallest_stack_holds_a_panic_with_its_backtrace
+            a_bad_address_elsewhere_ends_the_process_as_ever
         ]
     ),
-    (IN_FIBERS, [deep_fibers_do_not_reach_into_each_other]),
+    (
+        IN_FIBERS,
+        [
+            what_fits_runs,
+            the_smallest_stack_holds_a_panic_with_its_backtrace,
+            deep_fibers_do_not_reach_into_each_other
+        ]
+    ),
     (ON_SEVERAL_WORKERS, [each_worker_and_each_fiber_is_watched]),
 ];
 
