@@ -22,8 +22,16 @@ struct Statistics {
 
 /// Whether all of a range is in the page cache; true where the kernel cannot tell (before 6.5, or
 /// a file system without pages).
-#[allow(unsafe_code, reason = "a system call that no crate offers yet")]
 pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
+    let page = rustix::param::page_size() as u64;
+    let end = offset.saturating_add(length);
+    cached_pages(file, offset, length)
+        .is_none_or(|cached| cached >= end.div_ceil(page) - offset / page)
+}
+
+/// How many pages of a range are in the page cache, if the kernel can tell.
+#[allow(unsafe_code, reason = "a system call that no crate offers yet")]
+fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
     const SYS_CACHESTAT: libc::c_long = 451;
     let range = Range { offset, length };
     let mut statistics = Statistics::default();
@@ -37,7 +45,5 @@ pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
             0,
         )
     };
-    let page = rustix::param::page_size() as u64;
-    let end = offset.saturating_add(length);
-    result != 0 || statistics.cached >= end.div_ceil(page) - offset / page
+    (result == 0).then_some(statistics.cached)
 }
