@@ -11,12 +11,18 @@ use rustix::io::Errno;
 const SUBMISSIONS: u32 = 256;
 
 /// Completion entries: room for a burst from thousands of operations in flight before the kernel
-/// falls back to its slow overflow list. With the submissions about 84 KiB of locked memory.
+/// falls back to its slow overflow list.
 const COMPLETIONS: u32 = 4096;
 
-/// The sizes of the last resort where locked memory is short: about 6 KiB.
+/// The sizes of the last resort where locked memory is short.
 const SUBMISSIONS_MIN: u32 = 32;
 const COMPLETIONS_MIN: u32 = 128;
+
+/// First choice and last: 84 KiB and 8 KiB of locked memory.
+const SIZES: [(u32, u32); 2] = [
+    (SUBMISSIONS, COMPLETIONS),
+    (SUBMISSIONS_MIN, COMPLETIONS_MIN),
+];
 
 /// How completions reach the worker, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +76,7 @@ pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
 
 fn any_ring(modes: &[Mode]) -> Result<(IoUring, Mode), Errno> {
     let mut refused = Errno::NOSYS;
-    for (submissions, completions) in [
-        (SUBMISSIONS, COMPLETIONS),
-        (SUBMISSIONS_MIN, COMPLETIONS_MIN),
-    ] {
+    for (submissions, completions) in SIZES {
         for &mode in modes {
             let ring = build(mode, submissions, completions).and_then(try_out);
             match ring.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::NOSYS)) {
