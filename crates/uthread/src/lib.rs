@@ -28,6 +28,7 @@
 //! }
 //! ```
 
+mod diagnosis;
 pub mod fs;
 mod join;
 mod metrics;
@@ -50,6 +51,7 @@ mod atomic;
 #[cfg(test)]
 mod simulation;
 
+pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime};

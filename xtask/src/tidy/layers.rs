@@ -37,6 +37,7 @@ const FACE: &[&str] = &[
     "thread",
     "runtime",
     "metrics",
+    "diagnosis",
     "simulation",
     "join",
 ];

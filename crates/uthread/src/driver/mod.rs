@@ -19,6 +19,8 @@ pub(crate) mod page_cache;
 pub(crate) mod sim;
 pub(crate) mod uring;
 
+pub(crate) mod feature;
+
 use std::io;
 use std::time::{Duration, Instant};
 

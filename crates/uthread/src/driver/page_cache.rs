@@ -1,6 +1,8 @@
 //! Whether a file's bytes are in memory, so that a call that has no "do not wait" will not.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::fs::MemfdFlags;
 
 /// The kernel's `struct cachestat_range`.
 #[repr(C)]
@@ -27,6 +29,12 @@ pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
     let end = offset.saturating_add(length);
     cached_pages(file, offset, length)
         .is_none_or(|cached| cached >= end.div_ceil(page) - offset / page)
+}
+
+/// Whether the kernel can tell; tried on a file in memory.
+pub(crate) fn can_tell() -> bool {
+    let file = rustix::fs::memfd_create(c"uthread", MemfdFlags::CLOEXEC);
+    file.is_ok_and(|file| cached_pages(file.as_fd(), 0, 1).is_some())
 }
 
 /// How many pages of a range are in the page cache, if the kernel can tell.

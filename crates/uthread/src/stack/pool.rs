@@ -177,6 +177,17 @@ impl Pool {
     }
 }
 
+/// Whether guards are regions here, found out as every pool does: by its first stack.
+///
+/// # Errors
+///
+/// As [`Pool::take`].
+pub(crate) fn has_guard_regions() -> io::Result<bool> {
+    let pool = Pool::new(STACK_SIZE_MIN);
+    pool.give(pool.take()?);
+    Ok(pool.guard_regions.load(Ordering::Relaxed))
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,8 @@ mod events;
 mod returned;
 mod watched;
 
+pub(crate) mod probe;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;

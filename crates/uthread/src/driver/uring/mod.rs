@@ -7,6 +7,9 @@ mod encode;
 mod setup;
 pub(crate) mod waker;
 
+pub(crate) mod probe;
+mod trial;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use io_uring::{IoUring, opcode};
+use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
 /// Submission entries: one scheduler round submits at most about that many; a full queue only
@@ -23,6 +23,9 @@ const SIZES: [(u32, u32); 2] = [
     (SUBMISSIONS, COMPLETIONS),
     (SUBMISSIONS_MIN, COMPLETIONS_MIN),
 ];
+
+/// The kernel's `struct io_rings`, which lies before the completions.
+const HEADER_BYTES: usize = 320;
 
 /// How completions reach the worker, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +139,23 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
             Errno::from_io_error(error),
             Some(Errno::MFILE | Errno::NFILE)
         )
+    })
+}
+
+/// Whether there was enough memory for the first choice.
+pub(super) fn is_full_size(ring: &IoUring) -> bool {
+    ring.params().cq_entries() == COMPLETIONS
+}
+
+/// The locked memory of a ring, first choice and last, where the kernel counts it.
+pub(super) fn locked_bytes() -> [usize; 2] {
+    let pages = |bytes: usize| bytes.next_multiple_of(rustix::param::page_size());
+    SIZES.map(|(submissions, completions)| {
+        let (submissions, completions) = (submissions as usize, completions as usize);
+        let completions = completions * size_of::<cqueue::Entry>();
+        let indices = submissions * size_of::<u32>();
+        pages(HEADER_BYTES + completions + indices)
+            + pages(submissions * size_of::<squeue::Entry>())
     })
 }
 

@@ -1,0 +1,114 @@
+//! What the kernel offers here, for people who want to know why a program runs as it does.
+
+use std::io;
+
+pub use crate::driver::feature::{Feature, Usage};
+use crate::driver::{epoll, page_cache, uring};
+use crate::stack::pool;
+
+/// What [`diagnose`] has found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// How the ring of a worker is set up here; or why there is none, with the remedy, and with the kernel's own error
+    /// as its source.
+    pub ring: io::Result<String>,
+    /// Features of rings.
+    pub ring_features: Vec<Feature>,
+    /// Operations that a ring carries out.
+    pub ring_operations: Vec<Feature>,
+    /// Features of the kernel that need no ring.
+    pub system_features: Vec<Feature>,
+    /// The locked memory that the ring of a worker takes, in bytes.
+    pub ring_locked_bytes: usize,
+    /// The same of the smaller ring that it has where so much may not be locked.
+    pub ring_locked_bytes_min: usize,
+}
+
+/// Tries what the kernel offers: nothing is told from its version, and what the library uses is tried by
+/// the very code that does. Takes some milliseconds, in which the calling thread blocks.
+///
+/// ```
+/// let diagnosis = uthread::diagnose();
+/// match diagnosis.ring {
+///     Ok(ring) => println!("{ring}"),
+///     Err(error) => println!("{error}"),
+/// }
+/// for feature in &diagnosis.ring_features {
+///     if feature.available == Some(false) {
+///         println!("no {}, but {}", feature.name, feature.instead);
+///     }
+/// }
+/// ```
+#[must_use]
+pub fn diagnose() -> Diagnosis {
+    let rings = uring::probe::probe();
+    let [ring_locked_bytes, ring_locked_bytes_min] = rings.locked_bytes;
+    let used = |name, available, instead| Feature {
+        name,
+        available,
+        usage: Usage::Used,
+        instead,
+    };
+    let guard_regions = pool::has_guard_regions().ok();
+    let can_tell = page_cache::can_tell();
+    let mut system_features = vec![
+        used("guard regions", guard_regions, "two more mappings a stack"),
+        used("cachestat", Some(can_tell), "send_file may wait for a disk"),
+    ];
+    system_features.extend(epoll::probe::probe());
+    Diagnosis {
+        ring: rings.ring,
+        ring_features: rings.features,
+        ring_operations: rings.operations,
+        system_features,
+        ring_locked_bytes,
+        ring_locked_bytes_min,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a driver has in its description it has found out by itself.
+    #[test]
+    fn features_are_those_that_the_driver_has_found() {
+        let diagnosis = diagnose();
+        let ring = match diagnosis.ring {
+            Ok(ring) => ring,
+            Err(error) => return eprintln!("left out: {error}"),
+        };
+        let has = |name: &str| {
+            let mut all = diagnosis.ring_features.iter();
+            let feature = all.find(|feature| feature.name == name).unwrap();
+            feature.available.unwrap()
+        };
+        for (name, text) in [
+            ("deferred task work", "deferred task work"),
+            ("message without a ring", "wake by ring message"),
+        ] {
+            assert_eq!(has(name), ring.contains(text), "{name}: {ring}");
+        }
+        for name in ["timed waits (EXT_ARG)", "no lost completions (NODROP)"] {
+            assert!(has(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_operation_in_use_is_there_if_there_is_a_ring() {
+        let diagnosis = diagnose();
+        let expected = diagnosis.ring.is_ok().then_some(true);
+        for operation in diagnosis.ring_operations {
+            if operation.usage == Usage::Used {
+                assert_eq!(operation.available, expected, "{}", operation.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_smaller_ring_takes_less() {
+        let diagnosis = diagnose();
+        assert!(diagnosis.ring_locked_bytes_min < diagnosis.ring_locked_bytes);
+    }
+}

@@ -1,0 +1,94 @@
+//! What the kernel offers to this driver, found by the attempts that it makes.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::event::epoll::{self, CreateFlags};
+use rustix::fs::OFlags;
+
+use super::attempt::{Attempt, attempt};
+use super::events;
+use super::watched::Watched;
+use crate::driver::feature::{Feature, Usage};
+use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::{FileOperation, OpenHow};
+
+/// Tries all.
+pub(crate) fn probe() -> [Feature; 4] {
+    let used = |name, available, instead| Feature {
+        name,
+        available,
+        usage: Usage::Used,
+        instead,
+    };
+    const THREAD: &str = "a thread of the pool";
+    [
+        used(
+            "epoll waits of less than 1 ms",
+            Some(events::are_waits_precise()),
+            "timers of whole milliseconds",
+        ),
+        used("epoll opens if cached", opens_cached(), THREAD),
+        used("epoll reads files if cached", reads_cached(), THREAD),
+        used("epoll reads pipes", reads_pipes(), THREAD),
+    ]
+}
+
+/// What is always cached.
+fn opens_cached() -> Option<bool> {
+    let mut open = Operation::File(FileOperation::Open {
+        directory: None,
+        path: c"/",
+        how: OpenHow {
+            flags: u64::from((OFlags::PATH | OFlags::CLOEXEC).bits()),
+            ..OpenHow::default()
+        },
+    });
+    let mut watched = watched()?;
+    match attempt(&mut open, &mut watched) {
+        Attempt::Done(Ok(result)) => {
+            drop(open.descriptor(result));
+            Some(true)
+        }
+        Attempt::Blocks(_) => Some(false),
+        _ => None,
+    }
+}
+
+/// The file of this program: it runs, so its first page is in memory.
+fn reads_cached() -> Option<bool> {
+    let file = File::open("/proc/self/exe").ok()?;
+    reads_at_once(&file, Some(0))
+}
+
+fn reads_pipes() -> Option<bool> {
+    let (reader, mut writer) = std::io::pipe().ok()?;
+    writer.write_all(b"x").ok()?;
+    reads_at_once(&reader, None)
+}
+
+/// Whether a byte that is there is read without a thread.
+fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
+    let watcher = Watcher::new();
+    let mut read = Operation::File(FileOperation::Read {
+        file: Descriptor {
+            fd: file.as_fd(),
+            watcher: &watcher,
+        },
+        buffer: &mut [0],
+        offset,
+    });
+    match attempt(&mut read, &mut watched()?) {
+        Attempt::Done(Ok(1)) => Some(true),
+        Attempt::Blocks(_) => Some(false),
+        _ => None,
+    }
+}
+
+fn watched() -> Option<Watched> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC).ok()?;
+    Some(Watched::new(Arc::new(epoll)))
+}

@@ -1,0 +1,261 @@
+//! What rings can do here, for whoever asks why: each feature is tried, by the code that uses it where there is one.
+
+use std::io;
+
+use io_uring::{Probe, opcode};
+
+use super::setup::{self, Mode};
+use super::waker::Waker;
+use super::{Uring, trial};
+use crate::driver::Driver;
+use crate::driver::feature::{Feature, Usage};
+
+/// What was found.
+pub(crate) struct Findings {
+    /// How a worker's ring is set up.
+    pub(crate) ring: io::Result<String>,
+    pub(crate) features: Vec<Feature>,
+    pub(crate) operations: Vec<Feature>,
+    /// First choice and last.
+    pub(crate) locked_bytes: [usize; 2],
+}
+
+/// Name, use, what else would be done, and how to find out by a ring as workers have it.
+type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
+
+const FEATURES: [Question; 13] = [
+    (
+        "queues of full size",
+        Usage::Used,
+        "small ones, for lack of memory",
+        |ring| setup::is_full_size(&ring.ring.io),
+    ),
+    (
+        "deferred task work",
+        Usage::Used,
+        "cooperative task work",
+        |ring| ring.mode == Mode::Deferred,
+    ),
+    (
+        "cooperative task work",
+        Usage::Reserve,
+        "interruption",
+        |_| setup::ring(&[Mode::Cooperative]).is_ok(),
+    ),
+    ("interrupting task work", Usage::Used, "fibers stay", |_| {
+        setup::ring(setup::SHARED).is_ok()
+    }),
+    (
+        "timed waits (EXT_ARG)",
+        Usage::Used,
+        "another driver",
+        |ring| ring.ring.io.params().is_feature_ext_arg(),
+    ),
+    (
+        "no lost completions (NODROP)",
+        Usage::Used,
+        "nothing",
+        |ring| ring.ring.io.params().is_feature_nodrop(),
+    ),
+    (
+        "waiting sockets (FAST_POLL)",
+        Usage::Used,
+        "threads of the kernel",
+        |ring| ring.ring.io.params().is_feature_fast_poll(),
+    ),
+    (
+        "message without a ring",
+        Usage::Used,
+        "an eventfd",
+        |ring| matches!(ring.waker, Waker::Message { .. }),
+    ),
+    (
+        "batched waits (MIN_TIMEOUT)",
+        Usage::NotYet,
+        "waits for the first",
+        |ring| ring.ring.io.params().is_feature_min_timeout(),
+    ),
+    (
+        "multishot accept",
+        Usage::NotYet,
+        "an accept for each",
+        |_| trial::multishot_accept(),
+    ),
+    (
+        "provided-buffer rings",
+        Usage::NotYet,
+        "the caller's buffer",
+        |_| trial::buffer_ring(),
+    ),
+    (
+        "multishot receive",
+        Usage::NotYet,
+        "a receive for each",
+        |_| trial::multishot_receive(),
+    ),
+    ("fixed files", Usage::NotYet, "descriptors", |_| {
+        trial::fixed_files()
+    }),
+];
+
+/// Name, code, use, and what is done without.
+type Operation = (&'static str, u8, Usage, &'static str);
+
+const NOTHING: &str = "nothing: its calls fail";
+
+const OPERATIONS: [Operation; 15] = [
+    ("accept", opcode::Accept::CODE, Usage::Used, NOTHING),
+    ("connect", opcode::Connect::CODE, Usage::Used, NOTHING),
+    ("receive", opcode::Recv::CODE, Usage::Used, NOTHING),
+    ("send", opcode::Send::CODE, Usage::Used, NOTHING),
+    ("poll", opcode::PollAdd::CODE, Usage::Used, NOTHING),
+    ("openat", opcode::OpenAt::CODE, Usage::Used, NOTHING),
+    ("openat2", opcode::OpenAt2::CODE, Usage::Used, NOTHING),
+    ("read", opcode::Read::CODE, Usage::Used, NOTHING),
+    ("write", opcode::Write::CODE, Usage::Used, NOTHING),
+    ("fsync", opcode::Fsync::CODE, Usage::Used, NOTHING),
+    ("cancel", opcode::AsyncCancel::CODE, Usage::Used, NOTHING),
+    (
+        "message to a ring",
+        opcode::MsgRingData::CODE,
+        Usage::NotYet,
+        "a message without a ring",
+    ),
+    (
+        "zero-copy send",
+        opcode::SendZc::CODE,
+        Usage::NotYet,
+        "a send that copies",
+    ),
+    (
+        "futex wait",
+        opcode::FutexWait::CODE,
+        Usage::NotYet,
+        "wake-ups in user space",
+    ),
+    (
+        "wait for a process",
+        opcode::WaitId::CODE,
+        Usage::NotYet,
+        "a thread that waits",
+    ),
+];
+
+/// Tries all. Takes some milliseconds, in which the calling thread blocks.
+pub(crate) fn probe() -> Findings {
+    let made = super::new(false).map(|(ring, _)| ring);
+    let ring = made.as_ref().ok();
+    let supported = ring.and_then(supported_operations);
+    let feature = |name, available, usage, instead| Feature {
+        name,
+        available,
+        usage,
+        instead,
+    };
+    let features =
+        FEATURES.map(|(name, usage, instead, ask)| feature(name, ring.map(ask), usage, instead));
+    let operations = OPERATIONS.map(|(name, code, usage, instead)| {
+        let available = supported.as_ref().map(|probe| probe.is_supported(code));
+        feature(name, available, usage, instead)
+    });
+    Findings {
+        features: features.into(),
+        operations: operations.into(),
+        ring: made.map(|ring| ring.description()),
+        locked_bytes: setup::locked_bytes(),
+    }
+}
+
+/// None where the ring does not tell, as under a filter that permits no registration.
+fn supported_operations(ring: &Uring) -> Option<Probe> {
+    let mut probe = Probe::new();
+    let told = ring.ring.io.submitter().register_probe(&mut probe);
+    told.ok().map(|()| probe)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::sync::atomic::AtomicBool;
+
+    use rustix::event::PollFlags;
+
+    use super::*;
+    use crate::driver::uring::encode::encode;
+    use crate::op::descriptor::Descriptor;
+    use crate::op::fs::{FileOperation, OpenHow};
+    use crate::op::net::{PeerAddress, SocketOperation};
+
+    /// An operation that is added has to be added to the list too.
+    fn check(mut operation: crate::op::Operation<'_>) {
+        let code = encode(&mut operation).get_opcode();
+        let listed = OPERATIONS
+            .iter()
+            .any(|(_, listed, usage, _)| u32::from(*listed) == code && *usage == Usage::Used);
+        assert!(listed, "{code}");
+    }
+
+    #[test]
+    fn what_is_submitted_is_listed_as_used() {
+        let stdin = std::io::stdin();
+        let fd = Descriptor::unwatched(stdin.as_fd());
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
+        let mut peer = PeerAddress::new();
+        let mut buffer = [0];
+        for operation in [
+            SocketOperation::Accept {
+                listener: fd,
+                peer: &mut peer,
+                raised_nonblock: &AtomicBool::new(false),
+            },
+            SocketOperation::Connect {
+                socket: fd,
+                address: &address,
+            },
+            SocketOperation::Send {
+                socket: fd,
+                buffer: b"",
+            },
+            SocketOperation::Poll {
+                descriptor: fd,
+                events: PollFlags::IN,
+            },
+            SocketOperation::Receive {
+                socket: fd,
+                buffer: &mut buffer,
+                peek: false,
+            },
+        ] {
+            check(crate::op::Operation::Socket(operation));
+        }
+        let how = OpenHow::default();
+        for operation in [
+            FileOperation::Open {
+                directory: None,
+                path: c"",
+                how,
+            },
+            FileOperation::Open {
+                directory: None,
+                path: c"",
+                how: OpenHow { resolve: 1, ..how },
+            },
+            FileOperation::Write {
+                file: fd,
+                buffer: b"",
+                offset: None,
+            },
+            FileOperation::Sync {
+                file: fd,
+                data_only: false,
+            },
+            FileOperation::Read {
+                file: fd,
+                buffer: &mut buffer,
+                offset: None,
+            },
+        ] {
+            check(crate::op::Operation::File(operation));
+        }
+    }
+}
