@@ -1,0 +1,48 @@
+//! A user who may lock little memory, of which rings take some: a test in a process of its own, whose limit it lowers.
+
+mod restrict;
+#[path = "restrict/works.rs"]
+mod works;
+
+use restrict::{become_nobody, restricted};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use uthread::{Driver, Runtime};
+use works::works;
+
+const KIB: u64 = 1024;
+
+fn limit_locked_memory(bytes: u64) {
+    let limit = Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
+    };
+    setrlimit(Resource::Memlock, limit).unwrap();
+}
+
+#[test]
+fn little_locked_memory_is_enough() {
+    let best = Runtime::new().unwrap().driver().driver();
+    restricted(become_nobody, || {
+        // The default of many systems: too little for one ring of full size, where the kernel counts rings.
+        limit_locked_memory(64 * KIB);
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        assert_eq!(runtime.driver().driver(), best);
+        works(&runtime);
+        drop(runtime);
+
+        // Less than the smallest ring.
+        limit_locked_memory(4 * KIB);
+        match Runtime::builder().driver(Driver::Uring).build() {
+            // This kernel does not count rings.
+            Ok(runtime) => works(&runtime),
+            Err(error) if best == Driver::Uring => {
+                assert!(error.to_string().contains("ulimit -l"), "{error}");
+                let runtime = Runtime::new().unwrap();
+                assert_eq!(runtime.driver().driver(), Driver::Epoll);
+                assert!(runtime.driver().to_string().contains("ulimit -l"));
+                works(&runtime);
+            }
+            Err(error) => eprintln!("left out: less memory than a ring takes: {error}"),
+        }
+    });
+}
