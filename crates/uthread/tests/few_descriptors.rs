@@ -23,7 +23,7 @@ const PAUSES: u32 = 40;
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_server_outlives_a_shortage_of_descriptors() {
+fn a_shortage_of_descriptors_is_told_and_outlived() {
     let limit = Rlimit {
         current: Some(DESCRIPTORS),
         maximum: Some(DESCRIPTORS),
@@ -37,6 +37,11 @@ fn a_server_outlives_a_shortage_of_descriptors() {
         let runtime = Runtime::builder().driver(driver).workers(1);
         let runtime = runtime.build().unwrap();
         runtime.run(|| outlives_a_shortage(driver));
+    }
+    let _files = take_all();
+    for builder in [Runtime::builder(), Runtime::builder().driver(Driver::Epoll)] {
+        let error = builder.build().unwrap_err();
+        assert!(error.to_string().contains("ulimit -n"), "{error}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use super::driver::{self, Reason};
+use super::shortage;
 use super::{Crew, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
 use crate::sched::current;
@@ -222,6 +223,11 @@ impl Builder {
     /// says what to do.
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
+        self.choose(workers).map_err(shortage::explain)
+    }
+
+    /// Starts them with the driver that is asked for, or the best there is.
+    fn choose(&self, workers: usize) -> io::Result<Runtime> {
         match driver::asked_for(self.driver)? {
             Some((Driver::Uring, reason)) => self.start(workers, Driver::Uring, reason),
             Some((Driver::Epoll, reason)) => self.start(workers, Driver::Epoll, reason),

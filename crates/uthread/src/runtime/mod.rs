@@ -2,6 +2,7 @@
 
 mod builder;
 mod driver;
+mod shortage;
 
 use std::panic::{self, Location};
 use std::sync::{Arc, OnceLock};
