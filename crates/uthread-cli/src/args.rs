@@ -19,10 +19,11 @@ Examples:
   uthread serve site --listen 0.0.0.0:80     a directory, to everyone
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       a TCP echo server to measure against
+  uthread doctor                             what this machine offers, and what to do about the rest
 
 Exit codes:
   0  done; for serve: stopped, and every response was finished
-  1  failed while running
+  1  failed while running; for doctor: something does not work
   2  wrong usage, or could not start (port taken, directory missing, not permitted)
   3  stopped, but responses that outlasted the grace period were cut";
 
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Send back whatever is received over TCP
     Echo(EchoArgs),
+    /// Tell what this machine offers to fibers, and what to do about what it lacks
+    Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
     Completions {
         /// The shell to complete for
@@ -162,6 +165,34 @@ pub(crate) struct EchoArgs {
     /// Busy work before each reply, such as 20us
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
     pub(crate) compute: Duration,
+}
+
+const DOCTOR_NOTES: &str = "\
+Every feature is found by trying it. Where io_uring is refused, the page tells
+why, and the command that allows it.
+
+Exit codes:
+  0 programs run here, if need be on another driver
+  1 none starts, or a self-test fails";
+
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_NOTES)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON, for machines
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Seconds for the self-test of each driver
+    #[arg(long, default_value = "1", value_parser = seconds, value_name = "N")]
+    pub(crate) seconds: f64,
+}
+
+/// Long enough for a rate, short enough for whoever waits.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds @ 0.1..=60.0) => Ok(seconds),
+        _ => Err("must be a number from 0.1 to 60".to_owned()),
+    }
 }
 
 /// A deadline of zero would refuse every client; the kernel reads a zero timeout as "none".

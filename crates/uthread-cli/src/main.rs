@@ -1,4 +1,4 @@
-//! The program `uthread`: a static web server and an echo server on user-level threads.
+//! The program `uthread`: a static web server and an echo server on user-level threads, and a doctor for them.
 //!
 //! Here are the dispatch and the one table of exit codes; each subcommand has its own module.
 
@@ -8,6 +8,7 @@ mod args;
 mod listen;
 mod runtime;
 
+mod doctor;
 mod echo;
 mod serve;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let exit = match CommandLine::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => print(|out| {
             let mut command = CommandLine::command();
             clap_complete::generate(shell, &mut command, "uthread", out);
@@ -70,7 +72,7 @@ fn print_manual(name: Option<&str>) -> Exit {
 }
 
 /// Renders into memory first, so that only one place meets the errors of stdout.
-fn print(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Exit {
+pub(crate) fn print(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Exit {
     let mut text = Vec::new();
     match render(&mut text).and_then(|()| io::stdout().write_all(&text)) {
         Ok(()) => Exit::Done,

@@ -1,10 +1,13 @@
 //! The program `uthread` from outside: its processes, sockets, signals and exit codes, one file per theme.
 
 mod harness;
+#[path = "../../../uthread/tests/restrict/mod.rs"]
+mod restrict;
 
 mod conditional;
 mod content;
 mod deadlines;
+mod doctor;
 mod drain;
 mod echo;
 mod limits;

@@ -84,6 +84,7 @@ fn wrong_usage_is_2_and_help_is_0() {
     for args in [
         &["serve", "--grace", "soon"][..],
         &["serve", "--idle-timeout", "0s"],
+        &["doctor", "--seconds", "0"],
         &["none"],
         &[],
     ] {

@@ -1,0 +1,89 @@
+//! `uthread doctor`: what this machine offers to fibers, what it lacks and what is done instead, and what to do about it.
+//!
+//! Facts are gathered (`system`, `limits`, and the library's own diagnosis), judged (`refusal`), and every driver is tried
+//! out (`self_test`). All goes into one report, which is printed as a page (`page`) or as JSON.
+
+mod report;
+
+mod limits;
+mod refusal;
+mod system;
+
+mod self_test;
+
+mod page;
+mod text;
+
+use std::io::Write;
+use std::time::Duration;
+use std::{env, io};
+
+use uthread::{Driver, Runtime};
+
+use crate::args::DoctorArgs;
+use crate::{Exit, print};
+use report::{Chosen, Findings, IoUring, Remedy, Report};
+use system::System;
+
+/// The order in which they are tried.
+const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
+
+pub(crate) fn run(args: &DoctorArgs) -> Exit {
+    let findings = examine();
+    if !args.json {
+        let printed = print(|out| page::write_findings(out, &findings));
+        if printed != Exit::Done {
+            return printed;
+        }
+    }
+    let duration = Duration::from_secs_f64(args.seconds);
+    let tests: Vec<_> = DRIVERS
+        .into_iter()
+        .map(|driver| self_test::run(driver, duration))
+        .collect();
+    let report = Report::new(findings, tests);
+    let printed = print(|out| match args.json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, &report)?;
+            writeln!(out)
+        }
+        false => page::write_outcome(out, &report),
+    });
+    match printed {
+        Exit::Done if !report.healthy => Exit::FailedRunning,
+        exit => exit,
+    }
+}
+
+/// All but the tests of the drivers, which take their time.
+fn examine() -> Findings {
+    let system = System::read();
+    let diagnosis = uthread::diagnose();
+    let limits = limits::judge(&system, &diagnosis);
+    let runtime = Runtime::new();
+    let mut remedies: Vec<Remedy> = Vec::new();
+    if let Err(error) = &runtime {
+        remedies.push(no_start(error));
+    }
+    if let Err(error) = &diagnosis.ring {
+        let ring_bytes = diagnosis.ring_locked_bytes as u64;
+        remedies.extend(refusal::remedies(error, &system, ring_bytes));
+    }
+    remedies.extend(limits::remedies(&system, &diagnosis));
+    Findings {
+        version: env!("CARGO_PKG_VERSION"),
+        driver: Chosen::new(runtime),
+        io_uring: IoUring::new(&diagnosis),
+        system_features: report::features(&diagnosis.system_features),
+        system,
+        limits,
+        remedies,
+    }
+}
+
+/// For a program that asks for no driver.
+fn no_start(error: &io::Error) -> Remedy {
+    let asked_for = env::var_os("UTHREAD_DRIVER").map(|_| "unset UTHREAD_DRIVER");
+    let commands = refusal::command(error).into_iter().chain(asked_for);
+    Remedy::new(format!("No program starts here: {error}."), commands)
+}

@@ -1,0 +1,199 @@
+//! The report as a page of plain text, for a terminal of 80 columns.
+
+use std::io::{self, Write};
+
+use super::report::{Chosen, Finding, Findings, IoUring, Remedy, Report};
+use super::self_test::{Test, Verdict};
+use super::system::{Seccomp, System};
+use super::text::{bytes, number, wrap};
+
+const WIDTH: usize = 80;
+/// Where values begin, after two blanks and the name.
+const VALUE_COLUMN: usize = 22;
+/// Where the text begins after a name and an answer, a name and a limit, or a driver.
+const FEATURE_COLUMN: usize = 39;
+const LIMIT_COLUMN: usize = 31;
+const TEST_COLUMN: usize = 12;
+
+pub(crate) fn write_findings(out: &mut Vec<u8>, findings: &Findings) -> io::Result<()> {
+    writeln!(out, "uthread {}, doctor", findings.version)?;
+    write_system(out, &findings.system)?;
+
+    section(out, "Driver")?;
+    let driver = &findings.driver;
+    let io_uring = &findings.io_uring;
+    row(out, "by default", &driver_text(driver))?;
+    match &io_uring.cause {
+        _ if io_uring.available => row(out, "io_uring", "yes")?,
+        None => row(out, "io_uring", "no")?,
+        Some(cause) => row(out, "io_uring", &format!("no: {cause}"))?,
+    }
+
+    section(out, "Features of io_uring")?;
+    write_features(out, &io_uring.features)?;
+    section(out, "Operations of io_uring")?;
+    write_groups(out, &io_uring.operations)?;
+    section(out, "Features of the system")?;
+    write_features(out, &findings.system_features)?;
+
+    section(out, "Limits")?;
+    for limit in &findings.limits {
+        let name = format!("{:<14}{:>12}", limit.name, limit.text);
+        columns(out, &name, LIMIT_COLUMN, &limit.allows)?;
+    }
+    section(out, "Self-test")
+}
+
+/// What goes on below [`write_findings`].
+pub(crate) fn write_outcome(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
+    for test in &report.self_test {
+        write_test(out, test, &report.findings.io_uring)?;
+    }
+    section(out, "What to do")?;
+    let remedies = &report.findings.remedies;
+    if remedies.is_empty() {
+        writeln!(out, "  Nothing: all is well.")?;
+    }
+    for (index, remedy) in remedies.iter().enumerate() {
+        write_remedy(out, index + 1, remedy)?;
+    }
+    Ok(())
+}
+
+fn write_system(out: &mut Vec<u8>, system: &System) -> io::Result<()> {
+    let unknown = || "unknown".to_owned();
+    section(out, "System")?;
+    let kernel = system.kernel.clone().unwrap_or_else(unknown);
+    row(out, "kernel", &format!("{kernel}, {}", system.architecture))?;
+    row(out, "processors", &number(system.processors as u64))?;
+    let memory = system.memory_bytes.map_or_else(unknown, bytes);
+    let available = system.memory_available_bytes.map_or_else(unknown, bytes);
+    row(out, "memory", &format!("{memory}, {available} available"))?;
+    let administrator = match system.is_administrator {
+        true => ", with CAP_SYS_ADMIN",
+        false => "",
+    };
+    row(
+        out,
+        "user id",
+        &format!("{}{administrator}", system.user_id),
+    )?;
+    let disabled = match (system.io_uring_disabled, system.io_uring_group) {
+        (None, _) => "not there".to_owned(),
+        (Some(0), _) => "0: allowed to all".to_owned(),
+        (Some(1), Some(group)) if group >= 0 => {
+            format!("1: allowed to administrators and to group {group}")
+        }
+        (Some(1), _) => "1: allowed to administrators".to_owned(),
+        (Some(other), _) => format!("{other}: forbidden to all"),
+    };
+    row(out, "io_uring_disabled", &disabled)?;
+    let seccomp = match system.seccomp {
+        Some(Seccomp::None) => "no filter",
+        Some(Seccomp::Strict) => "strict mode",
+        Some(Seccomp::Filter) => "under a filter, as in a container",
+        None => "unknown",
+    };
+    row(out, "seccomp", seccomp)
+}
+
+fn driver_text(driver: &Chosen) -> String {
+    match driver {
+        Chosen {
+            name: Some(name),
+            details: Some(details),
+            stands_in: true,
+            ..
+        } => format!("{name} ({details}), in place of io_uring"),
+        Chosen {
+            description: Some(description),
+            ..
+        } => description.clone(),
+        Chosen { error, .. } => format!("none: {}", error.as_deref().unwrap_or_default()),
+    }
+}
+
+fn write_features(out: &mut Vec<u8>, features: &[Finding]) -> io::Result<()> {
+    if features.iter().all(|feature| feature.available.is_none()) {
+        return writeln!(out, "  not tried, for lack of a ring");
+    }
+    for feature in features {
+        let (answer, text) = answer(feature);
+        let name = format!("{:<32}{answer}", feature.name);
+        columns(out, &name, FEATURE_COLUMN, &text)?;
+    }
+    Ok(())
+}
+
+/// Those of one answer together, as there are many and they differ little.
+fn write_groups(out: &mut Vec<u8>, features: &[Finding]) -> io::Result<()> {
+    if features.iter().all(|feature| feature.available.is_none()) {
+        return writeln!(out, "  not told by the kernel");
+    }
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for feature in features {
+        let (answer, text) = answer(feature);
+        let title = format!("{answer:<5}{text}");
+        match groups.iter_mut().find(|(other, _)| *other == title) {
+            Some((_, names)) => names.push(feature.name),
+            None => groups.push((title, vec![feature.name])),
+        }
+    }
+    for (title, names) in groups {
+        let column = (title.len() + 4).max(VALUE_COLUMN);
+        columns(out, &title, column, &names.join(", "))?;
+    }
+    Ok(())
+}
+
+fn answer(feature: &Finding) -> (&'static str, String) {
+    match feature.available {
+        Some(true) => ("yes", feature.usage.to_owned()),
+        Some(false) => ("no", format!("instead: {}", feature.instead)),
+        None => ("-", "not tried".to_owned()),
+    }
+}
+
+fn write_test(out: &mut Vec<u8>, test: &Test, io_uring: &IoUring) -> io::Result<()> {
+    let text = match &test.verdict {
+        Verdict::Passed(rates) => format!(
+            "ok: {} echoes/s, {} file reads/s, timers {} us late",
+            number(rates.echoes_per_second),
+            number(rates.file_reads_per_second),
+            number(rates.timer_lateness_us),
+        ),
+        // Nothing new.
+        Verdict::Unavailable { error } if Some(error) == io_uring.error.as_ref() => {
+            "not available".to_owned()
+        }
+        Verdict::Unavailable { error } => format!("not available: {error}"),
+        Verdict::Failed { error, .. } => format!("FAILED: {error}"),
+    };
+    columns(out, &test.driver, TEST_COLUMN, &text)
+}
+
+fn write_remedy(out: &mut Vec<u8>, number: usize, remedy: &Remedy) -> io::Result<()> {
+    columns(out, &format!("{number}."), 5, &remedy.problem)?;
+    for command in &remedy.commands {
+        // Whole, so that it can be copied.
+        writeln!(out, "       {command}")?;
+    }
+    Ok(())
+}
+
+fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
+    writeln!(out, "\n{title}")
+}
+
+fn row(out: &mut Vec<u8>, name: &str, value: &str) -> io::Result<()> {
+    columns(out, name, VALUE_COLUMN, value)
+}
+
+/// A name, and from `column` on a text in as many lines as it takes.
+fn columns(out: &mut Vec<u8>, name: &str, column: usize, text: &str) -> io::Result<()> {
+    for (index, line) in wrap(text, WIDTH - column).iter().enumerate() {
+        let name = if index == 0 { name } else { "" };
+        writeln!(out, "  {name:<width$}{line}", width = column - 2)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Tries a driver out, by what programs do: echoes over loopback, reads of a file, timeouts.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use uthread::fs::File;
+use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::{Driver, Runtime};
+
+use super::refusal;
+
+/// Enough to keep all workers of most machines at it.
+const CONNECTIONS: usize = 16;
+const MESSAGE: &[u8; 16] = b"uthread's doctor";
+/// The shares of the time that go to the three parts, in percent.
+const ECHO_SHARE: u32 = 60;
+const FILE_SHARE: u32 = 20;
+const TIMER_SHARE: u32 = 20;
+const TIMEOUT: Duration = Duration::from_millis(1);
+
+/// Far beyond what any step takes on a loaded machine: only a fault gets there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What helps where nothing else is known to.
+const OTHER_DRIVER: &str =
+    "run with another driver (--driver or UTHREAD_DRIVER), and please report";
+
+/// The test of one driver.
+#[derive(Debug, Serialize)]
+pub(crate) struct Test {
+    pub(crate) driver: String,
+    #[serde(flatten)]
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "verdict", rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    Passed(Rates),
+    /// The kernel refuses this driver.
+    Unavailable {
+        error: String,
+    },
+    Failed {
+        error: String,
+        /// What to do about it.
+        #[serde(skip)]
+        command: &'static str,
+    },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Rates {
+    pub(crate) echoes_per_second: u64,
+    pub(crate) file_reads_per_second: u64,
+    /// The median.
+    pub(crate) timer_lateness_us: u64,
+}
+
+/// Tries the driver for so long, and a little more.
+pub(crate) fn run(driver: Driver, duration: Duration) -> Test {
+    let verdict = match Runtime::builder().driver(driver).build() {
+        Err(error) => Verdict::Unavailable {
+            error: error.to_string(),
+        },
+        Ok(runtime) => match watched(runtime, duration) {
+            Ok(rates) => Verdict::Passed(rates),
+            Err(error) => Verdict::Failed {
+                error: format!("{error:#}"),
+                command: error
+                    .downcast_ref()
+                    .and_then(refusal::command)
+                    .unwrap_or(OTHER_DRIVER),
+            },
+        },
+    };
+    Test {
+        driver: driver.to_string(),
+        verdict,
+    }
+}
+
+/// Gives up on a test that does not end, and leaves it behind.
+fn watched(runtime: Runtime, duration: Duration) -> anyhow::Result<Rates> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::Builder::new().spawn(move || {
+        let tested = runtime.run(|| test(duration));
+        drop(runtime);
+        // Nobody may be waiting any more.
+        let _ = sender.send(tested);
+    })?;
+    match receiver.recv_timeout(duration + PATIENCE) {
+        Ok(tested) => tested,
+        Err(mpsc::RecvTimeoutError::Timeout) => bail!("it does not end"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => bail!("it panicked"),
+    }
+}
+
+fn test(duration: Duration) -> anyhow::Result<Rates> {
+    let share = |percent| duration * percent / 100;
+    Ok(Rates {
+        echoes_per_second: echoes(share(ECHO_SHARE)).context("echoes over loopback")?,
+        file_reads_per_second: file_reads(share(FILE_SHARE)).context("reading /proc/self/exe")?,
+        timer_lateness_us: timers(share(TIMER_SHARE)).context("timeouts")?,
+    })
+}
+
+fn echoes(duration: Duration) -> io::Result<u64> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let addr = listener.local_addr()?;
+    let server = uthread::spawn(move || {
+        for _ in 0..CONNECTIONS {
+            let (stream, _) = listener.accept()?;
+            uthread::spawn(move || serve(stream));
+        }
+        io::Result::Ok(())
+    });
+    let (count, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let start = Instant::now();
+    let result = uthread::scope(|scope| {
+        let clients: Vec<_> = (0..CONNECTIONS)
+            .map(|_| scope.spawn(|| client(addr, &count, &ended)))
+            .collect();
+        uthread::sleep(duration);
+        ended.store(true, Ordering::Relaxed);
+        // All, before one's error counts: a scope does not overlook a panic.
+        let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        ends.into_iter().try_for_each(joined)
+    });
+    result?;
+    joined(server.join())?;
+    Ok(per_second(count.into_inner(), start.elapsed()))
+}
+
+fn serve(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; MESSAGE.len()];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..count])?;
+    }
+}
+
+fn client(addr: SocketAddr, count: &AtomicU64, ended: &AtomicBool) -> io::Result<()> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    while !ended.load(Ordering::Relaxed) {
+        stream.write_all(MESSAGE)?;
+        let mut echo = [0; MESSAGE.len()];
+        stream.read_exact(&mut echo)?;
+        if echo != *MESSAGE {
+            return Err(fault("an echo differs from what was sent"));
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Reads this program's own file: there always is one, and it has some length.
+fn file_reads(duration: Duration) -> io::Result<u64> {
+    let file = File::open("/proc/self/exe")?;
+    let pages = file.metadata()?.len() / PAGE_BYTES as u64;
+    let mut page = [0; PAGE_BYTES];
+    let start = Instant::now();
+    let mut count = 0;
+    while start.elapsed() < duration {
+        file.read_exact_at(&mut page, count % pages * PAGE_BYTES as u64)?;
+        if count % pages == 0 && !page.starts_with(b"\x7fELF") {
+            return Err(fault("the program's file begins with something else"));
+        }
+        count += 1;
+    }
+    Ok(per_second(count, start.elapsed()))
+}
+
+const PAGE_BYTES: usize = 4096;
+
+/// Sleeps, and waits in vain for a byte; the median of what they last too long.
+fn timers(duration: Duration) -> io::Result<u64> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut silent = TcpStream::connect(listener.local_addr()?)?;
+    silent.set_read_timeout(Some(TIMEOUT))?;
+    let mut lateness = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < duration || lateness.is_empty() {
+        lateness.push(beyond_timeout(|| {
+            uthread::sleep(TIMEOUT);
+            Ok(())
+        })?);
+        lateness.push(beyond_timeout(|| match silent.read(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err(fault("a silent connection sent something")),
+        })?);
+    }
+    lateness.sort_unstable();
+    let median = lateness[lateness.len() / 2];
+    Ok(u64::try_from(median.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// How much longer than the timeout a call takes that must last so long.
+fn beyond_timeout(call: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
+    let start = Instant::now();
+    call()?;
+    let lateness = start.elapsed().checked_sub(TIMEOUT);
+    lateness.ok_or_else(|| fault("a timeout came early"))
+}
+
+fn joined(result: std::thread::Result<io::Result<()>>) -> io::Result<()> {
+    result.unwrap_or_else(|payload| {
+        // A fiber for which there is no thread says so.
+        let text = payload.downcast_ref::<String>();
+        Err(fault(text.map_or("a fiber panicked", String::as_str)))
+    })
+}
+
+fn per_second(count: u64, duration: Duration) -> u64 {
+    (count as f64 / duration.as_secs_f64()) as u64
+}
+
+fn fault(text: &str) -> io::Error {
+    io::Error::other(text)
+}
