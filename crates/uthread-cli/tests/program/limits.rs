@@ -1,6 +1,7 @@
 //! The cap on connections, and too few file descriptors.
 
 use crate::harness::{Program, wait_until};
+use crate::restrict::has_ring;
 
 #[test]
 fn a_connection_beyond_the_cap_is_told_to_come_again() {
@@ -28,24 +29,31 @@ fn a_connection_beyond_the_cap_is_told_to_come_again() {
 
 #[test]
 fn a_shortage_of_descriptors_is_told_and_outlived() {
-    let mut program = Program::serve(&[("a", "hello")], &[]);
-    let mut inside = program.connect();
-    inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(inside.response().text(), "hello");
+    let mut drivers = vec!["epoll", "threads"];
+    if has_ring("the driver uring") {
+        drivers.push("uring");
+    }
+    for driver in drivers {
+        let mut program = Program::serve(&[("a", "hello")], &["--driver", driver]);
+        let mut inside = program.connect();
+        inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(inside.response().text(), "hello");
 
-    let before = program.limit_descriptors(3);
-    inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    let response = inside.response();
-    assert_eq!(
-        (response.status, response.field("retry-after")),
-        (503, Some("2"))
-    );
-    let mut waiting = program.connect();
-    program.stderr_line("cannot accept for now");
+        let before = program.limit_descriptors(3);
+        inside.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let response = inside.response();
+        assert_eq!(
+            (response.status, response.field("retry-after")),
+            (503, Some("2")),
+            "{driver}"
+        );
+        let mut waiting = program.connect();
+        program.stderr_line("cannot accept for now");
 
-    program.limit_descriptors(before);
-    for client in [&mut inside, &mut waiting] {
-        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(client.response().text(), "hello");
+        program.limit_descriptors(before);
+        for client in [&mut inside, &mut waiting] {
+            client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.response().text(), "hello", "{driver}");
+        }
     }
 }
