@@ -1,15 +1,39 @@
 //! Where io_uring, or a part of it, is forbidden: another way is found, and told.
+//!
+//! Each test has a process of its own: threads of the pool, which all runtimes of a process share, keep the
+//! restrictions of whoever caused them to start.
 
 mod restrict;
 #[path = "restrict/works.rs"]
 mod works;
 
-use std::io;
+use std::process::Command;
+use std::{env, io};
 
 use restrict::{ENTER, REGISTER, SETUP, has_ring, refuse, refuse_where, restricted};
 use rustix::io::Errno;
 use uthread::{Driver, Feature, Runtime};
 use works::works;
+
+/// Set for the processes that this test starts.
+const CHILD: &str = "UTHREAD_TEST_CHILD";
+
+/// Runs the test of this name in a process of its own.
+fn alone(test: &str, body: fn()) {
+    if env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let output = Command::new(env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(CHILD, test)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = output.status.success() && said.contains("1 passed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(passed, "{}\n{said}{errors}", output.status);
+    eprint!("{errors}");
+}
 
 /// What makes a ring impossible: a container's profile, an old kernel or a profile that hides it, and one that
 /// permits only its beginning.
@@ -24,108 +48,118 @@ fn refusals() -> Vec<(i64, Errno)> {
 
 #[test]
 fn epoll_stands_in_and_the_reason_is_told() {
-    for (call, errno) in refusals() {
-        restricted(
-            || refuse(&[call], errno),
-            || {
-                let runtime = Runtime::builder().workers(2).build().unwrap();
-                assert_eq!(runtime.driver().driver(), Driver::Epoll);
-                let refusal = runtime.driver().refusal().unwrap().to_string();
-                assert!(
-                    refusal.contains(&io::Error::from(errno).to_string()),
-                    "{refusal}"
-                );
-                assert!(runtime.driver().to_string().contains(&refusal));
-                works(&runtime);
-            },
-        );
-    }
+    alone("epoll_stands_in_and_the_reason_is_told", || {
+        for (call, errno) in refusals() {
+            restricted(
+                || refuse(&[call], errno),
+                || {
+                    let runtime = Runtime::builder().workers(2).build().unwrap();
+                    assert_eq!(runtime.driver().driver(), Driver::Epoll);
+                    let refusal = runtime.driver().refusal().unwrap().to_string();
+                    assert!(
+                        refusal.contains(&io::Error::from(errno).to_string()),
+                        "{refusal}"
+                    );
+                    assert!(runtime.driver().to_string().contains(&refusal));
+                    works(&runtime);
+                },
+            );
+        }
+    });
 }
 
 #[test]
 fn who_asks_for_a_ring_by_name_is_told_the_remedy() {
-    for (call, errno) in refusals() {
-        restricted(
-            || refuse(&[call], errno),
-            || {
-                let error = Runtime::builder()
-                    .driver(Driver::Uring)
-                    .build()
-                    .unwrap_err();
-                assert_eq!(error.kind(), io::Error::from(errno).kind());
-                let remedy = match errno {
-                    Errno::PERM => "sysctl kernel.io_uring_disabled=0",
-                    _ => "Linux 5.11 or newer",
-                };
-                assert!(error.to_string().contains(remedy), "{error}");
-            },
-        );
-    }
+    alone("who_asks_for_a_ring_by_name_is_told_the_remedy", || {
+        for (call, errno) in refusals() {
+            restricted(
+                || refuse(&[call], errno),
+                || {
+                    let error = Runtime::builder()
+                        .driver(Driver::Uring)
+                        .build()
+                        .unwrap_err();
+                    assert_eq!(error.kind(), io::Error::from(errno).kind());
+                    let remedy = match errno {
+                        Errno::PERM => "sysctl kernel.io_uring_disabled=0",
+                        _ => "Linux 5.11 or newer",
+                    };
+                    assert!(error.to_string().contains(remedy), "{error}");
+                },
+            );
+        }
+    });
 }
 
 #[test]
 fn the_other_drivers_do_not_mind() {
-    restricted(
-        || refuse(&[SETUP, ENTER, REGISTER], Errno::PERM),
-        || {
-            for driver in [Driver::Epoll, Driver::Threads] {
-                works(&Runtime::builder().driver(driver).build().unwrap());
-            }
-        },
-    );
+    alone("the_other_drivers_do_not_mind", || {
+        restricted(
+            || refuse(&[SETUP, ENTER, REGISTER], Errno::PERM),
+            || {
+                for driver in [Driver::Epoll, Driver::Threads] {
+                    works(&Runtime::builder().driver(driver).build().unwrap());
+                }
+            },
+        );
+    });
 }
 
 /// Waking then goes through an eventfd, and a diagnosis cannot ask for the operations.
 #[test]
 fn a_ring_that_takes_no_registration_works() {
-    if !has_ring("all of it") {
-        return;
-    }
-    restricted(
-        || refuse(&[REGISTER], Errno::PERM),
-        || {
-            let runtime = Runtime::builder().driver(Driver::Uring).build().unwrap();
-            let details = runtime.driver().details();
-            assert!(details.contains("eventfd"), "{details}");
-            works(&runtime);
-            let diagnosis = uthread::diagnose();
-            let has = |name| find(&diagnosis.ring_features, name);
-            assert_eq!(has("message without a ring"), Some(false));
-            assert_eq!(has("provided-buffer rings"), Some(false));
-            assert_eq!(find(&diagnosis.ring_operations, "accept"), None);
-        },
-    );
+    alone("a_ring_that_takes_no_registration_works", || {
+        if !has_ring("all of it") {
+            return;
+        }
+        restricted(
+            || refuse(&[REGISTER], Errno::PERM),
+            || {
+                let runtime = Runtime::builder().driver(Driver::Uring).build().unwrap();
+                let details = runtime.driver().details();
+                assert!(details.contains("eventfd"), "{details}");
+                works(&runtime);
+                let diagnosis = uthread::diagnose();
+                let has = |name| find(&diagnosis.ring_features, name);
+                assert_eq!(has("message without a ring"), Some(false));
+                assert_eq!(has("provided-buffer rings"), Some(false));
+                assert_eq!(find(&diagnosis.ring_operations, "accept"), None);
+            },
+        );
+    });
 }
 
 /// As on older kernels, which have another number for "not there" than filters.
 #[test]
 fn older_ways_stand_in_for_newer_calls() {
-    const MADV_GUARD_INSTALL: u64 = 102;
-    const SYS_CACHESTAT: i64 = 451;
-    restricted(
-        || {
-            refuse_where(libc::SYS_madvise, 2, MADV_GUARD_INSTALL, Errno::INVAL);
-            let newer = [libc::SYS_epoll_pwait2, libc::SYS_openat2, SYS_CACHESTAT];
-            refuse(&newer, Errno::NOSYS);
-        },
-        || {
-            let diagnosis = uthread::diagnose();
-            for name in [
-                "guard regions",
-                "cachestat",
-                "epoll waits of less than 1 ms",
-                "epoll opens if cached",
-            ] {
-                assert_eq!(
-                    find(&diagnosis.system_features, name),
-                    Some(false),
-                    "{name}"
-                );
-            }
-            works(&Runtime::builder().driver(Driver::Epoll).build().unwrap());
-            works(&Runtime::new().unwrap());
-        },
-    );
+    alone("older_ways_stand_in_for_newer_calls", || {
+        const MADV_GUARD_INSTALL: u64 = 102;
+        const SYS_CACHESTAT: i64 = 451;
+        restricted(
+            || {
+                refuse_where(libc::SYS_madvise, 2, MADV_GUARD_INSTALL, Errno::INVAL);
+                let newer = [libc::SYS_epoll_pwait2, libc::SYS_openat2, SYS_CACHESTAT];
+                refuse(&newer, Errno::NOSYS);
+            },
+            || {
+                let diagnosis = uthread::diagnose();
+                for name in [
+                    "guard regions",
+                    "cachestat",
+                    "epoll waits of less than 1 ms",
+                    "epoll opens if cached",
+                ] {
+                    assert_eq!(
+                        find(&diagnosis.system_features, name),
+                        Some(false),
+                        "{name}"
+                    );
+                }
+                works(&Runtime::builder().driver(Driver::Epoll).build().unwrap());
+                works(&Runtime::new().unwrap());
+            },
+        );
+    });
 }
 
 fn find(features: &[Feature], name: &str) -> Option<bool> {
