@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
 use crate::setup::Unavailable;
@@ -31,6 +31,13 @@ impl Place {
             server_cpus: allowed.clone(),
             load_cpus: allowed,
         })
+    }
+
+    /// Pins this process, and so the load it generates or starts.
+    pub(crate) fn pin_load(&self) -> Result<()> {
+        let mut load = CpuSet::new();
+        self.load_cpus.iter().for_each(|&cpu| load.set(cpu));
+        sched_setaffinity(None, &load).context("pin the load to its CPUs")
     }
 
     /// Where a table's figures were taken.

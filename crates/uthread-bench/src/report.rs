@@ -93,14 +93,10 @@ impl Table {
 
     pub(crate) fn to_json(&self) -> Value {
         let rounds = |subject: usize| -> Vec<Value> {
-            let named = |taken: &Taken| {
-                let figures = self.metrics.iter().zip(&taken.figures);
-                let figures: serde_json::Map<String, Value> = figures
-                    .map(|(metric, &figure)| (metric.name.to_owned(), json!(figure)))
-                    .collect();
-                json!({ "figures": figures, "window": taken.usage.to_json() })
-            };
-            self.taken[subject].iter().map(named).collect()
+            let taken = self.taken[subject].iter();
+            taken
+                .map(|taken| named_figures(self.metrics, taken))
+                .collect()
         };
         let subjects: Vec<Value> = (0..self.subjects.len())
             .map(|subject| json!({ "name": self.subjects[subject], "rounds": rounds(subject) }))
@@ -111,15 +107,8 @@ impl Table {
                 .enumerate()
                 .filter_map(move |(index, metric)| {
                     let ratio = self.ratio(index, pair)?;
-                    Some(json!({
-                        "metric": metric.name,
-                        "above": self.subjects[pair.0],
-                        "below": self.subjects[pair.1],
-                        "median": ratio.median,
-                        "low": ratio.low,
-                        "high": ratio.high,
-                        "verdict": ratio.verdict.name(),
-                    }))
+                    let (above, below) = (&self.subjects[pair.0], &self.subjects[pair.1]);
+                    Some(ratio_to_json(metric, above, below, ratio))
                 })
         });
         json!({ "title": self.title, "subjects": subjects, "ratios": ratios.collect::<Vec<_>>() })
@@ -135,6 +124,28 @@ impl Table {
                 .collect::<Vec<_>>(),
         )
     }
+}
+
+/// One round's figures by their names.
+pub(crate) fn named_figures(metrics: &[Metric], taken: &Taken) -> Value {
+    let figures: serde_json::Map<String, Value> = metrics
+        .iter()
+        .zip(&taken.figures)
+        .map(|(metric, &figure)| (metric.name.to_owned(), json!(figure)))
+        .collect();
+    json!({ "figures": figures, "window": taken.usage.to_json() })
+}
+
+pub(crate) fn ratio_to_json(metric: &Metric, above: &str, below: &str, ratio: Ratio) -> Value {
+    json!({
+        "metric": metric.name,
+        "above": above,
+        "below": below,
+        "median": ratio.median,
+        "low": ratio.low,
+        "high": ratio.high,
+        "verdict": ratio.verdict.name(),
+    })
 }
 
 pub(crate) fn write_json(path: Option<&Path>, value: &Value) -> Result<()> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
 use crate::Common;
@@ -53,13 +52,8 @@ impl Setup {
     ) -> Result<Setup> {
         raise_open_files(open_files)?;
         let place = Place::apart(common.workers)?;
-        let mut load = CpuSet::new();
-        place.load_cpus.iter().for_each(|&cpu| load.set(cpu));
-        sched_setaffinity(None, &load).context("pin the load to its CPUs")?;
-        let uthread = match &common.server {
-            Some(path) => path.clone(),
-            None => beside_this_program("uthread")?,
-        };
+        place.pin_load()?;
+        let uthread = uthread_path(common.server.as_deref())?;
         let peers = match common.peers.as_slice() {
             [] => peers_by_default.to_vec(),
             peers => peers.to_vec(),
@@ -102,14 +96,28 @@ impl Setup {
     fn program_of(&self, peer: Peer) -> Result<PathBuf> {
         match peer {
             Peer::Nginx => find_program("nginx"),
-            Peer::Uthread if self.uthread.is_file() => Ok(self.uthread.clone()),
-            Peer::Uthread => {
-                let path = self.uthread.display();
-                Err(Unavailable(format!(
-                    "{path} is missing: cargo build --release, or pass --server PATH"
-                ))
-                .into())
-            }
+            Peer::Uthread => find_uthread(Some(&self.uthread)),
+        }
+    }
+}
+
+/// The program `uthread`: the one given, or the one beside this program.
+pub(crate) fn find_uthread(given: Option<&Path>) -> Result<PathBuf> {
+    let path = uthread_path(given)?;
+    if path.is_file() {
+        return Ok(path);
+    }
+    let path = path.display();
+    let remedy = format!("{path} is missing: cargo build --release, or pass --server PATH");
+    Err(Unavailable(remedy).into())
+}
+
+fn uthread_path(given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            let own = env::current_exe().context("find this program's own path")?;
+            Ok(own.with_file_name("uthread"))
         }
     }
 }
@@ -122,11 +130,6 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
         folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
     let remedy = format!("{name} is not in PATH: install with apt-get install nginx-light wrk");
     found.ok_or_else(|| Unavailable(remedy).into())
-}
-
-fn beside_this_program(name: &str) -> Result<PathBuf> {
-    let own = env::current_exe().context("find this program's own path")?;
-    Ok(own.with_file_name(name))
 }
 
 pub(crate) fn raise_open_files(needed: u64) -> Result<()> {
