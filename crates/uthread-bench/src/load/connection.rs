@@ -89,10 +89,6 @@ impl Connection {
         Ok(Some(due))
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// No two are the same, so that no answer passes for another's.
     fn message(&self, number: u64) -> Message {
         let mut message = [0; MESSAGE_BYTES];
@@ -129,7 +125,7 @@ mod tests {
         drop(server);
         connection.stream.set_nonblocking(false)?;
         let mut dues = Vec::new();
-        while connection.is_waiting() {
+        while !connection.waiting.is_empty() {
             connection.receive()?;
             while let Some(due) = connection.take_answer()? {
                 dues.push(due);

@@ -5,6 +5,7 @@
 //! instance: it takes little CPU from the server and shares no code with the one it judges.
 
 mod connection;
+mod crowd;
 mod generator;
 mod schedule;
 mod tally;
@@ -18,6 +19,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::servers::pinned;
+use crowd::Crowd;
 
 /// A server that leaves a message unanswered for so long has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -58,7 +60,9 @@ pub(crate) struct Report {
 
 /// Prints the report, for [`Load::run_on`] to read.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> Result<()> {
-    let report = generator::run(address, load)?;
+    let mut crowd = Crowd::new()?;
+    crowd.connect(address, load.connections as usize)?;
+    let report = generator::run(&mut crowd, load)?;
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
