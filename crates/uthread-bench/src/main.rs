@@ -1,4 +1,5 @@
-//! `uthread-bench`: measures `uthread serve` beside nginx and fibers beside other runtimes, and soaks the library.
+//! `uthread-bench`: measures `uthread serve` beside nginx, fibers beside other runtimes and the drivers beside each other,
+//! and soaks the library.
 //!
 //! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
@@ -32,12 +33,12 @@ use clap::{Parser, Subcommand};
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{echo, http, idle, latency, micro, slow, verify};
+use studies::{drivers, echo, http, idle, latency, micro, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
 
-/// Measure `uthread serve` beside nginx, and fibers beside other runtimes
+/// Measure `uthread serve` beside nginx, fibers beside other runtimes, and drivers beside each other
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -47,6 +48,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
+    /// The same program on each driver, at 1 to 10,000 connections: rate, server CPU, latency, memory
+    Drivers(drivers::Args),
     /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
     Echo(echo::Args),
     /// Static files over keep-alive connections: rate, server CPU per request, latency
@@ -125,6 +128,7 @@ impl Rounds {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().study {
+        Study::Drivers(args) => drivers::run(&args).map(|()| true),
         Study::Echo(args) => echo::run(&args).map(|()| true),
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ const STOP_MAX: Duration = Duration::from_secs(3);
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Another process may take the port between our finding it free and nginx binding it; three times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
-/// What a server printed last is worth showing when it fails; more would bury the message.
+/// What a server printed is worth showing when it fails; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -159,28 +159,51 @@ fn start_uthread(launch: &Launch) -> Result<Server> {
         .arg(launch.root)
         .args(["--listen", "127.0.0.1:0", "--log", "off"]);
     command.args(["--workers", &launch.workers.to_string()]);
-    let mut child = command.spawn().context("run taskset")?;
-    let lines = read_lines(child.stderr.take());
+    Ok(start_heard(command)?.server)
+}
+
+/// A server, and what it says on either stream.
+pub(crate) struct Heard {
+    pub(crate) server: Server,
+    /// Until it listened.
+    pub(crate) first: Vec<String>,
+    /// Afterwards: the first lines of it.
+    pub(crate) later: Receiver<String>,
+}
+
+/// Starts a server that says where it listens.
+pub(crate) fn start_heard(mut command: Command) -> Result<Heard> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn().context("run taskset")?;
+    // It holds our ends of the pipe, which has an end only without them.
+    drop(command);
+    let lines = read_lines(Some(reader));
     let mut server = Server::new(child);
     let deadline = Instant::now() + START_MAX;
-    let mut seen = Vec::new();
+    let mut first = Vec::new();
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        if let Some(address) = address_in(&line) {
+        let address = address_in(&line);
+        first.push(line);
+        if let Some(address) = address {
             ensure!(
                 address.ip().is_loopback(),
                 "the server listens on {address}, which is not this machine alone"
             );
             server.address = address;
-            return Ok(server);
+            return Ok(Heard {
+                server,
+                first,
+                later: lines,
+            });
         }
-        seen.push(line);
         ensure!(
-            seen.len() < STDERR_LINES_KEPT,
+            first.len() < STDERR_LINES_KEPT,
             "no address in its first lines:\n{}",
-            seen.join("\n")
+            first.join("\n")
         );
     }
-    bail!("it has not said where it listens:\n{}", seen.join("\n"))
+    bail!("it has not said where it listens:\n{}", first.join("\n"))
 }
 
 fn start_nginx(launch: &Launch) -> Result<Server> {
@@ -290,13 +313,14 @@ fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// The address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers`.
+/// The address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers` or `listening on 127.0.0.1:7000`.
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let (_, url) = line.split_once("http://")?;
-    let end = url
+    let url = line.split_once("http://");
+    let (_, rest) = url.or_else(|| line.split_once("listening on "))?;
+    let end = rest
         .find(|c: char| c == '/' || c.is_whitespace())
-        .unwrap_or(url.len());
-    url[..end].parse().ok()
+        .unwrap_or(rest.len());
+    rest[..end].parse().ok()
 }
 
 #[cfg(test)]
@@ -322,6 +346,7 @@ mod tests {
             "at http://127.0.0.1:8080 with 2 workers",
             Some("127.0.0.1:8080"),
         );
+        check("listening on 127.0.0.1:7000", Some("127.0.0.1:7000"));
         check("using io_uring", None);
         check("http://localhost:1/", None);
         check("http://", None);

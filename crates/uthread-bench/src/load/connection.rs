@@ -4,17 +4,16 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::net::sockopt::set_socket_linger;
 
 use super::ANSWER_MAX;
+use super::exchange::{Exchange, Message};
 
-const MESSAGE_BYTES: usize = 16;
-/// A closed loop receives one message at a time; more only come after a stall.
-const READ_BYTES: usize = 64 * MESSAGE_BYTES;
-
-type Message = [u8; MESSAGE_BYTES];
+/// A closed loop receives one answer at a time, at most a small file; more only come after a stall.
+const READ_BYTES: usize = 2 * 1024;
 
 pub(super) struct Connection {
     stream: TcpStream,
@@ -33,6 +32,8 @@ impl Connection {
             .with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        // It ends by a reset: an orderly end would keep its port taken for a minute.
+        set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(Connection {
             stream,
             index,
@@ -43,16 +44,17 @@ impl Connection {
         })
     }
 
-    pub(super) fn send(&mut self, due: Instant) -> Result<()> {
+    pub(super) fn send(&mut self, exchange: &Exchange, due: Instant) -> Result<()> {
         ensure!(
             self.waiting
                 .front()
                 .is_none_or(|&oldest| due - oldest < ANSWER_MAX),
             "a message has been unanswered for {ANSWER_MAX:?}"
         );
-        let message = self.message(self.sent);
+        let mut room = Message::default();
+        let message = exchange.message(self.index, self.sent, &mut room);
         // Less than all fits only where the server has not read for thousands of messages.
-        let count = self.stream.write(&message).context("send")?;
+        let count = self.stream.write(message).context("send")?;
         ensure!(count == message.len(), "the server has stopped reading");
         self.sent += 1;
         self.waiting.push_back(due);
@@ -72,29 +74,20 @@ impl Connection {
     }
 
     /// Takes one answer out of what was received, and returns when its message was due.
-    pub(super) fn take_answer(&mut self) -> Result<Option<Instant>> {
-        let Some(answer) = self.received.first_chunk() else {
+    pub(super) fn take_answer(&mut self, exchange: &Exchange) -> Result<Option<Instant>> {
+        if self.received.is_empty() {
+            return Ok(None);
+        }
+        let due = self.waiting.front().context("an answer to no message")?;
+        let answer = exchange.answer_bytes(self.index, self.answered, &self.received)?;
+        let Some(count) = answer else {
             return Ok(None);
         };
-        let due = self
-            .waiting
-            .pop_front()
-            .context("an answer to no message")?;
-        ensure!(
-            *answer == self.message(self.answered),
-            "the answer differs from its message"
-        );
-        self.received.drain(..MESSAGE_BYTES);
+        let due = *due;
+        self.waiting.pop_front();
+        self.received.drain(..count);
         self.answered += 1;
         Ok(Some(due))
-    }
-
-    /// No two are the same, so that no answer passes for another's.
-    fn message(&self, number: u64) -> Message {
-        let mut message = [0; MESSAGE_BYTES];
-        message[..8].copy_from_slice(&self.index.to_le_bytes());
-        message[8..].copy_from_slice(&number.to_le_bytes());
-        message
     }
 }
 
@@ -108,7 +101,8 @@ impl AsFd for Connection {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-    use std::time::Duration;
+
+    const MESSAGE_BYTES: usize = size_of::<Message>();
 
     /// Sends three messages, has `answer` make the answers out of them, and takes those; tells the error, if any.
     fn exchange(answer: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<Vec<Instant>> {
@@ -116,7 +110,7 @@ mod tests {
         let mut connection = Connection::open(listener.local_addr()?, 7)?;
         let start = Instant::now();
         for index in 0..3 {
-            connection.send(start + Duration::from_secs(index))?;
+            connection.send(&Exchange::Echo, start + Duration::from_secs(index))?;
         }
         let (mut server, _) = listener.accept()?;
         let mut messages = vec![0; 3 * MESSAGE_BYTES];
@@ -127,7 +121,7 @@ mod tests {
         let mut dues = Vec::new();
         while !connection.waiting.is_empty() {
             connection.receive()?;
-            while let Some(due) = connection.take_answer()? {
+            while let Some(due) = connection.take_answer(&Exchange::Echo)? {
                 dues.push(due);
             }
         }
@@ -162,9 +156,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut connection = Connection::open(listener.local_addr().unwrap(), 0).unwrap();
         connection.received = vec![0; MESSAGE_BYTES];
-        assert!(connection.take_answer().is_err());
+        assert!(connection.take_answer(&Exchange::Echo).is_err());
         let start = Instant::now();
-        connection.send(start).unwrap();
-        assert!(connection.send(start + ANSWER_MAX).is_err());
+        connection.send(&Exchange::Echo, start).unwrap();
+        let late = connection.send(&Exchange::Echo, start + ANSWER_MAX);
+        assert!(late.is_err());
     }
 }

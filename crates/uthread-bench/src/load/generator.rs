@@ -13,7 +13,7 @@ use super::{ANSWER_MAX, Load, Report};
 use crate::paced::TIMER_SLACK_NS;
 
 /// Loads the server over these connections. None of its messages is unanswered when this returns.
-pub(super) fn run(crowd: &mut Crowd, load: &Load) -> Result<Report> {
+pub(crate) fn run(crowd: &mut Crowd, load: &Load) -> Result<Report> {
     set_current_timer_slack(Some(TIMER_SLACK_NS))?;
     let mut generator = Generator::new(crowd, load)?;
     generator.run()?;

@@ -1,4 +1,4 @@
-//! Asks an echo server over many connections and checks every answer.
+//! Asks a server over many connections, an echo of it or a file, and checks every answer.
 //!
 //! A closed loop sends on a connection as soon as its answer has come, which finds the rate; an open loop sends when
 //! a message is due, whatever has become of the ones before, which finds the latency. One thread and one epoll
@@ -6,9 +6,14 @@
 
 mod connection;
 mod crowd;
+mod exchange;
 mod generator;
 mod schedule;
 mod tally;
+
+pub(crate) use crowd::Crowd;
+pub(crate) use exchange::Exchange;
+pub(crate) use generator::run as run_over;
 
 use std::env;
 use std::net::SocketAddr;
@@ -19,7 +24,6 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::servers::pinned;
-use crowd::Crowd;
 
 /// A server that leaves a message unanswered for so long has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -60,7 +64,7 @@ pub(crate) struct Report {
 
 /// Prints the report, for [`Load::run_on`] to read.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> Result<()> {
-    let mut crowd = Crowd::new()?;
+    let mut crowd = Crowd::new(Exchange::Echo)?;
     crowd.connect(address, load.connections as usize)?;
     let report = generator::run(&mut crowd, load)?;
     println!("{}", serde_json::to_string(&report)?);

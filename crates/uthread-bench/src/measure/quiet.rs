@@ -65,6 +65,12 @@ impl Window {
         })
     }
 
+    /// Begins to count anew, without another wait: what came before was preparation.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        self.opened = Reading::take(self.server_pid)?;
+        Ok(())
+    }
+
     pub(crate) fn close(self) -> Result<Usage> {
         let between = Reading::take(self.server_pid)?.since(&self.opened);
         Ok(Usage {

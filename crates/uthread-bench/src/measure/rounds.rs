@@ -35,7 +35,8 @@ pub(crate) fn interleave(
     Ok(taken)
 }
 
-fn least_disturbed(mut measure: impl FnMut() -> Result<Taken>) -> Result<Taken> {
+/// Measures again what was disturbed, up to a bound, and keeps the best.
+pub(crate) fn least_disturbed(mut measure: impl FnMut() -> Result<Taken>) -> Result<Taken> {
     let mut best = measure()?;
     for _ in 1..ATTEMPTS_MAX {
         // A wait for quiet that ended in vain was itself the second chance.

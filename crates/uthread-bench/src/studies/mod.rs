@@ -1,5 +1,6 @@
 //! The questions this program answers, one per file.
 
+pub(crate) mod drivers;
 pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod idle;
