@@ -42,9 +42,12 @@ const FEATURES: [Question; 13] = [
         "interruption",
         |_| setup::ring(&[Mode::Cooperative]).is_ok(),
     ),
-    ("interrupting task work", Usage::Used, "fibers stay", |_| {
-        setup::ring(setup::SHARED).is_ok()
-    }),
+    (
+        "interrupting task work",
+        Usage::Used,
+        "another driver",
+        |_| setup::ring(setup::SHARED).is_ok(),
+    ),
     (
         "timed waits (EXT_ARG)",
         Usage::Used,
