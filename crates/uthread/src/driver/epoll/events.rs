@@ -96,23 +96,41 @@ impl Events {
                 0_usize,
             )
         };
-        usize::try_from(result).map_err(|_| {
-            Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS)
-        })
+        count_or_errno(result)
     }
 
-    /// By whole milliseconds, rounded up.
+    /// By whole milliseconds, rounded up. Not by `rustix`: a feature that some other crate of the program asks
+    /// for makes its call the newer one.
+    #[allow(
+        unsafe_code,
+        reason = "a system call whose safe form may be another one"
+    )]
     fn fill_coarsely(
         &mut self,
         epoll: BorrowedFd<'_>,
         timeout: Option<Duration>,
     ) -> rustix::io::Result<usize> {
-        /// The most that the call takes; who waits longer looks around in between.
-        const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
-        let timeout = timeout.map(|timeout| timespec(timeout.min(TIMEOUT_MAX)));
-        let (events, _) = epoll::wait(epoll, &mut self.0[..], timeout.as_ref())?;
-        Ok(events.len())
+        // Who waits for longer than the call takes looks around in between.
+        let timeout_ms = timeout.map_or(-1, |timeout| {
+            i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+        });
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and there is room for as many as it is told.
+        let result = unsafe {
+            libc::epoll_wait(
+                epoll.as_raw_fd(),
+                self.0.as_mut_ptr().cast(),
+                EVENTS_MAX as i32,
+                timeout_ms,
+            )
+        };
+        count_or_errno(result.into())
     }
+}
+
+/// The result of a call that returns a count, or -1 and an errno.
+fn count_or_errno(result: libc::c_long) -> rustix::io::Result<usize> {
+    usize::try_from(result)
+        .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
 }
 
 fn timespec(duration: Duration) -> Timespec {
