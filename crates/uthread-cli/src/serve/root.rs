@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -15,6 +16,11 @@ use uthread::fs::{Dir, File, OpenOptions};
 
 use crate::http::response::Status;
 use crate::tell;
+
+/// Answers hold their file open for some milliseconds at most, so that where descriptors run out one comes back soon.
+/// Who waits for longer is better told to come again.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(5);
+const SHORTAGE_TRIES_MAX: u32 = 40;
 
 #[derive(Debug)]
 pub(crate) struct Root {
@@ -54,7 +60,9 @@ impl Root {
 
     /// Opens a path as `target::decode` makes them, or says which answer tells why not.
     pub(crate) fn get(&self, path: &[u8]) -> Result<Opened, Status> {
-        let file = self.resolve(path).map_err(|error| refusal(error, path))?;
+        let file = self
+            .resolve_patiently(path)
+            .map_err(|error| refusal(error, path))?;
         let metadata = file.metadata().map_err(|error| failure(&error, path))?;
         if metadata.is_dir() {
             return Ok(Opened::Directory(file));
@@ -68,6 +76,17 @@ impl Root {
             modified_s: metadata.mtime(),
             modified_subsec_ns: metadata.mtime_nsec(),
         }))
+    }
+
+    /// As [`Root::resolve`]; in a shortage of descriptors it waits for some time that others give theirs back.
+    fn resolve_patiently(&self, path: &[u8]) -> Result<File, Errno> {
+        for _ in 1..SHORTAGE_TRIES_MAX {
+            match self.resolve(path) {
+                Err(Errno::MFILE | Errno::NFILE) => uthread::sleep(SHORTAGE_PAUSE),
+                result => return result,
+            }
+        }
+        self.resolve(path)
     }
 
     fn resolve(&self, path: &[u8]) -> Result<File, Errno> {
