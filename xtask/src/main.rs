@@ -1,5 +1,6 @@
 //! `cargo xtask`: the chores of this repository that cargo itself has no command for.
 
+mod kernels;
 mod tidy;
 
 use std::env;
@@ -13,10 +14,11 @@ The chores of this repository.
 Usage: cargo xtask <command>
 
 Commands:
-  tidy  check the habits that no lint covers (CONTRIBUTING.md names them)
-  help  print this text
+  tidy               check the habits that no lint covers (CONTRIBUTING.md names them)
+  kernels [NAME ..]  run the library's tests on Debian's kernels, all of them or those named, in qemu
+  help               print this text
 
-Exit codes: 0 all is well, 1 tidy has findings, 2 the command could not be carried out.";
+Exit codes: 0 all is well, 1 tidy has findings or a test failed, 2 the command could not be carried out.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -27,6 +29,10 @@ fn main() -> ExitCode {
         }
         ["tidy"] => tidy().unwrap_or_else(|error| {
             eprintln!("xtask: cannot read the repository: {error}");
+            ExitCode::from(2)
+        }),
+        ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
+            eprintln!("xtask: {error}");
             ExitCode::from(2)
         }),
         _ => {
@@ -46,6 +52,15 @@ fn tidy() -> io::Result<ExitCode> {
     }
     eprintln!("tidy: {} finding(s)", findings.len());
     Ok(ExitCode::FAILURE)
+}
+
+fn kernels(names: &[&str]) -> io::Result<ExitCode> {
+    let passed = kernels::run(&workspace_root(&env::current_dir()?)?, names)?;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The lock file stands only in the root of a workspace.

@@ -47,6 +47,13 @@ fn an_unknown_command_is_an_error_of_usage() {
 }
 
 #[test]
+fn an_unknown_machine_is_an_error_of_usage() {
+    let output = xtask(Path::new("."), &["kernels", "2.4"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no machine is called 2.4"));
+}
+
+#[test]
 fn tidy_is_silent_where_all_is_well() {
     let output = xtask(&repository("good", "//! What a is.\n"), &["tidy"]);
     assert_eq!((output.status.code(), output.stdout), (Some(0), Vec::new()));

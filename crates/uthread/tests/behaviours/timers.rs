@@ -36,10 +36,12 @@ behaviours![
 
 /// How many fibers sleep at once.
 fn sleepers_count(place: Place) -> usize {
+    let count = env::var("UTHREAD_SLEEPERS");
+    let count = count.map_or(100_000, |count| count.parse().expect("a number"));
     if place.is_of_threads() {
-        return 1000; // Each costs more, and the kernel has mappings for some 30,000 at most.
+        return count.min(1000); // Each costs more, and the kernel has mappings for some 30,000 at most.
     }
-    env::var("UTHREAD_SLEEPERS").map_or(100_000, |count| count.parse().expect("a number"))
+    count
 }
 
 /// How many have begun to sleep and how many have ended, and whether all may end.

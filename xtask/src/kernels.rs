@@ -1,0 +1,95 @@
+//! `cargo xtask kernels`: the library's tests on Debian's kernels, old and new, each under qemu.
+//!
+//! Per machine of the [`plan`]: its kernel comes from the [`archive`], the [`programs`] are built here and
+//! packed into an [`initramfs`], the [`guest`] boots and runs them, and what it printed becomes the
+//! [`results`], of which the [`report`] tells.
+
+mod plan;
+
+mod tools;
+
+mod archive;
+
+mod programs;
+
+mod initramfs;
+
+mod cpio;
+
+mod guest;
+
+mod doctor;
+
+mod results;
+
+mod report;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use archive::Archive;
+use plan::{MACHINES, Machine};
+use results::Results;
+
+/// Where the table is kept.
+const REPORT: &str = "docs/results/kernels.md";
+
+/// Runs the machines with these names, or all of them; whether every test passed. The table in the
+/// repository is of all.
+pub(crate) fn run(root: &Path, names: &[&str]) -> io::Result<bool> {
+    let machines = chosen(names)?;
+    tools::check()?;
+    let folder = programs::target(root).join("kernels");
+    fs::create_dir_all(&folder)?;
+    let archive = Archive::of_this_machine(&folder)?;
+    let busybox = archive.suite(plan::TOOLS)?.busybox()?;
+    let programs = programs::build(root)?;
+    let initramfs = folder.join("initramfs");
+    fs::write(&initramfs, initramfs::pack(root, &busybox, &programs)?)?;
+    let mut all = Vec::new();
+    for machine in machines {
+        eprintln!("{}:", machine.name);
+        let kernel = archive.suite(machine.suite)?.kernel()?;
+        let folder = folder.join(machine.name);
+        fs::create_dir_all(&folder)?;
+        let output = guest::run(&kernel, &initramfs, machine.arguments, &folder)?;
+        all.push((machine, Results::parse(&output)));
+    }
+    let report = report::markdown(&all);
+    println!("{report}");
+    if names.is_empty() {
+        fs::write(root.join(REPORT), &report)?;
+    }
+    Ok(all.iter().all(|(_, results)| results.failures().is_empty()))
+}
+
+fn chosen(names: &[&str]) -> io::Result<Vec<&'static Machine>> {
+    let known = |name: &str| MACHINES.iter().any(|machine| machine.name == name);
+    if let Some(stranger) = names.iter().find(|name| !known(name)) {
+        let all: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
+        let text = format!(
+            "no machine is called {stranger}: there are {}",
+            all.join(", ")
+        );
+        return Err(io::Error::other(text));
+    }
+    let is_chosen = |machine: &&Machine| names.is_empty() || names.contains(&machine.name);
+    Ok(MACHINES.iter().filter(is_chosen).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_chosen_by_name() {
+        let names = |chosen: Vec<&Machine>| -> Vec<_> {
+            chosen.into_iter().map(|machine| machine.name).collect()
+        };
+        assert_eq!(names(chosen(&["6.1"]).unwrap()), ["6.1"]);
+        assert_eq!(chosen(&[]).unwrap().len(), MACHINES.len());
+        let error = chosen(&["6.1", "2.4"]).err().unwrap().to_string();
+        assert!(error.starts_with("no machine is called 2.4: "), "{error}");
+    }
+}

@@ -1,0 +1,90 @@
+//! The guest: a machine of qemu with two CPUs, without a disk and without a network card.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::plan::{GUEST_LIMIT, GUEST_MEMORY_MIB};
+use super::results;
+
+/// How often we look whether the guest has gone on.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// All that qemu emulates but `cmpxchg16b`: 7.2 leaves wrong flags after it, and kernels that use it crash.
+const CPU: &str = "max,cx16=off";
+
+/// How the kernel starts: its own lines on the first serial line, off at a panic, and without what costs
+/// time under emulation and shows nothing.
+const ARGUMENTS: &str = "console=ttyS0 panic=-1 mitigations=off";
+
+/// Boots the kernel and returns what the tests printed, all that there is if the guest had to be stopped.
+/// Both serial lines stay in `folder`.
+pub(super) fn run(
+    kernel: &Path,
+    initramfs: &Path,
+    arguments: &str,
+    folder: &Path,
+) -> io::Result<String> {
+    let lines = ["kernel.log", "tests.log"].map(|name| folder.join(name));
+    for line in &lines {
+        fs::write(line, "")?;
+    }
+    let mut command = command(kernel, initramfs, arguments, &lines);
+    let mut guest = command.stdin(Stdio::null()).spawn()?;
+    let ended = watch(&mut guest, &lines[1]);
+    if !matches!(ended, Ok(true)) {
+        guest.kill()?;
+        guest.wait()?;
+    }
+    if !ended? {
+        eprintln!("  stopped after {} minutes", GUEST_LIMIT.as_secs() / 60);
+    }
+    let output = fs::read(&lines[1])?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+fn command(kernel: &Path, initramfs: &Path, arguments: &str, lines: &[PathBuf; 2]) -> Command {
+    let mut command = Command::new("qemu-system-x86_64");
+    command.args(["-accel", "tcg,thread=multi", "-cpu", CPU, "-smp", "2"]);
+    command.args(["-m", &GUEST_MEMORY_MIB.to_string()]);
+    command.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+    ]);
+    for line in lines {
+        command
+            .arg("-serial")
+            .arg(format!("file:{}", line.display()));
+    }
+    command.arg("-kernel").arg(kernel);
+    command.arg("-initrd").arg(initramfs);
+    command
+        .arg("-append")
+        .arg(format!("{ARGUMENTS} {arguments}"));
+    command
+}
+
+/// Tells of each program that has run, until the guest has ended; whether it has in time.
+fn watch(guest: &mut Child, tests: &Path) -> io::Result<bool> {
+    let start = Instant::now();
+    let mut told = 0;
+    loop {
+        let ended = guest.try_wait()?.is_some();
+        let output = fs::read(tests)?;
+        let runs = results::ended_runs(&String::from_utf8_lossy(&output));
+        for run in &runs[told..] {
+            eprintln!("  {run} after {} s", start.elapsed().as_secs());
+        }
+        told = runs.len();
+        if ended || start.elapsed() > GUEST_LIMIT {
+            return Ok(ended);
+        }
+        thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,125 @@
+//! The programs that run in the guest: the library's tests and the doctor, as cargo builds them.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::plan::{DOCTOR, DOCTOR_PACKAGE, PACKAGE, RUNS, UNIT_TESTS};
+use super::tools::output;
+
+/// Optimized a little, with all checks, and small.
+const PROFILE: &str = "guest";
+
+/// A program, by the name of its target, `lib` for the unit tests of the library.
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+}
+
+/// Where cargo puts what it makes.
+pub(super) fn target(root: &Path) -> PathBuf {
+    root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+pub(super) fn build(root: &Path) -> io::Result<Vec<Program>> {
+    let names: BTreeSet<_> = RUNS.iter().map(|(name, _)| *name).collect();
+    let mut tests = cargo(root, PACKAGE, &["test", "--no-run"]);
+    for name in &names {
+        match *name {
+            UNIT_TESTS => tests.arg("--lib"),
+            name => tests.args(["--test", name]),
+        };
+    }
+    let mut doctor = cargo(root, DOCTOR_PACKAGE, &["build", "--bin", DOCTOR]);
+    let messages = output(&mut tests)? + &output(&mut doctor)?;
+    let programs: Vec<_> = messages.lines().filter_map(program).collect();
+    let expected = names.len() + 1;
+    assert_eq!(programs.len(), expected, "cargo says what it has built");
+    Ok(programs)
+}
+
+fn cargo(root: &Path, package: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(arguments);
+    command.args(["--message-format=json", "--profile", PROFILE]);
+    command.args(["--package", package]);
+    command
+}
+
+/// The program of which a message of cargo tells, if it tells of one.
+fn program(message: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let file = message["executable"].as_str()?;
+    let target = &message["target"];
+    let name = match target["kind"][0].as_str()? {
+        "lib" => UNIT_TESTS,
+        _ => target["name"].as_str()?,
+    };
+    Some(Program {
+        name: name.to_owned(),
+        file: file.into(),
+    })
+}
+
+/// The shared libraries that a program loads, and what loads them.
+pub(super) fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+    let text = output(Command::new("ldd").arg(program))?;
+    Ok(text.lines().filter_map(library).collect())
+}
+
+/// The path in a line of ldd: `name => /path (address)`, or `/path (address)`.
+fn library(line: &str) -> Option<PathBuf> {
+    let path = line.split_whitespace().find(|word| word.starts_with('/'))?;
+    Some(path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_in_what_cargo_tells() {
+        let check = |message: &str, expected: Option<(&str, &str)>| {
+            let found = program(message);
+            let found = found.as_ref();
+            let found =
+                found.map(|program| (program.name.as_str(), program.file.to_str().unwrap()));
+            assert_eq!(found, expected);
+        };
+        check(
+            r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"uthread"},"executable":"/a/b"}"#,
+            Some(("lib", "/a/b")),
+        );
+        check(
+            r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"net"},"executable":"/a/c"}"#,
+            Some(("net", "/a/c")),
+        );
+        check(
+            r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"libc"},"executable":null}"#,
+            None,
+        );
+        check(r#"{"reason":"build-finished","success":true}"#, None);
+        check("not of cargo", None);
+    }
+
+    #[test]
+    fn libraries_are_found_in_what_ldd_tells() {
+        let check = |line: &str, expected: Option<&str>| {
+            assert_eq!(library(line).as_deref(), expected.map(Path::new));
+        };
+        check("\tlinux-vdso.so.1 (0x00007ffd)", None);
+        check(
+            "\tlibc.so.6 => /lib/libc.so.6 (0x00007f00)",
+            Some("/lib/libc.so.6"),
+        );
+        check(
+            "\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)",
+            Some("/lib64/ld-linux-x86-64.so.2"),
+        );
+        check("\tstatically linked", None);
+    }
+}

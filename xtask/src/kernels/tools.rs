@@ -1,0 +1,91 @@
+//! The programs of the system that this takes, and how they are run.
+
+use std::env;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A program, and Debian's package that has it.
+const TOOLS: [(&str, &str); 5] = [
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("apt-get", "apt"),
+    ("apt-cache", "apt"),
+    ("dpkg-deb", "dpkg"),
+    ("ldd", "libc-bin"),
+];
+
+/// The keys that sign Debian's archive, of the package `debian-archive-keyring`.
+pub(super) const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// # Errors
+///
+/// Says what to install where something is missing.
+pub(super) fn check() -> io::Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(io::Error::other(
+            "the tests are built here, and run on Debian's kernels for x86-64",
+        ));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let exists = |tool: &str| env::split_paths(&path).any(|folder| folder.join(tool).is_file());
+    let missing = missing(exists, Path::new(KEYS).exists());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(" ");
+    let text = format!("this takes more of Debian: apt-get install {packages}");
+    Err(io::Error::other(text))
+}
+
+/// The packages to install.
+fn missing(exists: impl Fn(&str) -> bool, keys: bool) -> Vec<&'static str> {
+    let tools = TOOLS.iter().filter(|(tool, _)| !exists(tool));
+    let mut packages: Vec<_> = tools.map(|(_, package)| *package).collect();
+    if !keys {
+        packages.push("debian-archive-keyring");
+    }
+    packages.dedup();
+    packages
+}
+
+/// What a program printed. Its errors go where ours go.
+///
+/// # Errors
+///
+/// It could not be started, or failed.
+pub(super) fn output(command: &mut Command) -> io::Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output();
+    let name = command.get_program().display();
+    let output =
+        output.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+    if !output.status.success() {
+        let text = format!("{name} failed: {}: {command:?}", output.status);
+        return Err(io::Error::other(text));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_by_its_package() {
+        assert_eq!(missing(|_| true, true), [""; 0]);
+        let packages = missing(|tool| tool == "ldd", false);
+        let expected = ["qemu-system-x86", "apt", "dpkg", "debian-archive-keyring"];
+        assert_eq!(packages, expected);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        assert_eq!(output(Command::new("echo").arg("a")).unwrap(), "a\n");
+        let error = output(&mut Command::new("false")).unwrap_err().to_string();
+        assert!(error.starts_with("false failed: exit status: 1"), "{error}");
+        let error = output(&mut Command::new("no such program")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}
