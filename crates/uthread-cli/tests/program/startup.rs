@@ -1,7 +1,8 @@
 //! Starting, and failing to: one line that says what to do, and exit code 2.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::harness::{Program, command, site};
 
@@ -27,6 +28,48 @@ fn the_startup_line_tells_what_is_served_where() {
         "driver ".to_owned(),
     ] {
         assert!(program.startup_line.contains(&piece), "{piece}");
+    }
+}
+
+#[test]
+fn the_driver_is_the_one_asked_for_and_told() {
+    for driver in ["epoll", "threads"] {
+        let arguments = [
+            "echo",
+            "--verbose",
+            "--driver",
+            driver,
+            "--listen",
+            "127.0.0.1:0",
+        ];
+        let mut verbose = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let stderr = verbose.stderr.take().unwrap();
+        BufReader::new(stderr).read_line(&mut line).unwrap();
+        verbose.kill().unwrap();
+        verbose.wait().unwrap();
+        assert!(line.contains(&format!("driver: {driver} (")), "{line}");
+        assert!(line.ends_with("), as the program asked\n"), "{line}");
+        let program = Program::serve(&[], &["--driver", driver]);
+        let told = format!("driver {driver})");
+        assert!(
+            program.startup_line.contains(&told),
+            "{}",
+            program.startup_line
+        );
+    }
+}
+
+#[test]
+fn the_environment_names_no_driver() {
+    let output = command(&["echo"])
+        .env("UTHREAD_DRIVER", "kqueue")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    for piece in ["UTHREAD_DRIVER=kqueue", "choose uring, epoll or threads"] {
+        assert!(stderr.contains(piece), "{piece} in {stderr}");
     }
 }
 
