@@ -34,7 +34,12 @@ pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 pub(crate) const NOT_SEEKABLE: i32 = rustix::io::Errno::SPIPE.raw_os_error();
 
 /// The most bytes one request moves: `MAX_RW_COUNT` of the kernel, which cuts longer ones itself.
-pub(crate) const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
+const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
+
+/// How many bytes of a buffer one request moves at most.
+pub(crate) fn transfer_length(buffer: &[u8]) -> u32 {
+    buffer.len().min(TRANSFER_BYTES_MAX) as u32
+}
 
 /// One request to the kernel. The result is a count, or a descriptor where it makes one.
 pub(crate) enum Operation<'a> {

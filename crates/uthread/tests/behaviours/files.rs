@@ -28,7 +28,8 @@ behaviours![(
         a_descriptor_opened_here_is_not_inherited,
         many_fibers_append_whole_records,
         text_that_is_none_is_refused_and_leaves_the_string_alone,
-        a_file_too_long_for_memory_is_an_error
+        a_file_too_long_for_memory_is_an_error,
+        a_write_of_gigabytes_moves_what_the_kernel_takes_at_once
     ]
 )];
 
@@ -363,5 +364,17 @@ fn a_file_too_long_for_memory_is_an_error(place: Place) {
         let error = file.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(bytes, [1, 2, 3]);
+    });
+}
+
+/// The kernel cuts such calls, and a result has 31 bits: who goes on after a cut must not count beyond.
+fn a_write_of_gigabytes_moves_what_the_kernel_takes_at_once(place: Place) {
+    const TAKEN_MAX: usize = 0x7fff_f000;
+    place.run(|| {
+        // Never touched, so that it is addresses only.
+        let bytes = vec![0; 3 * 1024 * 1024 * 1024];
+        let mut null = OpenOptions::new().write(true).open("/dev/null").unwrap();
+        assert_eq!(null.write(&bytes).unwrap(), TAKEN_MAX);
+        assert_eq!(null.write(&bytes[..10]).unwrap(), 10);
     });
 }

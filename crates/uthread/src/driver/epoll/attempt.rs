@@ -11,10 +11,10 @@ use rustix::net::SocketAddrAny;
 
 use super::watched::{Interest, Watched};
 use crate::driver::native;
-use crate::op::Operation;
 use crate::op::descriptor::Descriptor;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
+use crate::op::{Operation, transfer_length};
 
 /// The kernel's "at the file's position".
 const CURRENT_POSITION: u64 = u64::MAX;
@@ -70,30 +70,24 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
             file,
             buffer,
             offset,
-        }) => transfer(
-            *file,
-            PollFlags::IN,
-            buffer.len(),
-            watched,
-            |done, flags| {
-                let mut rest = [IoSliceMut::new(&mut buffer[done..])];
+        }) => {
+            let length = transfer_length(buffer) as usize;
+            transfer(*file, PollFlags::IN, length, watched, |done, flags| {
+                let mut rest = [IoSliceMut::new(&mut buffer[done..length])];
                 rustix::io::preadv2(file.fd, &mut rest, position(*offset, done), flags)
-            },
-        ),
+            })
+        }
         Operation::File(FileOperation::Write {
             file,
             buffer,
             offset,
-        }) => transfer(
-            *file,
-            PollFlags::OUT,
-            buffer.len(),
-            watched,
-            |done, flags| {
-                let rest = [IoSlice::new(&buffer[done..])];
+        }) => {
+            let length = transfer_length(buffer) as usize;
+            transfer(*file, PollFlags::OUT, length, watched, |done, flags| {
+                let rest = [IoSlice::new(&buffer[done..length])];
                 rustix::io::pwritev2(file.fd, &rest, position(*offset, done), flags)
-            },
-        ),
+            })
+        }
         Operation::File(FileOperation::Open {
             directory,
             path,
@@ -299,9 +293,10 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
             buffer,
             offset,
         } => {
+            let length = transfer_length(buffer) as usize;
             let mut rest = FileOperation::Read {
                 file: *file,
-                buffer: &mut buffer[done..],
+                buffer: &mut buffer[done..length],
                 offset: offset.map(|offset| offset + done as u64),
             };
             retry(|| native::attempt_file(&mut rest))
@@ -311,9 +306,10 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
             buffer,
             offset,
         } => {
+            let length = transfer_length(buffer) as usize;
             let mut rest = FileOperation::Write {
                 file: *file,
-                buffer: &buffer[done..],
+                buffer: &buffer[done..length],
                 offset: offset.map(|offset| offset + done as u64),
             };
             retry(|| native::attempt_file(&mut rest))

@@ -8,7 +8,7 @@ use io_uring::types::{Fd, FsyncFlags, OpenHow};
 
 use crate::op::fs::FileOperation;
 use crate::op::net::{SOCKET_FLAGS, SocketOperation};
-use crate::op::{Operation, TRANSFER_BYTES_MAX};
+use crate::op::{Operation, transfer_length};
 
 /// The kernel's "at the file's position".
 const CURRENT_POSITION: u64 = u64::MAX;
@@ -109,8 +109,4 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
                 .build()
         }
     }
-}
-
-fn transfer_length(buffer: &[u8]) -> u32 {
-    buffer.len().min(TRANSFER_BYTES_MAX) as u32
 }
