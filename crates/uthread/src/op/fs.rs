@@ -5,6 +5,9 @@ use std::os::fd::BorrowedFd;
 
 use super::descriptor::Descriptor;
 
+/// The kernel's "at the file's position", where it takes an offset.
+pub(crate) const CURRENT_POSITION: u64 = u64::MAX;
+
 /// One request on a file.
 pub(crate) enum FileOperation<'a> {
     Open {

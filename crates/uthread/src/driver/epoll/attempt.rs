@@ -4,20 +4,17 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::event::PollFlags;
+use rustix::fs::{CWD, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::SocketAddrAny;
 
 use super::watched::{Interest, Watched};
 use crate::driver::native;
 use crate::op::descriptor::Descriptor;
-use crate::op::fs::{FileOperation, OpenHow};
+use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
 use crate::op::{Operation, transfer_length};
-
-/// The kernel's "at the file's position".
-const CURRENT_POSITION: u64 = u64::MAX;
 
 /// What an attempt came to.
 pub(super) enum Attempt {
@@ -124,10 +121,12 @@ fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32
             peek,
         } => native::receive(socket.fd, buffer, *peek, false),
         SocketOperation::Send { socket, buffer } => native::send(socket.fd, buffer, false),
-        SocketOperation::Poll { descriptor, events } => match poll(descriptor.fd, *events)? {
-            0 => Err(Errno::AGAIN),
-            ready => Ok(ready),
-        },
+        SocketOperation::Poll { descriptor, events } => {
+            match native::ready_now(descriptor.fd, *events)? {
+                ready if ready.is_empty() => Err(Errno::AGAIN),
+                ready => Ok(ready.bits().into()),
+            }
+        }
     }
 }
 
@@ -170,13 +169,6 @@ fn connect(socket: BorrowedFd<'_>, address: &SocketAddrAny) -> rustix::io::Resul
     };
     rustix::io::ioctl_fionbio(socket, false)?;
     connected
-}
-
-fn poll(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<u32> {
-    let now = Timespec::default();
-    let mut asked = [PollFd::from_borrowed_fd(fd, events)];
-    rustix::event::poll(&mut asked, Some(&now))?;
-    Ok(u32::from(asked[0].revents().bits()))
 }
 
 /// Moves bytes by calls that do not wait, each given how many are done.
@@ -225,8 +217,8 @@ fn attempt_pollable(
         let result = retry(|| call(0, ReadWriteFlags::empty()));
         return Attempt::Done(result.map(native::count_of));
     }
-    match retry(|| poll(file.fd, direction)) {
-        Ok(0) => Attempt::NotReady,
+    match retry(|| native::ready_now(file.fd, direction)) {
+        Ok(ready) if ready.is_empty() => Attempt::NotReady,
         // It cannot be asked not to wait, and would if somebody else came first.
         Ok(_) => Attempt::Blocks(0),
         Err(errno) => Attempt::Done(Err(errno)),
@@ -249,20 +241,14 @@ fn open(
     besides: ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let flags = flags_of(how);
-    let mode = Mode::from_bits_retain(how.mode as u32);
-    let resolve = ResolveFlags::from_bits_retain(how.resolve) | besides;
     let waits =
         !flags.intersects(OFlags::PATH | OFlags::NONBLOCK) && !flags.contains(OFlags::DIRECTORY);
-    let raised = if waits {
-        flags | OFlags::NONBLOCK
-    } else {
-        flags
-    };
-    let opened = retry(|| match resolve.is_empty() {
-        // Lenient with flags, where `openat2` refuses what it would ignore.
-        true => rustix::fs::openat(directory, path, raised, mode),
-        false => rustix::fs::openat2(directory, path, raised, mode, resolve),
-    })?;
+    let mut raised = *how;
+    raised.resolve |= besides.bits();
+    if waits {
+        raised.flags |= u64::from(OFlags::NONBLOCK.bits());
+    }
+    let opened = retry(|| native::open(directory, path, &raised))?;
     if waits {
         // It changes no other flag; a failure would leave one that files ignore.
         let _ = rustix::fs::fcntl_setfl(&opened, flags);

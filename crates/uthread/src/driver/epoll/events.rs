@@ -5,9 +5,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+
+use crate::driver::native;
 
 /// Events taken at once: 3 KiB of stack. More stay in the kernel until the next look.
 const EVENTS_MAX: usize = 256;
@@ -38,9 +40,7 @@ pub(super) fn listen(
 
 /// Whether a wait would end at once.
 pub(super) fn are_there(epoll: BorrowedFd<'_>) -> bool {
-    let now = Timespec::default();
-    let mut asked = [PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
-    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
+    native::ready_now(epoll, PollFlags::IN).is_ok_and(|ready| !ready.is_empty())
 }
 
 /// Room for events.
@@ -82,7 +82,7 @@ impl Events {
 
     #[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
     fn fill(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> rustix::io::Result<usize> {
-        let timeout = timespec(timeout);
+        let timeout = native::timespec(timeout);
         // SAFETY: `Event` is the kernel's `struct epoll_event`, and there is room for as many as it is
         // told; the timeout is the kernel's `struct timespec`; there is no signal mask.
         let result = unsafe {
@@ -131,11 +131,4 @@ impl Events {
 fn count_or_errno(result: libc::c_long) -> rustix::io::Result<usize> {
     usize::try_from(result)
         .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec::try_from(duration).unwrap_or(Timespec {
-        tv_sec: i64::MAX,
-        tv_nsec: 0,
-    })
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod interrupt;
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use crate::op::Operation;
-use crate::op::fs::FileOperation;
+use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
 
 /// How long a call may block.
@@ -66,13 +67,16 @@ pub(crate) fn sleep_until(deadline: Instant, cancelled: impl Fn() -> bool) {
         if rest.is_zero() {
             return;
         }
-        // A time too long for the kernel is cut, and slept again.
-        let rest = Timespec::try_from(rest).unwrap_or(Timespec {
-            tv_sec: i64::MAX,
-            tv_nsec: 0,
-        });
-        let _ = rustix::thread::nanosleep(&rest);
+        let _ = rustix::thread::nanosleep(&timespec(rest));
     }
+}
+
+/// A time as the kernel takes it; one that is too long is cut, and who waited looks around and waits again.
+pub(super) fn timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    })
 }
 
 /// Whether `std` tries again after a signal. Reads and writes report it, so that a program can look
@@ -107,7 +111,7 @@ fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rust
         Patience::Forever => None,
         Patience::Until(deadline) => {
             let remaining = deadline.saturating_duration_since(Instant::now());
-            Some(Timespec::try_from(remaining).map_err(|_| Errno::INVAL)?)
+            Some(timespec(remaining))
         }
     };
     let mut awaited = [PollFd::from_borrowed_fd(fd, events)];
@@ -132,8 +136,8 @@ fn attempt_socket(
     let bounded = matches!(patience, Patience::Until(_));
     match operation {
         SocketOperation::Accept { listener, peer, .. } => {
-            if bounded {
-                ready_now(listener.fd, PollFlags::IN)?;
+            if bounded && ready_now(listener.fd, PollFlags::IN)?.is_empty() {
+                return Err(Errno::AGAIN);
             }
             accept(listener.fd, peer)
         }
@@ -202,18 +206,7 @@ pub(super) fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Res
             directory,
             path,
             how,
-        } => {
-            let directory = directory.unwrap_or(CWD);
-            let flags = OFlags::from_bits_retain(how.flags as u32);
-            let mode = Mode::from_bits_retain(how.mode as u32);
-            let opened = if how.resolve == 0 {
-                rustix::fs::openat(directory, *path, flags, mode)
-            } else {
-                let resolve = ResolveFlags::from_bits_retain(how.resolve);
-                rustix::fs::openat2(directory, *path, flags, mode, resolve)
-            };
-            opened.map(result_of)
-        }
+        } => open(directory.unwrap_or(CWD), path, how).map(result_of),
         FileOperation::Read {
             file,
             buffer,
@@ -240,12 +233,29 @@ pub(super) fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Res
     }
 }
 
-fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<()> {
-    let now = Timespec::default();
-    match rustix::event::poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&now))? {
-        0 => Err(Errno::AGAIN),
-        _ => Ok(()),
+/// Opens a path as it is asked for.
+pub(super) fn open(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    how: &OpenHow,
+) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::from_bits_retain(how.flags as u32);
+    let mode = Mode::from_bits_retain(how.mode as u32);
+    match how.resolve {
+        // Lenient with flags, where `openat2` refuses what it would ignore.
+        0 => rustix::fs::openat(directory, path, flags, mode),
+        resolve => {
+            let resolve = ResolveFlags::from_bits_retain(resolve);
+            rustix::fs::openat2(directory, path, flags, mode, resolve)
+        }
     }
+}
+
+/// Which of the events, or what ends waits for any, are there now.
+pub(super) fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<PollFlags> {
+    let mut asked = [PollFd::from_borrowed_fd(fd, events)];
+    rustix::event::poll(&mut asked, Some(&Timespec::default()))?;
+    Ok(asked[0].revents())
 }
 
 #[allow(

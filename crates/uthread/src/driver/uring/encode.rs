@@ -6,12 +6,9 @@ use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, FsyncFlags, OpenHow};
 
-use crate::op::fs::FileOperation;
+use crate::op::fs::{CURRENT_POSITION, FileOperation};
 use crate::op::net::{SOCKET_FLAGS, SocketOperation};
 use crate::op::{Operation, transfer_length};
-
-/// The kernel's "at the file's position".
-const CURRENT_POSITION: u64 = u64::MAX;
 
 /// The entry for an operation; it points into what the operation borrows, and into itself.
 pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
