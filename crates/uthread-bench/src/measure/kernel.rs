@@ -7,6 +7,8 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use super::proc::bytes_of;
+
 /// In bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KernelMemory {
@@ -29,13 +31,7 @@ impl KernelMemory {
 }
 
 fn parse(text: &str) -> Result<KernelMemory> {
-    let bytes = |name: &str| -> Result<u64> {
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kib = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(kib.with_context(|| format!("/proc/meminfo: no {name}"))? * 1024)
-    };
+    let bytes = |name| bytes_of(text, name).context("/proc/meminfo");
     Ok(KernelMemory {
         stacks: bytes("KernelStack")?,
         page_tables: bytes("PageTables")?,

@@ -221,18 +221,21 @@ fn parse_smaps_rollup(text: &str) -> Result<Memory> {
     if text.is_empty() {
         return Ok(Memory::default());
     }
-    let bytes = |name: &str| -> Result<u64> {
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kib = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(kib.with_context(|| format!("smaps_rollup: no {name}"))? * 1024)
-    };
+    let bytes = |name| bytes_of(text, name).context("smaps_rollup");
     Ok(Memory {
         rss_bytes: bytes("Rss")?,
         pss_bytes: bytes("Pss")?,
         anonymous_bytes: bytes("Anonymous")?,
     })
+}
+
+/// The value of the line of this name, which is in KiB, in bytes.
+pub(super) fn bytes_of(text: &str, name: &str) -> Result<u64> {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.with_context(|| format!("no {name}"))? * 1024)
 }
 
 /// The first line of `/proc/stat`: user nice system idle iowait irq softirq steal.
