@@ -1,0 +1,68 @@
+//! Who a fiber or a thread is: its id and its name, and the token of `park` that it owns.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use crate::fiber::Waiter;
+use crate::sched::wait;
+
+/// The identity of a fiber, or of a thread outside the runtime.
+#[derive(Clone)]
+pub struct Thread(Waiter);
+
+/// Identifies a fiber or thread among all of the process, for its whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ThreadId(Id);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Id {
+    Fiber(NonZeroU64),
+    Native(std::thread::ThreadId),
+}
+
+impl Thread {
+    /// Its identifier.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        ThreadId(match &self.0 {
+            Waiter::Fiber(fiber) => Id::Fiber(fiber.control().id()),
+            Waiter::Thread(thread) => Id::Native(thread.id()),
+        })
+    }
+
+    /// Its name, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Waiter::Fiber(fiber) => fiber.control().name(),
+            Waiter::Thread(thread) => thread.name(),
+        }
+    }
+
+    /// Ends its present [`park`], or its next.
+    pub fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Thread")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .finish()
+    }
+}
+
+/// The identity of the calling fiber, or of the calling thread outside the runtime.
+///
+/// ```
+/// let outside = uthread::current().id();
+/// let inside = uthread::spawn(|| uthread::current().id()).join().unwrap();
+/// assert_ne!(outside, inside);
+/// ```
+#[must_use]
+pub fn current() -> Thread {
+    Thread(wait::waiter())
+}

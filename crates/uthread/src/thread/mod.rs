@@ -1,0 +1,94 @@
+//! Fibers by the names of `std::thread`: `spawn`, `scope`, `sleep`, `yield_now`, `park`, `current`.
+//!
+//! Each works inside a fiber and outside the runtime alike: outside, waiting blocks the thread.
+
+mod builder;
+mod handle;
+mod scope;
+
+mod identity;
+
+use std::time::{Duration, Instant};
+
+pub use std::thread::Result;
+
+pub use self::builder::{Builder, spawn};
+pub use self::handle::JoinHandle;
+pub use self::identity::{Thread, ThreadId, current};
+pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use crate::fiber::Cancelled;
+use crate::sched::{offload, wait};
+
+/// Waits until [`Thread::unpark`] is called for the caller; may return without, so check in a loop.
+///
+/// Like `std`'s: an `unpark` that comes first is remembered, once.
+pub fn park() {
+    wait::park_cancellable(None);
+}
+
+/// As [`park`], for at most `duration`.
+///
+/// ```
+/// use std::time::Duration;
+/// uthread::spawn(|| uthread::thread::park_timeout(Duration::from_millis(1))).join().unwrap();
+/// ```
+pub fn park_timeout(duration: Duration) {
+    wait::park_cancellable(Some(wait::after(wait::now(), duration)));
+}
+
+/// Lets the other fibers of this worker run.
+#[inline]
+pub fn yield_now() {
+    wait::yield_now();
+}
+
+/// Waits for at least `duration`, and in a fiber at most about a millisecond longer.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// let start = Instant::now();
+/// uthread::spawn(|| uthread::sleep(Duration::from_millis(5))).join().unwrap();
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// ```
+///
+/// When its runtime is dropped, the fiber is unwound. Only one that unwinds already, or that cannot be told
+/// from others which do, returns early then.
+pub fn sleep(duration: Duration) {
+    wait::sleep_until(wait::after(wait::now(), duration));
+}
+
+/// Waits until `deadline`, as [`sleep`] does. A deadline that has passed lets the others run once.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// let deadline = Instant::now() + Duration::from_millis(5);
+/// uthread::spawn(move || uthread::thread::sleep_until(deadline)).join().unwrap();
+/// assert!(Instant::now() >= deadline);
+/// ```
+pub fn sleep_until(deadline: Instant) {
+    wait::sleep_until(deadline);
+}
+
+/// Runs `call` on a thread where it may block, while the worker runs other fibers: for system calls
+/// and libraries that wait in a way of their own. Outside the runtime it is called right here.
+///
+/// The threads are shared by the process, at most 64; what comes above waits its turn. `call` may
+/// borrow from the caller. Thread-locals are those of the other thread.
+///
+/// # Panics
+///
+/// With the panic of `call`.
+///
+/// ```
+/// let hosts = uthread::spawn(|| uthread::blocking(|| std::fs::read_to_string("/proc/version")));
+/// assert!(hosts.join().unwrap()?.starts_with("Linux"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn blocking<F, T>(call: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    wait::unwind_if_shut_down();
+    offload::run(call)
+}

@@ -1,0 +1,132 @@
+//! Scopes, whose fibers may borrow: none outlives the call of `scope`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::Arc;
+
+use super::builder::start;
+use super::{JoinHandle, Result};
+use crate::fiber::{Children, Control, Fiber, Identity};
+use crate::sched::wait;
+
+/// Runs `f` with a scope in which fibers may borrow from the caller; returns when all of them have
+/// ended, also when `f` panics.
+///
+/// # Panics
+///
+/// With the panic of `f`, or, if a fiber panicked that was not joined by hand, saying so.
+///
+/// ```
+/// let mut numbers = [1, 2, 3, 4];
+/// let (left, right) = numbers.split_at_mut(2);
+/// uthread::scope(|scope| {
+///     scope.spawn(|| left[0] = 10);
+///     scope.spawn(|| right[0] = 30);
+/// });
+/// assert_eq!(numbers, [10, 2, 30, 4]);
+/// ```
+///
+/// What a scope's fiber borrows must outlive the scope:
+///
+/// ```compile_fail,E0373
+/// uthread::scope(|scope| {
+///     let inside = 1;
+///     scope.spawn(|| println!("{inside}"));
+/// });
+/// ```
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let scope = Scope {
+        children: Arc::new(Children::new(wait::waiter())),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    // Soundness rests on this wait: no child runs after it, so no borrow is used after it.
+    wait::park_until(|| scope.children.have_ended());
+    match result {
+        Err(payload) => panic::resume_unwind(payload),
+        Ok(value) if !scope.children.panicked() => value,
+        Ok(value) if wait::is_shut_down() => {
+            // Cut off like its children, and as quietly.
+            wait::unwind_if_shut_down();
+            value
+        }
+        Ok(_) => panic!("a fiber of the scope panicked"),
+    }
+}
+
+/// A scope to spawn borrowing fibers in; see [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    children: Arc<Children>,
+    /// Invariant in both, as `std`'s: shrinking `'scope` would let a fiber outlive its borrows.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a fiber of this scope.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`].
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let identity = Identity::anonymous(Location::caller());
+        let children = Arc::clone(&self.children);
+        let joinable = start(|| Fiber::borrowing(Control::new(identity), f, Some(children)));
+        ScopedJoinHandle {
+            handle: JoinHandle::new(joinable),
+            children: Arc::clone(&self.children),
+            scope: PhantomData,
+        }
+    }
+}
+
+/// A handle to join a fiber of a scope.
+pub struct ScopedJoinHandle<'scope, T> {
+    handle: JoinHandle<T>,
+    children: Arc<Children>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(formatter)
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits for the fiber to end. A panic returned here is the caller's: the scope does not panic
+    /// for it any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`JoinHandle::join`].
+    pub fn join(self) -> Result<T> {
+        let result = self.handle.join();
+        if result.is_err() {
+            self.children.take_panic();
+        }
+        result
+    }
+
+    /// Whether the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
