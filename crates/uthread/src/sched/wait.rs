@@ -10,6 +10,7 @@ use crate::driver::native::{self, Patience};
 use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
 use crate::op::Operation;
 
+pub(crate) use super::worker::panics::is_panicking;
 pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_down};
 
 /// Carries an operation out; returns only after its terminal completion.

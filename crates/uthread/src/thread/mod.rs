@@ -36,6 +36,33 @@ pub fn park_timeout(duration: Duration) {
     wait::park_cancellable(Some(wait::after(wait::now(), duration)));
 }
 
+/// Whether the calling fiber unwinds because of a panic, or the calling thread outside the runtime.
+///
+/// [`std::thread::panicking`] speaks of the worker instead, where another fiber may be suspended in the
+/// midst of its panic. While one is, that another fiber of the worker panics is not always noticed.
+///
+/// ```
+/// struct Guard;
+///
+/// impl Drop for Guard {
+///     fn drop(&mut self) {
+///         assert!(uthread::thread::panicking());
+///     }
+/// }
+///
+/// let failing = uthread::spawn(|| {
+///     let _guard = Guard;
+///     panic!("on purpose");
+/// });
+/// assert!(failing.join().is_err());
+/// assert!(!uthread::thread::panicking());
+/// ```
+#[inline]
+#[must_use]
+pub fn panicking() -> bool {
+    wait::is_panicking()
+}
+
 /// Lets the other fibers of this worker run.
 #[inline]
 pub fn yield_now() {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
-use uthread::thread::Cancelled;
+use uthread::sync::mpsc::{Receiver, Sender, channel};
+use uthread::thread::{Cancelled, panicking};
 use uthread::{blocking, scope, sleep, spawn, yield_now};
 
 behaviours![
@@ -24,7 +25,8 @@ behaviours![
             a_payload_that_panics_when_dropped_harms_nobody,
             a_value_that_panics_when_dropped_harms_nobody,
             a_capture_that_panics_when_dropped_is_the_fibers_panic,
-            a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber
+            a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber,
+            a_panic_is_that_of_its_fiber_and_of_no_other
         ]
     ),
     (ON_ONE_WORKER, [a_capture_that_panics_harms_no_shutdown]),
@@ -284,5 +286,32 @@ fn a_panic_that_is_over_is_not_taken_for_one_of_the_next_fiber(place: Place) {
         // One that was caught leaves nothing behind for the fibers after it.
         assert!(caught(|| panic_any(Cancelled)).is_err());
         assert!(!spawn(std::thread::panicking).join().unwrap());
+    });
+}
+
+fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
+    struct Waits(Sender<bool>, Receiver<()>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.send(panicking()).unwrap();
+            self.1.recv().unwrap();
+            self.0.send(panicking()).unwrap();
+        }
+    }
+    place.run(|| {
+        let (sender, seen) = channel();
+        let (resume, resumed) = channel();
+        let failing = spawn(move || {
+            let _waits = Waits(sender, resumed);
+            fail(())
+        });
+        assert!(seen.recv().unwrap(), "before it waits");
+        // By then it waits where fibers share the worker; elsewhere it does not matter.
+        assert!(!spawn(panicking).join().unwrap());
+        assert!(!panicking());
+        resume.send(()).unwrap();
+        assert!(seen.recv().unwrap(), "after it has waited");
+        assert!(failing.join().is_err());
+        assert!(!panicking());
     });
 }

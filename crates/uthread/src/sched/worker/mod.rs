@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`fibers`] is how a fiber starts, runs and ends here, [`calls`] what the running fiber asks for,
-//! [`migration`] what it takes from others while it is busy, or once they have started it, [`shutdown`] how
-//! it ends.
+//! [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] whose
+//! panic the thread's is, [`shutdown`] how it ends.
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
 //! others take from is in [`Remote`] and, where fibers migrate, at its [`Desk`].
@@ -18,6 +18,7 @@
 pub(super) mod calls;
 mod fibers;
 mod migration;
+pub(super) mod panics;
 pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
