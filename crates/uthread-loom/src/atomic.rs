@@ -2,6 +2,6 @@
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
 };
 pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -4,6 +4,8 @@
 pub(crate) mod outcome;
 #[path = "../../uthread/src/fiber/wake.rs"]
 pub(crate) mod wake;
+#[path = "../../uthread/src/fiber/whereabouts.rs"]
+pub(crate) mod whereabouts;
 
 /// A thread of the model that parks.
 pub(crate) struct Waiter(loom::thread::Thread);

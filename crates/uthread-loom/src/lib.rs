@@ -11,6 +11,8 @@
 
 mod wake_models;
 
+mod whereabouts_models;
+
 mod outcome_models;
 
 mod idle_models;

@@ -63,7 +63,7 @@ pub(crate) mod wait {
         }
     }
 
-    pub(crate) fn is_shut_down() -> bool {
+    pub(crate) fn is_cancelled() -> bool {
         ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
     }
 
@@ -75,8 +75,8 @@ pub(crate) mod wait {
         waiter.is_current()
     }
 
-    pub(crate) fn park_unless_shut_down() -> bool {
-        let shut_down = is_shut_down();
+    pub(crate) fn park_unless_cancelled() -> bool {
+        let shut_down = is_cancelled();
         if !shut_down {
             thread::park();
         }
@@ -88,7 +88,7 @@ pub(crate) mod wait {
     }
 
     /// As in a destructor, where the call returns.
-    pub(crate) fn unwind_if_shut_down() {}
+    pub(crate) fn unwind_if_cancelled() {}
 
     pub(crate) fn spend_turn() {}
 }

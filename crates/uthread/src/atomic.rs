@@ -2,7 +2,7 @@
 //! a model (crate `uthread-loom`) includes such a file.
 
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
 

@@ -49,7 +49,8 @@ where
     if !wait::in_fiber() {
         return Runtime::default_runtime().run(|| join(a, b));
     }
-    let control = Control::new(Identity::anonymous(Location::caller()));
+    let identity = Identity::anonymous(Location::caller());
+    let control = Control::with_deadline(identity, wait::deadline());
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);
@@ -62,7 +63,7 @@ where
         }
     }
     // Soundness rests on this wait: nothing that `b` borrows is used after it.
-    match (first, second.join()) {
+    match (first, second.join_to_end()) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(payload), _) | (_, Err(payload)) => panic::resume_unwind(payload),
     }

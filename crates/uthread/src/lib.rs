@@ -56,7 +56,10 @@ pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime};
 pub use sched::watch::Stall;
-pub use thread::{JoinHandle, blocking, current, scope, sleep, spawn, yield_now};
+pub use thread::{
+    JoinHandle, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
+};
+pub use time::timeout;
 
 /// Runs `f` as the main fiber of a new runtime with the defaults, and drops the runtime after it:
 /// what is left then is cancelled, as the threads of a process are when `main` returns.

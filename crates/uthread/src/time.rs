@@ -1,9 +1,69 @@
 //! Time by the names of `std::time`, and what happens again and again; single waits are in
 //! [`thread`](crate::thread).
 
+use std::panic::{self, AssertUnwindSafe};
+
 pub use std::time::{Duration, Instant, SystemTime, SystemTimeError, UNIX_EPOCH};
 
+pub use crate::fiber::Elapsed;
 use crate::sched::wait;
+
+/// Runs `f` with a deadline: `duration` from now, or the caller's own if that is earlier.
+///
+/// From then on the calls of `f` that wait, and all later ones, return `ETIMEDOUT`, so that `?` leads out of
+/// it; a call without an error unwinds up to here. Fibers of a [`scope`](crate::scope) have the deadline of
+/// whoever spawns them, others have none. What is in a [`shield`](crate::thread::shield) goes on to its
+/// end. The kernel has let go of what it was lent before a call returns, as always.
+///
+/// # Errors
+///
+/// [`Elapsed`] if `f` was unwound. Where it returns by itself its value is kept, however late, so that nothing is
+/// lost: look there for `TimedOut`, or write `timeout(..)??`.
+///
+/// ```
+/// use std::io::{self, Read};
+/// use std::time::Duration;
+/// use uthread::net::{TcpListener, TcpStream};
+/// use uthread::{sleep, timeout};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut silent = TcpStream::connect(listener.local_addr()?)?;
+/// let answer = timeout(Duration::from_millis(10), || silent.read(&mut [0; 16]));
+/// assert_eq!(answer.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+///
+/// let slept = timeout(Duration::from_millis(10), || sleep(Duration::from_secs(3600)));
+/// assert!(slept.is_err());
+/// # Ok::<(), io::Error>(())
+/// ```
+pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    deadline(wait::after(wait::now(), duration), f)
+}
+
+/// The same until `instant`.
+///
+/// # Errors
+///
+/// As [`timeout`].
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use uthread::time::deadline;
+///
+/// let end = Instant::now() + Duration::from_millis(10);
+/// let pieces = deadline(end, || (0..).map(|_| uthread::sleep(Duration::from_millis(3))).count());
+/// assert!(pieces.is_err() && Instant::now() >= end);
+/// ```
+pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    let within = wait::Within::enter(|limits| limits.enter_deadline(instant));
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    drop(within);
+    match result {
+        Ok(value) => Ok(value),
+        // Unless it was an outer one's time, which is over here too.
+        Err(payload) if payload.is::<Elapsed>() && !wait::is_cancelled() => Err(Elapsed),
+        Err(payload) => panic::resume_unwind(payload),
+    }
+}
 
 /// An event every `period`, the first one a period from now.
 ///

@@ -6,11 +6,14 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::limits::Limits;
 use super::wake::WakeToken;
+use super::whereabouts::Whereabouts;
 use super::{Body, Home, Identity};
 use crate::stack::{CACHE_LINE_BYTES, Extent, Stack};
 
@@ -19,8 +22,6 @@ use crate::stack::{CACHE_LINE_BYTES, Extent, Stack};
 pub(crate) enum Pause {
     /// It goes on after the others that can.
     Yielded,
-    /// It waits for the time in its control block.
-    Asleep,
     /// It waits for [`wake`](super::wake).
     Parked,
     /// It waits for the completion of the operation that the driver has from it.
@@ -48,15 +49,18 @@ pub(crate) struct Control {
     home: UnsafeCell<Option<Arc<dyn Home>>>,
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
-    /// Until when the fiber sleeps, left here for its worker.
-    pub(crate) wake_at: Cell<Option<Instant>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
     pub(crate) completion: Cell<Completion>,
     pub(crate) registration: Cell<Registration>,
     /// The worker that the suspended fiber must not leave, where fibers migrate.
     pub(crate) stays_on: Cell<Option<u32>>,
-    /// Calls refused because the runtime is shut down.
-    pub(crate) refusals: Cell<u32>,
+    pub(crate) limits: Limits,
+    pub(crate) whereabouts: Whereabouts,
+    /// The name of the last operation, for the worker that has it. Relaxed: that one tells by the entry of
+    /// this name whether it is still meant.
+    pub(crate) operation: AtomicU64,
+    /// The fiber's place among the children of its scope.
+    pub(super) place_in_scope: Cell<usize>,
     /// Whether it is known to be suspended in the midst of unwinding.
     pub(crate) unwinding: Cell<bool>,
 }
@@ -113,12 +117,22 @@ impl Control {
             unparked: AtomicBool::new(false),
             home: UnsafeCell::new(None),
             extent: Cell::default(),
-            wake_at: Cell::default(),
             completion: Cell::default(),
             registration: Cell::default(),
             stays_on: Cell::default(),
-            refusals: Cell::default(),
+            limits: Limits::default(),
+            whereabouts: Whereabouts::new(),
+            operation: AtomicU64::new(u64::MAX),
+            place_in_scope: Cell::default(),
             unwinding: Cell::default(),
+        }
+    }
+
+    /// The same for a fiber whose calls stop to wait then.
+    pub(crate) fn with_deadline(identity: Identity, deadline: Option<Instant>) -> Control {
+        Control {
+            limits: Limits::with_deadline(deadline),
+            ..Control::new(identity)
         }
     }
 
@@ -155,7 +169,7 @@ impl Control {
     /// Gives the fiber a home. Called once, by the thread that is about to run it.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(crate) fn settle(&self, home: Arc<dyn Home>) {
-        // SAFETY: nobody reads it before the fiber parks, which is after this.
+        // SAFETY: nobody reads it before the fiber parks, or says where it is, which is after this.
         unsafe { *self.home.get() = Some(home) };
     }
 
@@ -168,6 +182,16 @@ impl Control {
         // SAFETY: the fiber was parked, so `start` has come before (the token orders it), and nothing
         // writes the cell again.
         unsafe { &*self.home.get() }.as_ref()
+    }
+
+    /// The fiber's home, and the worker there that may have an operation of it; none before the first.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
+    pub(super) fn find(&self) -> Option<(&Arc<dyn Home>, u32)> {
+        let worker = self.whereabouts.find()?;
+        // SAFETY: the fiber has said where it is, so `start` has come before (which `find` orders), and
+        // nothing writes the cell again.
+        let home = unsafe { &*self.home.get() }.as_ref();
+        home.map(|home| (home, worker))
     }
 }
 

@@ -9,17 +9,21 @@
 //! Nothing here knows a queue or a driver: a woken fiber goes to its [`Home`], which the scheduler
 //! implements.
 
+mod children;
 pub(crate) mod control;
+pub(crate) mod limits;
 mod outcome;
 mod waiter;
 pub(crate) mod wake;
+mod whereabouts;
 
 use std::cell::UnsafeCell;
+use std::error::Error;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{fmt, io, thread};
 
+pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
 pub(crate) use outcome::Outcome;
 pub(crate) use waiter::Waiter;
@@ -31,6 +35,8 @@ pub(crate) type FiberRef = Arc<dyn Body>;
 pub(crate) trait Home: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);
+    /// Has that worker end the operation of a fiber, if it has one that may not wait any more.
+    fn interrupt(&self, fiber: FiberRef, worker: u32);
 }
 
 /// What a queue can do with a fiber without knowing its types.
@@ -46,12 +52,53 @@ pub(crate) trait Body: Send + Sync {
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 
-/// The payload of a fiber that was cut off because its runtime was dropped.
+/// A fiber was cancelled, or cut off because its runtime was dropped.
 ///
 /// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`, and it unwinds a
 /// fiber that cannot be told by an error value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("cancelled")
+    }
+}
+
+impl Error for Cancelled {}
+
+/// As calls return it: `ECANCELED`.
+impl From<Cancelled> for io::Error {
+    fn from(_: Cancelled) -> io::Error {
+        io::Error::from_raw_os_error(libc::ECANCELED)
+    }
+}
+
+/// The time of a [`timeout`](crate::time::timeout) was over.
+///
+/// It also unwinds what cannot be told by an error value, up to that call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the time is over")
+    }
+}
+
+impl Error for Elapsed {}
+
+/// As calls return it: `ETIMEDOUT`.
+impl From<Elapsed> for io::Error {
+    fn from(_: Elapsed) -> io::Error {
+        io::Error::from_raw_os_error(libc::ETIMEDOUT)
+    }
+}
+
+/// Whether a fiber that ended with this was cut off, and did not panic.
+pub(crate) fn is_cut_off(payload: &Payload) -> bool {
+    payload.is::<Cancelled>() || payload.is::<Elapsed>()
+}
 
 /// Wakes the fiber: one token that its next (or present) park consumes.
 pub(crate) fn wake(fiber: &FiberRef) {
@@ -67,6 +114,21 @@ pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Home>, Started)> {
     // SAFETY: woken out of a park it has started and not ended, so a desk keeps it, and no queue
     // has it yet.
     Some((home, unsafe { Started::new(fiber.control()) }))
+}
+
+/// Ends what the fiber does: its calls do not wait any more, from the present one on.
+pub(crate) fn cancel(fiber: &FiberRef) {
+    if fiber.control().limits.cancel() {
+        end_wait(fiber);
+    }
+}
+
+/// Lets the fiber look whether it may wait: called after its limits have changed.
+pub(crate) fn end_wait(fiber: &FiberRef) {
+    if let Some((home, worker)) = fiber.control().find() {
+        home.interrupt(Arc::clone(fiber), worker);
+    }
+    wake(fiber);
 }
 
 /// Lets the fiber's next (or present) `park` return, whatever else it waits for before.
@@ -94,9 +156,6 @@ where
     T: Send,
 {
     pub(crate) fn new(control: Control, closure: F, scope: Option<Arc<Children>>) -> Arc<Self> {
-        if let Some(children) = &scope {
-            children.begin();
-        }
         Arc::new(Fiber {
             control,
             closure: UnsafeCell::new(Some(closure)),
@@ -117,6 +176,7 @@ where
     ) -> (FiberRef, Arc<dyn Joinable<T>>) {
         let fiber = Fiber::new(control, closure, scope);
         let body: Arc<dyn Body + '_> = fiber.clone();
+        let children = fiber.scope.clone();
         let joinable: Arc<dyn Joinable<T> + '_> = fiber;
         // SAFETY: only the lifetime changes. The closure is gone when the fiber has ended, and the
         // value with it or with its handle: nothing borrowed is left, as promised above.
@@ -125,6 +185,9 @@ where
         let joinable = unsafe {
             std::mem::transmute::<Arc<dyn Joinable<T> + '_>, Arc<dyn Joinable<T>>>(joinable)
         };
+        if let Some(children) = children {
+            children.admit(&body);
+        }
         (body, joinable)
     }
 
@@ -137,14 +200,14 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
-        if let (Some(children), Err(_)) = (&self.scope, &result) {
+        if let (Some(children), Err(payload)) = (&self.scope, &result) {
             // Before the outcome is there to be joined, which may take the panic back.
-            children.note_panic();
+            children.note_end(payload);
         }
         self.outcome.complete(result);
         // Last: after this the scope's borrows may end.
         if let Some(children) = &self.scope {
-            children.end();
+            children.discharge(&self.control);
         }
     }
 }
@@ -172,8 +235,7 @@ where
 }
 
 /// What a join handle can do with a fiber without knowing its closure.
-pub(crate) trait Joinable<T>: Send + Sync {
-    fn control(&self) -> &Control;
+pub(crate) trait Joinable<T>: Body {
     fn outcome(&self) -> &Outcome<T>;
 }
 
@@ -182,62 +244,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn control(&self) -> &Control {
-        &self.control
-    }
-
     fn outcome(&self) -> &Outcome<T> {
         &self.outcome
-    }
-}
-
-/// The fibers of a scope that have not ended, and who waits for them.
-pub(crate) struct Children {
-    running: AtomicUsize,
-    /// Fibers whose panic nobody has taken by joining.
-    panicked: AtomicUsize,
-    parent: Waiter,
-}
-
-impl Children {
-    pub(crate) fn new(parent: Waiter) -> Children {
-        Children {
-            running: AtomicUsize::new(0),
-            panicked: AtomicUsize::new(0),
-            parent,
-        }
-    }
-
-    fn begin(&self) {
-        // Relaxed: only the scope's own fibers spawn into it, and each is counted already.
-        self.running.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn note_panic(&self) {
-        // Relaxed: read after `have_ended`, which orders it.
-        self.panicked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        // Release pairs with the Acquire in `have_ended`: all that the child did is visible then.
-        if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            self.parent.wake();
-        }
-    }
-
-    /// Whether all have ended; their effects are visible then.
-    pub(crate) fn have_ended(&self) -> bool {
-        self.running.load(Ordering::Acquire) == 0
-    }
-
-    /// A join has handed a panic to its caller.
-    pub(crate) fn take_panic(&self) {
-        self.panicked.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Whether one has panicked unjoined. Meaningful once all have ended.
-    pub(crate) fn panicked(&self) -> bool {
-        self.panicked.load(Ordering::Relaxed) > 0
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) const CANCELLED_RESULTS: [i32; 3] = [
 /// The errno of an operation that was cut off by its timeout: as a socket of `std` on Unix.
 pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 
+/// The errno of an operation that was cut off because the deadline of its fiber has passed.
+pub(crate) const DEADLINE_PASSED: i32 = rustix::io::Errno::TIMEDOUT.raw_os_error();
+
 /// The errno of an argument that makes no sense.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 

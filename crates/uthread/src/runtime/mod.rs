@@ -26,7 +26,7 @@ use crate::thread::JoinHandle;
 ///
 /// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
 /// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. Dropped by a fiber of its own, it does not wait for that one's worker or, where fibers
+/// started never do. What is in a [`shield`](crate::shield) is waited for. Dropped by a fiber of its own, it does not wait for that one's worker or, where fibers
 /// migrate, for any. It waits for a fiber that computes without end, or that joins one of another
 /// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
 /// calls without an error return at once.
@@ -145,10 +145,11 @@ impl Runtime {
             name: Some("main".into()),
             spawn_site: Location::caller(),
         };
-        let (body, joinable) = Fiber::borrowing(Control::new(identity), f, None);
+        let control = Control::with_deadline(identity, wait::deadline());
+        let (body, joinable) = Fiber::borrowing(control, f, None);
         self.inject(body);
         // Joined right here, before anything that `f` borrows can end.
-        match JoinHandle::new(joinable).join() {
+        match JoinHandle::new(joinable).join_to_end() {
             Ok(value) => value,
             Err(payload) => panic::resume_unwind(payload),
         }

@@ -12,7 +12,7 @@ use super::door::Door;
 use super::operations::Operations;
 use super::timers::{self, Timers};
 use crate::driver::{Completions, Token};
-use crate::fiber::{FiberRef, Started, end_park};
+use crate::fiber::{Control, FiberRef, Started, end_park};
 
 /// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
 /// nor timers.
@@ -35,7 +35,6 @@ pub(crate) struct Desk {
 
 /// What an expired timer does.
 enum Expiry {
-    Resume(Started),
     /// Ends a park. Counted: the fiber may have gone on, and ended, when its timer expires.
     Wake(FiberRef),
     TimeOut(Token),
@@ -86,11 +85,6 @@ impl Desk {
             self.operations.set_timer(token, timer);
         }
         token
-    }
-
-    /// Notes that `fiber` sleeps until the deadline.
-    pub(crate) fn sleep(&mut self, fiber: Started, deadline: Instant) {
-        self.timers.insert(deadline, Expiry::Resume(fiber));
     }
 
     /// Wakes the fiber at the deadline, unless that is cancelled.
@@ -164,7 +158,6 @@ impl Desk {
     pub(crate) fn expire(&mut self, now: Instant, mut ready: impl FnMut(Started)) {
         let (operations, late) = (&mut self.operations, &mut self.late);
         self.timers.expire(now, |expiry| match expiry {
-            Expiry::Resume(fiber) => ready(fiber),
             Expiry::Wake(fiber) => {
                 if let Some((_, fiber)) = end_park(&fiber) {
                     ready(fiber);
@@ -188,14 +181,18 @@ impl Desk {
         self.timers.next_deadline()
     }
 
-    /// Ends every wait with a time to it: hands out who sleeps, and every operation becomes late.
-    pub(crate) fn cancel_all(&mut self, mut ready: impl FnMut(Started)) {
-        self.late = self.operations.tokens();
-        self.operations.forget_timers();
-        for expiry in self.timers.drain() {
-            if let Expiry::Resume(fiber) = expiry {
-                ready(fiber);
-            }
+    /// The operations of chosen fibers become late.
+    pub(crate) fn cancel_of(&mut self, chosen: impl Fn(&Control) -> bool) {
+        self.late.extend(self.operations.tokens_of(chosen));
+    }
+
+    /// The operation of this fiber becomes late, if it has one here and may not wait any more.
+    pub(crate) fn interrupt(&mut self, fiber: &Control) {
+        // Looked at only where it waits here: a fiber that runs changes its limits.
+        if let Some(token) = self.operations.token_of(fiber)
+            && fiber.limits.is_cancelled(false)
+        {
+            self.late.push(token);
         }
     }
 

@@ -1,10 +1,11 @@
-//! What one worker is handed by others: woken fibers that only it may run.
+//! What one worker is handed by others.
 
 use std::sync::PoisonError;
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering};
 
-/// Each fiber is in it at most once, so the number of live fibers bounds it.
+/// A fiber is in it at most once to run, and once for each end of what it waits in, so the number of live
+/// fibers bounds it.
 pub(crate) struct Inbox<T> {
     /// Spares the owner the lock while nothing is there. Changed only under the lock, so that it
     /// agrees with the vector. Relaxed throughout: the lock orders what the fibers did, and the

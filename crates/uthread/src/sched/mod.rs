@@ -18,10 +18,12 @@
 //! | [`threads`] | fibers that are threads, without a worker |
 //! | [`offload`] | threads for calls that only block |
 //! | [`turn`] | a fair lock for fibers and threads |
+//! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
 pub(crate) mod budget;
+pub(crate) mod cancellation;
 pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod desk;

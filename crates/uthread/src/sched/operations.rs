@@ -1,11 +1,14 @@
 //! The operations one worker has in flight: who waits for each, and until when.
 
+use std::ptr;
+use std::sync::atomic::Ordering;
+
 use slab::Slab;
 
 use super::timers;
 use crate::driver::Token;
-use crate::fiber::Started;
 use crate::fiber::control::Completion;
+use crate::fiber::{Control, Started};
 use crate::op;
 
 /// A fiber waiting for a completion.
@@ -52,7 +55,9 @@ impl Operations {
         });
         let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
         debug_assert!(slot < u32::MAX, "the highest tokens are the driver's");
-        Token(u64::from(slot) << 32 | u64::from(sequence))
+        let token = Token(u64::from(slot) << 32 | u64::from(sequence));
+        fiber.control().operation.store(token.0, Ordering::Relaxed);
+        token
     }
 
     /// Attaches the timer that bounds an operation just inserted.
@@ -93,19 +98,20 @@ impl Operations {
         }
     }
 
-    /// All timers are gone.
-    pub(crate) fn forget_timers(&mut self) {
-        self.slots
-            .iter_mut()
-            .for_each(|(_, operation)| operation.timer = None);
-    }
-
-    /// The names of all.
-    pub(crate) fn tokens(&self) -> Vec<Token> {
+    /// The names of all whose fiber is among the chosen.
+    pub(crate) fn tokens_of(&self, chosen: impl Fn(&Control) -> bool) -> Vec<Token> {
         self.slots
             .iter()
+            .filter(|(_, operation)| chosen(operation.fiber.control()))
             .map(|(slot, operation)| Token((slot as u64) << 32 | u64::from(operation.sequence)))
             .collect()
+    }
+
+    /// The name of the operation that this fiber waits for here.
+    pub(crate) fn token_of(&mut self, fiber: &Control) -> Option<Token> {
+        let token = Token(fiber.operation.load(Ordering::Relaxed));
+        let operation = self.find(token)?;
+        ptr::eq(operation.fiber.control(), fiber).then_some(token)
     }
 
     fn find(&mut self, token: Token) -> Option<&mut InFlight> {

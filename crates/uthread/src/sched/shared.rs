@@ -41,8 +41,7 @@ pub(crate) struct Queues {
 /// What others may do with a worker.
 pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
-    /// Fibers that were woken elsewhere and that only this worker may run.
-    inbox: Inbox<Started>,
+    inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
     pub(super) counters: Counters,
     idle: Arc<Idle>,
@@ -54,6 +53,14 @@ pub(crate) struct Remote {
     pub(super) desk: OnceLock<Arc<Mutex<Desk>>>,
     /// The names of those that started here, by their ids: of the few that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
+}
+
+/// What one worker is told by others.
+pub(crate) enum Mail {
+    /// A fiber was woken that only this worker may run.
+    Ready(Started),
+    /// A fiber may not wait any more, of which this worker may have an operation.
+    Interrupt(FiberRef),
 }
 
 impl Shared {
@@ -262,7 +269,7 @@ impl Remote {
         take(|| self.stealer.steal())
     }
 
-    pub(super) fn inbox(&self) -> &Inbox<Started> {
+    pub(super) fn inbox(&self) -> &Inbox<Mail> {
         &self.inbox
     }
 
@@ -304,9 +311,9 @@ impl Remote {
         }
     }
 
-    /// Hands the worker a fiber that only it may run.
-    pub(super) fn mail(&self, fiber: Started) {
-        self.inbox.put(fiber);
+    /// Hands the worker what only it may do.
+    pub(super) fn mail(&self, mail: Mail) {
+        self.inbox.put(mail);
         let asleep = self.idle.claim_owner(&self.sleeper);
         if asleep {
             self.wake();
@@ -330,8 +337,12 @@ fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
 impl Home for Remote {
     fn enqueue(&self, fiber: Started) {
         if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
-            self.mail(fiber);
+            self.mail(Mail::Ready(fiber));
         }
+    }
+
+    fn interrupt(&self, fiber: FiberRef, _: u32) {
+        self.mail(Mail::Interrupt(fiber));
     }
 }
 
@@ -339,10 +350,14 @@ impl Home for Remote {
 impl Home for Shared {
     fn enqueue(&self, fiber: Started) {
         if let Some(index) = fiber.control().stays_on.get() {
-            self.remotes[index as usize].mail(fiber);
+            self.remotes[index as usize].mail(Mail::Ready(fiber));
         } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
             self.woken.push(fiber);
             self.wake_one();
         }
+    }
+
+    fn interrupt(&self, fiber: FiberRef, worker: u32) {
+        self.remotes[worker as usize].mail(Mail::Interrupt(fiber));
     }
 }

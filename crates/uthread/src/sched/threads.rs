@@ -6,10 +6,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -32,17 +33,24 @@ pub(crate) struct Threads {
     stack_size: usize,
     shut_down: AtomicBool,
     /// Those that have not ended, by the fibers' ids. Bounded by the system's limit of threads.
-    members: Mutex<HashMap<NonZeroU64, Member>>,
+    members: Mutex<Members>,
     /// Somebody has.
     left: Condvar,
     /// Written under the lock of the members.
     counters: Counters,
 }
 
+#[derive(Default)]
+struct Members {
+    by_id: HashMap<NonZeroU64, Member>,
+    /// Whether a thread repeats summonses.
+    repeating: bool,
+}
+
 struct Member {
     fiber: FiberRef,
     /// None before it runs.
-    thread: Option<Interruptible>,
+    thread: Option<(Interruptible, Arc<Berth>)>,
 }
 
 /// The fiber that the calling thread is.
@@ -57,6 +65,9 @@ struct Berth {
     thread: Thread,
     /// Whether its wait is over.
     resumed: AtomicBool,
+    /// Whether it may be in a call that shall not wait any more.
+    summoned: AtomicBool,
+    threads: Weak<Threads>,
 }
 
 impl Home for Berth {
@@ -64,6 +75,14 @@ impl Home for Berth {
         // Release pairs with the Acquire in `block`.
         self.resumed.store(true, Ordering::Release);
         self.thread.unpark();
+    }
+
+    fn interrupt(&self, fiber: FiberRef, _: u32) {
+        // Release pairs with the Acquire in `begin_call`: what comes then sees why.
+        self.summoned.store(true, Ordering::Release);
+        if let Some(threads) = self.threads.upgrade() {
+            threads.summon(&fiber);
+        }
     }
 }
 
@@ -95,7 +114,7 @@ impl Threads {
             fiber: Arc::clone(&fiber),
             thread: None,
         };
-        members.insert(control.id(), member);
+        members.by_id.insert(control.id(), member);
         self.counters.fibers.add(1);
         drop(members);
         let mut builder = thread::Builder::new().stack_size(self.stack_size);
@@ -113,13 +132,15 @@ impl Threads {
     /// The life of a fiber's thread.
     fn run(self: Arc<Threads>, fiber: &FiberRef) {
         let id = fiber.control().id();
-        if let Some(member) = lock(&self.members).get_mut(&id) {
-            member.thread = Some(Interruptible::new());
-        }
         let berth = Arc::new(Berth {
             thread: thread::current(),
             resumed: AtomicBool::new(false),
+            summoned: AtomicBool::new(false),
+            threads: Arc::downgrade(&self),
         });
+        if let Some(member) = lock(&self.members).by_id.get_mut(&id) {
+            member.thread = Some((Interruptible::new(), Arc::clone(&berth)));
+        }
         fiber.control().settle(Arc::clone(&berth) as Arc<dyn Home>);
         let seat = Seat {
             threads: Arc::clone(&self),
@@ -127,7 +148,7 @@ impl Threads {
             berth,
         };
         CURRENT.set(Some(Rc::new(seat)));
-        match self.is_shut_down() {
+        match fiber.control().limits.is_cancelled(self.is_shut_down()) {
             false => fiber.run(),
             true => fiber.abandon(Box::new(Cancelled)),
         }
@@ -137,11 +158,48 @@ impl Threads {
 
     fn leave(&self, id: NonZeroU64) {
         let mut members = lock(&self.members);
-        let member = members.remove(&id);
+        let member = members.by_id.remove(&id);
         self.counters.ended.add(1);
         drop(members);
         self.left.notify_all();
         drop(member);
+    }
+
+    /// Interrupts the call in which a fiber may be, again until it has seen why.
+    #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
+    fn summon(self: &Arc<Threads>, fiber: &FiberRef) {
+        let mut members = lock(&self.members);
+        let member = members.by_id.get(&fiber.control().id());
+        if let Some((thread, _)) = member.and_then(|member| member.thread.as_ref()) {
+            // SAFETY: a thread takes itself off the list, whose lock is held, before it ends.
+            unsafe { thread.interrupt() };
+        }
+        if !mem::replace(&mut members.repeating, true) {
+            let threads = Arc::clone(self);
+            let builder = thread::Builder::new().name("uthread-cancel".into());
+            // Without a thread the signal that was sent has to do.
+            members.repeating = builder.spawn(move || threads.repeat_summonses()).is_ok();
+        }
+    }
+
+    /// The life of the thread that interrupts those who have been summoned.
+    fn repeat_summonses(&self) {
+        let mut members = lock(&self.members);
+        let mut pause = PAUSE_MIN;
+        while interrupt(&members, |berth| berth.summoned.load(Ordering::Relaxed)) {
+            members = self.wait_for_leaving(members, pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        members.repeating = false;
+    }
+
+    fn wait_for_leaving<'a>(
+        &self,
+        members: MutexGuard<'a, Members>,
+        pause: Duration,
+    ) -> MutexGuard<'a, Members> {
+        let waited = self.left.wait_timeout(members, pause);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn is_shut_down(&self) -> bool {
@@ -150,7 +208,6 @@ impl Threads {
     }
 
     /// Cancels what is left, and waits until all have ended but the caller, should it be one of them.
-    #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
     pub(crate) fn end(self: &Arc<Threads>) {
         let own = current()
             .filter(|seat| Arc::ptr_eq(&seat.threads, self))
@@ -159,6 +216,7 @@ impl Threads {
         // Under the lock: whoever spawns sees it, or is among those to be woken.
         self.shut_down.store(true, Ordering::Release);
         let fibers: Vec<_> = members
+            .by_id
             .values()
             .map(|member| member.fiber.clone())
             .collect();
@@ -167,17 +225,27 @@ impl Threads {
         drop(fibers);
         members = lock(&self.members);
         let mut pause = PAUSE_MIN;
-        while members.keys().any(|id| Some(*id) != own) {
-            let others = members.iter().filter(|(id, _)| Some(**id) != own);
-            for thread in others.filter_map(|(_, member)| member.thread.as_ref()) {
-                // SAFETY: a thread takes itself off the list, whose lock is held, before it ends.
-                unsafe { thread.interrupt() };
-            }
-            let waited = self.left.wait_timeout(members, pause);
-            members = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let caller = thread::current().id();
+        while members.by_id.keys().any(|id| Some(*id) != own) {
+            interrupt(&members, |berth| berth.thread.id() != caller);
+            members = self.wait_for_leaving(members, pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Interrupts the calls of the chosen that run; whether there are any.
+#[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
+fn interrupt(members: &Members, chosen: impl Fn(&Berth) -> bool) -> bool {
+    let running = members.by_id.values();
+    let running = running.filter_map(|member| member.thread.as_ref());
+    let mut any = false;
+    for (thread, _) in running.filter(|(_, berth)| chosen(berth)) {
+        // SAFETY: a thread takes itself off the list, whose lock the caller holds, before it ends.
+        unsafe { thread.interrupt() };
+        any = true;
+    }
+    any
 }
 
 thread_local! {
@@ -192,6 +260,14 @@ pub(super) fn current() -> Option<Rc<Seat>> {
         .try_with(|seat| seat.borrow().clone())
         .ok()
         .flatten()
+}
+
+/// The calling fiber has seen that it may not wait, if it is a thread.
+#[cold]
+pub(super) fn note_end() {
+    if let Some(seat) = current() {
+        seat.berth.summoned.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Seat {
@@ -211,8 +287,17 @@ impl Seat {
         self.threads.is_shut_down()
     }
 
+    /// Called before the look whether a system call may wait: who ends the wait goes the other way round.
+    pub(super) fn begin_call(&self) {
+        self.control().whereabouts.move_to(0);
+        // Acquire pairs with the Release in `interrupt`.
+        self.berth.summoned.swap(false, Ordering::Acquire);
+    }
+
     /// Waits for a wake-up, until the deadline if there is one; may return without.
     pub(super) fn park(&self, deadline: Option<Instant>) {
+        // A wake-up came with every summons.
+        self.berth.summoned.store(false, Ordering::Relaxed);
         let token = &self.control().token;
         if !token.take() {
             if token.settle_park() {

@@ -154,15 +154,6 @@ impl<T> Timers<T> {
         self.elapsed = self.elapsed.max(now);
     }
 
-    /// Hands out all values, expired or not.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
-        for level in &mut self.levels {
-            level.occupied = 0;
-            level.first = [None; SLOTS];
-        }
-        self.entries.drain().map(|entry| entry.value)
-    }
-
     /// The next slot whose time comes, and when.
     fn next_slot(&self) -> Option<(u64, Place)> {
         // A lower level's slots all come before the next slot of the level above.

@@ -4,14 +4,17 @@ use std::io;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use super::cancellation::End;
 use super::worker::{Worker, calls};
-use super::{budget, current, threads};
-use crate::driver::native::{self, Patience};
+use super::{budget, cancellation, current, threads};
+use crate::driver::native::{self, Interrupted, Patience};
 use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
-use crate::op::Operation;
+use crate::op::{self, Operation};
 
+pub(crate) use super::cancellation::{
+    Within, deadline, is_cancelled, is_shut_down, refusal, unwind_if_cancelled,
+};
 pub(crate) use super::worker::panics::is_panicking;
-pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_down};
 
 /// Carries an operation out; returns only after its terminal completion.
 ///
@@ -19,10 +22,32 @@ pub(crate) use super::worker::shutdown::{is_shut_down, refusal, unwind_if_shut_d
 ///
 /// The kernel's; `EAGAIN` after the timeout, `ECANCELED` once the fiber is cancelled.
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    calls::perform(operation, timeout).unwrap_or_else(|| {
-        refusal().map_or(Ok(()), Err)?;
-        native::perform(operation, Patience::new(timeout), is_shut_down)
-    })
+    calls::perform(operation, timeout).unwrap_or_else(|| block_in(operation, timeout))
+}
+
+/// The same of a thread.
+fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+    if let Some(seat) = threads::current() {
+        seat.begin_call();
+    }
+    refusal().map_or(Ok(()), Err)?;
+    let own = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let patience = Patience::new(cancellation::earliest(own));
+    match native::perform(operation, patience, interrupted) {
+        Err(error) if error.raw_os_error() == Some(op::TIMED_OUT) => {
+            Err(refusal().unwrap_or(error))
+        }
+        result => result,
+    }
+}
+
+/// What a thread does whose call a signal has interrupted. To a fiber signals mean nothing, as on a worker.
+fn interrupted() -> Interrupted {
+    match in_fiber() {
+        true if is_cancelled() => Interrupted::Cancelled,
+        true => Interrupted::Again,
+        false => Interrupted::Reported,
+    }
 }
 
 /// Waits for a wake-up of the caller; may return without one.
@@ -40,8 +65,9 @@ pub(crate) fn park() {
     }
 }
 
-/// As [`park`], until the deadline at the latest.
-pub(crate) fn park_deadline(deadline: Instant) {
+/// As [`park`], until this time at the latest, or the caller's deadline if that is earlier.
+pub(crate) fn park_deadline(time: Instant) {
+    let deadline = cancellation::deadline().map_or(time, |deadline| deadline.min(time));
     match running() {
         Some(fiber) => {
             let token = &fiber.control().token;
@@ -66,12 +92,15 @@ fn block(deadline: Option<Instant>) {
     }
 }
 
-/// As [`park`]; false, and at once, for a fiber whose runtime is shut down, which nobody may wake again.
+/// As [`park`], but no longer than the caller may wait; false, and at once, if it may not.
 #[inline(always)]
-pub(crate) fn park_unless_shut_down() -> bool {
-    let may_wait = !is_shut_down();
+pub(crate) fn park_unless_cancelled() -> bool {
+    let may_wait = !is_cancelled();
     if may_wait {
-        park();
+        match cancellation::deadline() {
+            None => park(),
+            Some(deadline) => park_deadline(deadline),
+        }
     }
     may_wait
 }
@@ -93,18 +122,18 @@ pub(crate) fn spend_turn() {
     }
 }
 
-/// The user's own park, ended by an unpark or at the deadline: unwound once the runtime is shut down. An
+/// The user's own park, ended by an unpark or at the deadline: unwound if the caller may not wait. An
 /// unpark that came during another wait, which took its wake-up, is remembered apart.
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
-    unwind_if_shut_down();
+    unwind_if_cancelled();
     if with_control(Control::take_unpark) == Some(true) {
         with_control(|control| control.token.take()); // It came along.
-    } else if !is_shut_down() {
+    } else if !is_cancelled() {
         // After shutdown nobody else ends a park in a destructor.
-        deadline.map_or_else(park, park_deadline);
+        cancellation::earliest(deadline).map_or_else(park, park_deadline);
         with_control(Control::take_unpark);
     }
-    unwind_if_shut_down();
+    unwind_if_cancelled();
 }
 
 /// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
@@ -118,6 +147,21 @@ pub(crate) fn note_spawn() {
 pub(crate) fn park_until(done: impl Fn() -> bool) {
     while !done() {
         park();
+    }
+}
+
+/// As [`park_until`], of what others do for the caller: once that one is cancelled, they are by `cancel`.
+pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce()) {
+    let mut cancel = Some(cancel);
+    while !done() {
+        if cancel.is_some()
+            && cancellation::end() == Some(End::Cancelled)
+            && let Some(cancel) = cancel.take()
+        {
+            cancel();
+        } else {
+            park();
+        }
     }
 }
 
@@ -145,7 +189,7 @@ pub(crate) fn is_caller(waiter: &Waiter) -> bool {
 /// Lets others run; unwound once the runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
-    unwind_if_shut_down();
+    unwind_if_cancelled();
     match running() {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => std::thread::yield_now(),
@@ -176,20 +220,21 @@ pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
     begin.checked_add(duration).unwrap_or(begin + CENTURY)
 }
 
-/// Waits until the deadline.
-pub(crate) fn sleep_until(deadline: Instant) {
-    unwind_if_shut_down();
-    if is_shut_down() {
-        return; // It is unwinding already, and nothing shall hold up the end.
+/// Waits until that time, or until the caller may not wait any more.
+pub(crate) fn sleep_until(time: Instant) {
+    unwind_if_cancelled();
+    if now() >= time {
+        return yield_now();
     }
-    match running() {
-        Some(fiber) => {
-            fiber.control().wake_at.set(Some(deadline));
-            calls::suspend(fiber, Pause::Asleep);
+    // It may be unwinding already, and nothing shall hold up the end.
+    while !is_cancelled() && now() < time {
+        match in_fiber() {
+            true => park_deadline(time),
+            // Not by a park, which would take the wake-up for the next one.
+            false => native::sleep_until(cancellation::earliest(Some(time)).unwrap_or(time)),
         }
-        None => native::sleep_until(deadline, is_shut_down),
     }
-    unwind_if_shut_down();
+    unwind_if_cancelled();
 }
 
 /// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.

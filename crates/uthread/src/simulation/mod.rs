@@ -13,6 +13,7 @@
 mod operations;
 mod programs;
 
+mod cancellation;
 mod channels;
 
 use std::cell::RefCell;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Result;
-use crate::fiber::Joinable;
+use crate::fiber::{self, FiberRef, Joinable};
 use crate::sched::wait;
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber.
@@ -33,13 +33,63 @@ impl<T> JoinHandle<T> {
     /// # Errors
     ///
     /// The payload of the fiber's panic, as of [`std::thread::JoinHandle::join`]; [`Cancelled`] if
-    /// its runtime was dropped before the fiber could end.
+    /// it was [cancelled](JoinHandle::cancel), or its runtime dropped, before it could end by itself.
+    ///
+    /// [`Cancelled`]: super::Cancelled
     pub fn join(self) -> Result<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
-            wait::park_until(|| outcome.is_done());
+            while !outcome.is_done() {
+                // With the runtime that fiber ends too.
+                let ends = wait::is_shut_down();
+                if ends || !wait::park_unless_cancelled() {
+                    if !ends {
+                        wait::unwind_if_cancelled();
+                    }
+                    wait::park();
+                }
+            }
         }
         outcome.take()
+    }
+
+    /// The same where what the fiber borrows ends after it: returns when it has ended, in any case. With the
+    /// caller, it is cancelled.
+    pub(crate) fn join_to_end(self) -> Result<T> {
+        let outcome = self.fiber.outcome();
+        if !outcome.is_done() && outcome.await_done(wait::waiter()) {
+            wait::park_until_or_cancel(|| outcome.is_done(), || self.cancel());
+        }
+        outcome.take()
+    }
+
+    /// Asks the fiber to end: the call in which it waits, and all later ones, return `ECANCELED`, so that
+    /// `?` leads it out. Where a call has no error to return, it unwinds the fiber, without the message of
+    /// a panic. A fiber that has not started never does.
+    ///
+    /// It does not wait for that: [`join`](JoinHandle::join) does. What the fiber has at that moment is not
+    /// lost: a call whose result is there returns it, and a fiber that returns a value has it joined.
+    /// The fibers of its scopes are cancelled with it. What is in a [`shield`](super::shield) goes on to its
+    /// end, and so does a call on another thread ([`blocking`](super::blocking), or a file operation
+    /// that only blocks).
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Read};
+    /// use uthread::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut silent = TcpStream::connect(listener.local_addr()?)?;
+    /// let reader = uthread::spawn(move || silent.read(&mut [0; 16]));
+    /// reader.cancel();
+    /// match reader.join() {
+    ///     Ok(read) => assert_eq!(read.unwrap_err().raw_os_error(), Some(125)), // ECANCELED
+    ///     Err(payload) => assert!(payload.is::<uthread::thread::Cancelled>()), // It had not begun.
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn cancel(&self) {
+        let fiber: FiberRef = self.fiber.clone();
+        fiber::cancel(&fiber);
     }
 
     /// Whether the fiber has ended, so that [`join`](JoinHandle::join) will not wait.

@@ -5,6 +5,7 @@
 mod builder;
 mod handle;
 mod scope;
+mod try_scope;
 
 mod identity;
 
@@ -16,7 +17,9 @@ pub use self::builder::{Builder, spawn};
 pub use self::handle::JoinHandle;
 pub use self::identity::{Thread, ThreadId, current};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use self::try_scope::{TryJoinHandle, TryScope, try_scope};
 pub use crate::fiber::Cancelled;
+use crate::fiber::limits::Limits;
 use crate::sched::{offload, wait};
 
 /// Waits until [`Thread::unpark`] is called for the caller; may return without, so check in a loop.
@@ -61,6 +64,44 @@ pub fn park_timeout(duration: Duration) {
 #[must_use]
 pub fn panicking() -> bool {
     wait::is_panicking()
+}
+
+/// Whether calls fail with `ECANCELED` or `ETIMEDOUT` instead of waiting: the fiber was
+/// [cancelled](JoinHandle::cancel), or its [deadline](crate::time::timeout) has passed. A loop that
+/// computes without any such call looks here.
+///
+/// ```
+/// let endless = uthread::spawn(|| {
+///     let mut rounds = 0_u64;
+///     while !uthread::thread::is_cancelled() {
+///         rounds += 1;
+///     }
+///     rounds
+/// });
+/// endless.cancel();
+/// let _rounds = endless.join();
+/// ```
+#[must_use]
+pub fn is_cancelled() -> bool {
+    wait::is_cancelled()
+}
+
+/// Runs `f` as if nobody had cancelled the caller, and without its deadline: for what must not be left half
+/// done, and ends by itself. Even the end of the runtime waits for it.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::{shield, sleep, timeout};
+///
+/// let kept = timeout(Duration::from_millis(1), || {
+///     shield(|| sleep(Duration::from_millis(5)));
+///     "done"
+/// });
+/// assert_eq!(kept, Ok("done"));
+/// ```
+pub fn shield<T>(f: impl FnOnce() -> T) -> T {
+    let _within = wait::Within::enter(Limits::enter_shield);
+    f()
 }
 
 /// Lets the other fibers of this worker run.
@@ -116,6 +157,6 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    wait::unwind_if_shut_down();
+    wait::unwind_if_cancelled();
     offload::run(call)
 }

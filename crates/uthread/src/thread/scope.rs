@@ -13,6 +13,9 @@ use crate::sched::wait;
 /// Runs `f` with a scope in which fibers may borrow from the caller; returns when all of them have
 /// ended, also when `f` panics.
 ///
+/// The fibers have the deadline of whoever spawns them, and once the caller is cancelled and has come to the
+/// end of `f`, they are too. [`try_scope`](super::try_scope) cancels them when one of them fails.
+///
 /// # Panics
 ///
 /// With the panic of `f`, or, if a fiber panicked that was not joined by hand, saying so.
@@ -45,18 +48,31 @@ where
         env: PhantomData,
     };
     let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    // Soundness rests on this wait: no child runs after it, so no borrow is used after it.
-    wait::park_until(|| scope.children.have_ended());
+    await_end(&scope.children, result.is_err());
     match result {
         Err(payload) => panic::resume_unwind(payload),
-        Ok(value) if !scope.children.panicked() => value,
-        Ok(value) if wait::is_shut_down() => {
-            // Cut off like its children, and as quietly.
-            wait::unwind_if_shut_down();
+        Ok(value) => {
+            if scope.children.were_cut_off() {
+                // Like them, and as quietly.
+                wait::unwind_if_cancelled();
+            }
             value
         }
-        Ok(_) => panic!("a fiber of the scope panicked"),
     }
+}
+
+/// Waits for the fibers of a scope.
+///
+/// # Panics
+///
+/// When one has panicked that nobody joined, unless the caller does already.
+pub(super) fn await_end(children: &Children, unwinds: bool) {
+    // Soundness rests on this wait: no child runs after it, so no borrow is used after it.
+    wait::park_until_or_cancel(|| children.have_ended(), || children.cancel());
+    assert!(
+        unwinds || !children.panicked(),
+        "a fiber of the scope panicked"
+    );
 }
 
 /// A scope to spawn borrowing fibers in; see [`scope`].
@@ -87,13 +103,22 @@ impl<'scope> Scope<'scope, '_> {
     {
         let identity = Identity::anonymous(Location::caller());
         let children = Arc::clone(&self.children);
-        let joinable = start(|| Fiber::borrowing(Control::new(identity), f, Some(children)));
         ScopedJoinHandle {
-            handle: JoinHandle::new(joinable),
+            handle: spawn(identity, children, f),
             children: Arc::clone(&self.children),
             scope: PhantomData,
         }
     }
+}
+
+/// Starts a fiber of a scope.
+pub(super) fn spawn<F, T>(identity: Identity, children: Arc<Children>, f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let control = Control::with_deadline(identity, wait::deadline());
+    JoinHandle::new(start(|| Fiber::borrowing(control, f, Some(children))))
 }
 
 /// A handle to join a fiber of a scope.
@@ -118,10 +143,27 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// As [`JoinHandle::join`].
     pub fn join(self) -> Result<T> {
         let result = self.handle.join();
-        if result.is_err() {
-            self.children.take_panic();
+        if let Err(payload) = &result {
+            self.children.take_end(payload);
         }
         result
+    }
+
+    /// Asks the fiber to end, as [`JoinHandle::cancel`]. The scope does not panic for a fiber that was
+    /// cancelled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// uthread::scope(|scope| {
+    ///     let ticking = scope.spawn(|| loop {
+    ///         uthread::sleep(Duration::from_millis(1));
+    ///     });
+    ///     ticking.cancel();
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        self.handle.cancel();
     }
 
     /// Whether the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.

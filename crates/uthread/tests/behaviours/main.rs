@@ -28,8 +28,12 @@ mod positions;
 
 mod conversions;
 
+mod cancel;
 mod cancelled;
+mod deadlines;
+mod shield;
 mod shutdown;
+mod try_scope;
 mod unwinding;
 
 mod migration;
@@ -69,7 +73,11 @@ fn main() -> ExitCode {
         pipes,
         positions,
         conversions,
+        cancel,
         cancelled,
+        deadlines,
+        shield,
+        try_scope,
         shutdown,
         unwinding,
         migration,

@@ -8,13 +8,16 @@ use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
+
+/// What a pipe takes without waiting once it says that it is writable.
+const PIPE_BUF: usize = 4096;
 
 /// How long a call may block.
 #[derive(Debug, Clone, Copy)]
@@ -24,16 +27,23 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    pub(crate) fn new(timeout: Option<Duration>) -> Patience {
-        // A deadline too far for the clock is none.
-        match timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
-            Some(deadline) => Patience::Until(deadline),
-            None => Patience::Forever,
-        }
+    pub(crate) fn new(deadline: Option<Instant>) -> Patience {
+        deadline.map_or(Patience::Forever, Patience::Until)
     }
 }
 
-/// Carries the operation out on the calling thread. After a signal it looks whether it was `cancelled`.
+/// What to do after a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// Fail with `ECANCELED`.
+    Cancelled,
+    /// Try again.
+    Again,
+    /// As `std`: reads and writes report it, so that a program can look at what its handler noted.
+    Reported,
+}
+
+/// Carries the operation out on the calling thread. After a signal it asks what to do.
 ///
 /// # Errors
 ///
@@ -41,7 +51,7 @@ impl Patience {
 pub(crate) fn perform(
     operation: &mut Operation<'_>,
     patience: Patience,
-    cancelled: impl Fn() -> bool,
+    interrupted: impl Fn() -> Interrupted,
 ) -> io::Result<u32> {
     loop {
         let result = match (attempt(operation, patience), awaited_events(operation)) {
@@ -52,17 +62,20 @@ pub(crate) fn perform(
             },
             (result, _) => result,
         };
-        match result {
-            Err(Errno::INTR) if cancelled() => return Err(Errno::CANCELED.into()),
-            Err(Errno::INTR) if retries_interruption(operation) => {}
-            result => return Ok(result?),
+        if result != Err(Errno::INTR) {
+            return Ok(result?);
+        }
+        match interrupted() {
+            Interrupted::Cancelled => return Err(Errno::CANCELED.into()),
+            Interrupted::Reported if !retries_interruption(operation) => return Ok(result?),
+            Interrupted::Reported | Interrupted::Again => {}
         }
     }
 }
 
-/// Sleeps until the deadline, or until it was `cancelled` and a signal came.
-pub(crate) fn sleep_until(deadline: Instant, cancelled: impl Fn() -> bool) {
-    while !cancelled() {
+/// Sleeps until the deadline.
+pub(crate) fn sleep_until(deadline: Instant) {
+    loop {
         let rest = deadline.saturating_duration_since(Instant::now());
         if rest.is_zero() {
             return;
@@ -79,8 +92,7 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     })
 }
 
-/// Whether `std` tries again after a signal. Reads and writes report it, so that a program can look
-/// at what its handler noted.
+/// Whether `std` tries again after a signal.
 fn retries_interruption(operation: &Operation<'_>) -> bool {
     !matches!(
         operation,
@@ -125,8 +137,34 @@ fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rust
 fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Result<u32> {
     match operation {
         Operation::Socket(operation) => attempt_socket(operation, patience),
-        Operation::File(operation) => attempt_file(operation),
+        Operation::File(operation) => {
+            if let Patience::Until(_) = patience {
+                wait_for_stream(operation, patience)?;
+            }
+            attempt_file(operation)
+        }
     }
+}
+
+/// Waits until a read or write of what may wait for others, as a pipe, does not, and cuts it to that.
+fn wait_for_stream(
+    operation: &mut FileOperation<'_>,
+    patience: Patience,
+) -> rustix::io::Result<()> {
+    let (file, events) = match operation {
+        FileOperation::Read { file, .. } => (file, PollFlags::IN),
+        FileOperation::Write { file, .. } => (file, PollFlags::OUT),
+        FileOperation::Open { .. } | FileOperation::Sync { .. } => return Ok(()),
+    };
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(file.fd)?.st_mode);
+    if matches!(kind, FileType::RegularFile | FileType::Directory) {
+        return Ok(());
+    }
+    wait_ready(file.fd, events, patience)?;
+    if let FileOperation::Write { buffer, .. } = operation {
+        *buffer = &buffer[..buffer.len().min(PIPE_BUF)];
+    }
+    Ok(())
 }
 
 fn attempt_socket(

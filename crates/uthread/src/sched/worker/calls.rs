@@ -5,10 +5,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Worker, shutdown};
+use super::Worker;
 use crate::fiber::control::Registration;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
+use crate::sched::cancellation::{self, End};
 use crate::sched::current;
 use crate::sched::desk::Desk;
 use crate::sched::held::lock;
@@ -87,9 +88,8 @@ impl Worker {
     /// All that the operation borrows, and itself, stays alive and untouched until its completion was
     /// reaped.
     #[allow(unsafe_code, reason = "the contract's")]
-    unsafe fn submit(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) {
+    unsafe fn submit(&self, operation: &mut Operation<'_>, deadline: Option<Instant>) {
         self.make_room();
-        let deadline = timeout.and_then(|timeout| self.now().checked_add(timeout));
         let token = self
             .desk
             .lock()
@@ -109,25 +109,32 @@ pub(in crate::sched) fn perform(
     operation: &mut Operation<'_>,
     timeout: Option<Duration>,
 ) -> Option<io::Result<u32>> {
-    let fiber = current::with_fiber(Worker::running_fiber)?;
-    if let Some(refusal) = shutdown::refusal() {
+    let (fiber, own) = current::with_fiber(|worker| {
+        let fiber = worker.running_fiber();
+        // Before the look whether it may wait: who ends the wait goes the other way round.
+        fiber.control().whereabouts.move_to(worker.index as u32);
+        let own = timeout.and_then(|timeout| worker.now().checked_add(timeout));
+        (fiber, own)
+    })?;
+    if let Some(refusal) = cancellation::refusal() {
         return Some(Err(refusal));
     }
+    let deadline = cancellation::earliest(own);
     // SAFETY: the fiber is suspended below until this very completion was reaped: until then nothing
     // can touch or free what the operation borrows, nor the operation itself.
-    current::with_fiber(|worker| unsafe { worker.submit(operation, timeout) })?;
+    current::with_fiber(|worker| unsafe { worker.submit(operation, deadline) })?;
     suspend(fiber, Pause::Submitted);
     let completion = fiber.control().completion.take();
     if let Ok(result) = u32::try_from(completion.result) {
         return Some(Ok(result));
     }
-    let errno = if completion.timed_out {
-        op::TIMED_OUT
-    } else if op::CANCELLED_RESULTS.contains(&completion.result) && shutdown::is_shut_down() {
+    let cut_off = op::CANCELLED_RESULTS.contains(&completion.result);
+    let errno = match cut_off.then(cancellation::end).flatten() {
         // One error for all, and none that loops take for a reason to try again.
-        op::CANCELLED
-    } else {
-        -completion.result
+        Some(End::Cancelled) => op::CANCELLED,
+        Some(End::Elapsed) => op::DEADLINE_PASSED,
+        None if completion.timed_out => op::TIMED_OUT,
+        None => -completion.result,
     };
     Some(Err(io::Error::from_raw_os_error(errno)))
 }

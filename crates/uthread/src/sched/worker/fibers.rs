@@ -65,11 +65,6 @@ impl Worker {
     fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),
-            Pause::Asleep => {
-                let wake_at = fiber.control().wake_at.take();
-                let wake_at = wake_at.expect("who sleeps has said until when");
-                self.desk.lock().sleep(fiber, wake_at);
-            }
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
                     self.make_ready(fiber);
@@ -92,7 +87,11 @@ impl Worker {
                 return None;
             }
         };
-        let entry = match self.shared.is_shut_down() {
+        let cancelled = fiber
+            .control()
+            .limits
+            .is_cancelled(self.shared.is_shut_down());
+        let entry = match cancelled {
             false => |body: &dyn Body| body.run(),
             true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
         };

@@ -4,6 +4,7 @@
 //! have started, where those migrate: the queue of those that can go on is offered to thieves as the deque of
 //! new ones is, and a thief also serves the desk of a worker that is busy.
 
+use super::super::shared::Mail;
 use super::Worker;
 use crate::fiber::Started;
 
@@ -17,7 +18,7 @@ impl Worker {
         if self.migrating
             && let Some(index) = fiber.control().stays_on.get()
         {
-            return self.shared.remote(index as usize).mail(fiber);
+            return self.shared.remote(index as usize).mail(Mail::Ready(fiber));
         }
         self.ready.push(fiber);
     }

@@ -32,7 +32,7 @@ use super::current;
 use super::desk::Desk;
 use super::held::Held;
 use super::ready::Ready;
-use super::shared::{Queues, Remote, Shared};
+use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
@@ -280,8 +280,11 @@ impl Worker {
     /// Takes in mail, completions and expired timers, and publishes the driver's counts: the last turn
     /// before a sleep leaves them complete.
     fn take_in(&self) {
-        for fiber in self.remote.inbox().take() {
-            self.ready.push_staying(fiber);
+        for mail in self.remote.inbox().take() {
+            match mail {
+                Mail::Ready(fiber) => self.ready.push_staying(fiber),
+                Mail::Interrupt(fiber) => self.desk.lock().interrupt(fiber.control()),
+            }
         }
         self.collect();
         self.expire_timers();

@@ -87,7 +87,7 @@ impl<T> Channel<T> {
             return Ok(());
         };
         loop {
-            let may_wait = wait::park_unless_shut_down();
+            let may_wait = wait::park_unless_cancelled();
             if let Some(result) = self.look_at_line(ticket, may_wait) {
                 return result;
             }
@@ -122,7 +122,7 @@ impl<T> Channel<T> {
         let receiver_gone = state.receiver_gone;
         drop(state);
         if !receiver_gone {
-            wait::unwind_if_shut_down();
+            wait::unwind_if_cancelled();
         }
         Some(Err(refused))
     }
@@ -200,23 +200,23 @@ impl<T> Channel<T> {
                 return result;
             }
             if !may_wait {
-                wait::unwind_if_shut_down();
+                wait::unwind_if_cancelled();
                 return Err(RecvError);
             }
-            may_wait = wait::park_unless_shut_down();
+            may_wait = wait::park_unless_cancelled();
         }
     }
 
     pub(crate) fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         wait::spend_turn();
         loop {
-            let shut_down = wait::is_shut_down();
+            let shut_down = wait::is_cancelled();
             let may_wait = !shut_down && wait::now() < deadline;
             if let Some(result) = self.receive(may_wait) {
                 return result.map_err(RecvTimeoutError::from);
             }
             if shut_down {
-                wait::unwind_if_shut_down();
+                wait::unwind_if_cancelled();
                 return Err(RecvTimeoutError::Disconnected);
             }
             if !may_wait {

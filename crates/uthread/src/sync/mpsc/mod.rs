@@ -24,10 +24,11 @@
 //! to wait still lets the others of its worker run after 128 calls at the latest, also where these are
 //! [`try_recv`](Receiver::try_recv) or [`try_send`](SyncSender::try_send).
 //!
-//! # When the runtime ends
+//! # Cancellation
 //!
-//! Once the runtime of a fiber is [dropped](crate::Runtime#dropping), a call of the fiber that waits, or
-//! would have to, does not return but unwinds the fiber, as these errors have no room for that reason. A
+//! Once a fiber is [cancelled](crate::JoinHandle::cancel), its [time](crate::timeout) is over or its runtime
+//! [dropped](crate::Runtime#dropping), a call that waits, or would have to, does not return but unwinds
+//! the caller, as these errors have no room for that reason. A
 //! value to be sent is dropped. In a destructor, where unwinding is no way out, the call returns as if
 //! the other side were gone. Calls that need not wait work on.
 

@@ -1,0 +1,79 @@
+//! A fiber that is about to wait for an operation, against who ends its wait.
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use crate::check;
+use crate::fiber::whereabouts::Whereabouts;
+
+/// No bound on preemptions: two threads of a few steps are explored in full.
+const PREEMPTIONS_MAX: Option<usize> = None;
+
+/// A fiber, and the mailboxes of two workers.
+struct Fiber {
+    whereabouts: Whereabouts,
+    /// As `Limits::cancelled`. Relaxed likewise.
+    cancelled: AtomicBool,
+    mail: [(Mutex<bool>, Condvar); 2],
+}
+
+impl Fiber {
+    /// One whose last operation was on this worker.
+    fn on(worker: u32) -> Arc<Fiber> {
+        let whereabouts = Whereabouts::new();
+        whereabouts.move_to(worker);
+        Arc::new(Fiber {
+            whereabouts,
+            cancelled: AtomicBool::new(false),
+            mail: Default::default(),
+        })
+    }
+
+    /// As `fiber::cancel`.
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        let worker = self.whereabouts.find().expect("it has said where it is");
+        let (mail, filled) = &self.mail[worker as usize];
+        *mail.lock().unwrap() = true;
+        filled.notify_one();
+    }
+
+    /// As `calls::perform`, of an operation that ends only when it is cancelled, and the turn of the worker's
+    /// loop before and after it.
+    fn perform_on(&self, worker: u32) {
+        let (mail, filled) = &self.mail[worker as usize];
+        *mail.lock().unwrap() = false;
+        self.whereabouts.move_to(worker);
+        if self.cancelled.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut arrived = mail.lock().unwrap();
+        while !*arrived {
+            arrived = filled.wait(arrived).unwrap();
+        }
+    }
+}
+
+/// Otherwise the operation would never end.
+fn check_cancelled(last: u32) {
+    check(PREEMPTIONS_MAX, move || {
+        let fiber = Fiber::on(last);
+        let cancelling = {
+            let fiber = Arc::clone(&fiber);
+            thread::spawn(move || fiber.cancel())
+        };
+        fiber.perform_on(1);
+        cancelling.join().unwrap();
+    });
+}
+
+#[test]
+fn a_fiber_that_stays_is_found_or_sees_that_it_is_cancelled() {
+    check_cancelled(1);
+}
+
+#[test]
+fn a_fiber_that_moves_is_found_or_sees_that_it_is_cancelled() {
+    check_cancelled(0);
+}

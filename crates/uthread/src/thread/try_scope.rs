@@ -1,0 +1,214 @@
+//! Scopes that end with the first failure: the other fibers are cancelled.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{JoinHandle, scope};
+use crate::fiber::{self, Cancelled, Children, Identity, Waiter, is_cut_off};
+use crate::sched::wait;
+
+/// As [`scope`](super::scope), for what may fail: the first error of a fiber, or of `f`, cancels the others and
+/// what `f` still does, and is returned when all have ended.
+///
+/// On a thread outside the runtime a system call in which `f` waits then is not interrupted.
+///
+/// # Errors
+///
+/// The first error.
+///
+/// # Panics
+///
+/// With the panic of `f`, or, if a fiber panicked, saying so. That too cancels the others.
+///
+/// ```
+/// use std::io;
+/// use uthread::{sleep, try_scope};
+///
+/// let sizes = try_scope(|scope| {
+///     let manifest = scope.spawn(|| uthread::fs::metadata("Cargo.toml"));
+///     let sources = scope.spawn(|| uthread::fs::metadata("src"));
+///     Ok::<_, io::Error>((manifest.join()?.len(), sources.join()?.len()))
+/// })?;
+/// assert!(sizes.0 > 0);
+///
+/// let failed = try_scope(|scope| {
+///     scope.spawn(|| uthread::fs::metadata("no such file"));
+///     scope.spawn(|| Ok(sleep(std::time::Duration::from_secs(3600))));
+///     Ok(())
+/// });
+/// assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::NotFound);
+/// # Ok::<(), io::Error>(())
+/// ```
+pub fn try_scope<'env, F, T, E>(f: F) -> Result<T, E>
+where
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
+    E: Send,
+{
+    let failure = Failure {
+        children: Arc::new(Children::new(wait::waiter())),
+        caller: wait::waiter(),
+        over: Arc::default(),
+        error: Mutex::new(None),
+    };
+    let within = wait::Within::enter(|limits| limits.enter_region(&failure.over));
+    let scope = TryScope {
+        failure: Arc::new(failure),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    drop(within);
+    let failure = &scope.failure;
+    let (value, payload) = match result {
+        Ok(Ok(value)) => (Some(value), None),
+        Ok(Err(error)) => {
+            failure.fail(error);
+            (None, None)
+        }
+        Err(payload) => {
+            failure.end();
+            (None, Some(payload))
+        }
+    };
+    let panics = payload.as_ref().is_some_and(|payload| !is_cut_off(payload));
+    scope::await_end(&failure.children, panics);
+    match (failure.take_error(), payload, value) {
+        (_, Some(payload), _) if panics => panic::resume_unwind(payload),
+        (Some(error), ..) => Err(error),
+        (None, Some(payload), _) => panic::resume_unwind(payload),
+        (None, None, Some(value)) => {
+            if failure.children.were_cut_off() {
+                wait::unwind_if_cancelled();
+            }
+            Ok(value)
+        }
+        (None, None, None) => unreachable!("without a value there is an error"),
+    }
+}
+
+/// A scope to spawn borrowing fibers in that may fail; see [`try_scope`].
+pub struct TryScope<'scope, 'env: 'scope, E> {
+    failure: Arc<Failure<E>>,
+    /// Invariant in both, as [`Scope`](super::Scope).
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<E> fmt::Debug for TryScope<'_, '_, E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TryScope").finish_non_exhaustive()
+    }
+}
+
+impl<'scope, E: Send> TryScope<'scope, '_, E> {
+    /// Starts a fiber of this scope, which may fail.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](super::spawn).
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: 'scope,
+    {
+        let identity = Identity::anonymous(Location::caller());
+        let failure = Arc::clone(&self.failure);
+        let handle = scope::spawn(identity, Arc::clone(&self.failure.children), move || {
+            match panic::catch_unwind(AssertUnwindSafe(f)) {
+                Ok(Ok(value)) => Some(value),
+                Ok(Err(error)) => {
+                    failure.fail(error);
+                    None
+                }
+                Err(payload) => {
+                    if !is_cut_off(&payload) {
+                        failure.end();
+                    }
+                    panic::resume_unwind(payload)
+                }
+            }
+        });
+        if self.failure.over.load(Ordering::Relaxed) {
+            // The failure came before it was among those to be cancelled.
+            handle.cancel();
+        }
+        TryJoinHandle {
+            handle,
+            scope: PhantomData,
+        }
+    }
+}
+
+/// A handle to join a fiber of a [`TryScope`].
+pub struct TryJoinHandle<'scope, T> {
+    handle: JoinHandle<Option<T>>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> fmt::Debug for TryJoinHandle<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(formatter)
+    }
+}
+
+impl<T> TryJoinHandle<'_, T> {
+    /// Waits for the fiber to end, and returns its value.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if it failed, panicked or was cancelled: the scope returns the reason.
+    pub fn join(self) -> Result<T, Cancelled> {
+        self.handle.join().ok().flatten().ok_or(Cancelled)
+    }
+
+    /// Asks the fiber to end, as [`JoinHandle::cancel`]: no failure of the scope.
+    pub fn cancel(&self) {
+        self.handle.cancel();
+    }
+
+    /// Whether the fiber has ended, so that [`join`](TryJoinHandle::join) will not wait.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+/// The first failure, and whom it ends.
+struct Failure<E> {
+    children: Arc<Children>,
+    caller: Waiter,
+    /// Ends what the caller does in the scope. Relaxed: what is done next orders it.
+    over: Arc<AtomicBool>,
+    error: Mutex<Option<E>>,
+}
+
+impl<E> Failure<E> {
+    fn fail(&self, error: E) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(error);
+        }
+        drop(first);
+        self.end();
+    }
+
+    fn end(&self) {
+        if !self.over.swap(true, Ordering::Relaxed) {
+            match &self.caller {
+                Waiter::Fiber(fiber) => fiber::end_wait(fiber),
+                Waiter::Thread(thread) => thread.unpark(),
+            }
+            self.children.cancel();
+        }
+    }
+
+    fn take_error(&self) -> Option<E> {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.take()
+    }
+}
