@@ -54,7 +54,8 @@ where
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);
-    wait::spawn_here(fiber);
+    // An error is the fiber's end as well, which is joined below.
+    let _ = wait::spawn_here(fiber);
     let first = panic::catch_unwind(AssertUnwindSafe(a));
     if wait::take_back(&offered) {
         match first {

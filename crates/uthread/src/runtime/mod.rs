@@ -5,7 +5,7 @@ mod driver;
 mod shortage;
 
 use std::panic::{self, Location};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{fmt, io, iter, mem, thread};
 
 pub use self::builder::Builder;
@@ -117,7 +117,8 @@ impl Runtime {
             f,
             None,
         );
-        self.inject(fiber.clone());
+        // An error is the fiber's result as well.
+        let _ = self.inject(fiber.clone());
         JoinHandle::new(fiber)
     }
 
@@ -147,7 +148,8 @@ impl Runtime {
         };
         let control = Control::with_deadline(identity, wait::deadline());
         let (body, joinable) = Fiber::borrowing(control, f, None);
-        self.inject(body);
+        // An error is the fiber's end as well, which is joined below.
+        let _ = self.inject(body);
         // Joined right here, before anything that `f` borrows can end.
         match JoinHandle::new(joinable).join_to_end() {
             Ok(value) => value,
@@ -161,19 +163,41 @@ impl Runtime {
     ///
     /// When the kernel allows no runtime, with its reason and the remedy.
     pub(crate) fn default_runtime() -> &'static Runtime {
-        static DEFAULT: OnceLock<Runtime> = OnceLock::new();
-        DEFAULT.get_or_init(|| match Runtime::new() {
+        match Runtime::try_default() {
             Ok(runtime) => runtime,
             Err(error) => panic!("the default runtime cannot start: {error}"),
-        })
+        }
     }
 
-    /// Queues a fiber from outside the workers.
-    pub(crate) fn inject(&self, fiber: FiberRef) {
+    /// The same.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::build`].
+    pub(crate) fn try_default() -> io::Result<&'static Runtime> {
+        static DEFAULT: OnceLock<Runtime> = OnceLock::new();
+        static STARTING: Mutex<()> = Mutex::new(());
+        if let Some(runtime) = DEFAULT.get() {
+            return Ok(runtime);
+        }
+        let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        match DEFAULT.get() {
+            Some(runtime) => Ok(runtime),
+            None => Runtime::new().map(|runtime| DEFAULT.get_or_init(|| runtime)),
+        }
+    }
+
+    /// Queues a fiber from outside the workers, or starts it where fibers are threads.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where it has no thread for the fiber, which is abandoned then.
+    pub(crate) fn inject(&self, fiber: FiberRef) -> io::Result<()> {
         match &self.crew {
             Crew::Workers(workers) => workers.shared.inject(fiber),
-            Crew::Threads(threads) => threads.spawn(fiber),
+            Crew::Threads(threads) => return threads.spawn(fiber),
         }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::mem;
 use std::num::NonZeroU64;
 use std::rc::Rc;
@@ -102,13 +103,18 @@ impl Threads {
         &self.counters
     }
 
-    /// Starts a fiber; abandons it where there is no thread for it.
-    pub(crate) fn spawn(self: &Arc<Threads>, fiber: FiberRef) {
+    /// Starts a fiber. Where there is no thread for it, it is abandoned.
+    ///
+    /// # Errors
+    ///
+    /// The system's, `EAGAIN` above all.
+    pub(crate) fn spawn(self: &Arc<Threads>, fiber: FiberRef) -> io::Result<()> {
         let control = fiber.control();
         let mut members = lock(&self.members);
         if self.is_shut_down() {
             drop(members);
-            return fiber.abandon(Box::new(Cancelled));
+            fiber.abandon(Box::new(Cancelled));
+            return Ok(());
         }
         let member = Member {
             fiber: Arc::clone(&fiber),
@@ -126,7 +132,9 @@ impl Threads {
         if let Err(error) = builder.spawn(move || threads.run(&body)) {
             self.leave(control.id());
             fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
+            return Err(error);
         }
+        Ok(())
     }
 
     /// The life of a fiber's thread.
@@ -279,8 +287,8 @@ impl Seat {
         Waiter::Fiber(Arc::clone(&self.fiber))
     }
 
-    pub(super) fn spawn(&self, fiber: FiberRef) {
-        self.threads.spawn(fiber);
+    pub(super) fn spawn(&self, fiber: FiberRef) -> io::Result<()> {
+        self.threads.spawn(fiber)
     }
 
     pub(super) fn is_shut_down(&self) -> bool {

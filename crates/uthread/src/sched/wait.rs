@@ -244,16 +244,21 @@ pub(crate) fn is_inside() -> bool {
 
 /// Queues a new fiber on the caller's worker, or starts it where fibers are threads.
 ///
+/// # Errors
+///
+/// The system's, where it has no thread for the fiber, which is abandoned then.
+///
 /// # Panics
 ///
 /// When the caller belongs to no runtime.
-pub(crate) fn spawn_here(fiber: FiberRef) {
+pub(crate) fn spawn_here(fiber: FiberRef) -> io::Result<()> {
     let mut fiber = Some(fiber);
     current::with_worker(|worker| fiber.take().map(|fiber| worker.spawn(fiber)));
-    if let Some(fiber) = fiber {
-        let seat = threads::current().expect("only who belongs to a runtime spawns here");
-        seat.spawn(fiber);
-    }
+    let Some(fiber) = fiber else {
+        return Ok(());
+    };
+    let seat = threads::current().expect("only who belongs to a runtime spawns here");
+    seat.spawn(fiber)
 }
 
 /// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:

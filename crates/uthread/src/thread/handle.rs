@@ -1,15 +1,17 @@
 //! The handle that joins a fiber.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::Result;
+use super::{Result, Thread};
 use crate::fiber::{self, FiberRef, Joinable};
 use crate::sched::wait;
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber.
 pub struct JoinHandle<T> {
     fiber: Arc<dyn Joinable<T>>,
+    /// Made when it is asked for: another count would cost each spawn.
+    thread: OnceLock<Thread>,
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
@@ -25,7 +27,25 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 impl<T> JoinHandle<T> {
     pub(crate) fn new(fiber: Arc<dyn Joinable<T>>) -> JoinHandle<T> {
-        JoinHandle { fiber }
+        JoinHandle {
+            fiber,
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// The fiber's identity, by which it is named and unparked.
+    ///
+    /// ```
+    /// let parked = uthread::spawn(uthread::thread::park);
+    /// parked.thread().unpark();
+    /// parked.join().unwrap();
+    /// ```
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        self.thread.get_or_init(|| {
+            let fiber: FiberRef = Arc::clone(&self.fiber) as FiberRef;
+            Thread::of(fiber)
+        })
     }
 
     /// Waits for the fiber to end.

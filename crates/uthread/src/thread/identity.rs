@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use crate::fiber::Waiter;
+use crate::fiber::{FiberRef, Waiter};
 use crate::sched::wait;
 
 /// The identity of a fiber, or of a thread outside the runtime.
@@ -21,6 +21,10 @@ enum Id {
 }
 
 impl Thread {
+    pub(super) fn of(fiber: FiberRef) -> Thread {
+        Thread(Waiter::Fiber(fiber))
+    }
+
     /// Its identifier.
     #[must_use]
     pub fn id(&self) -> ThreadId {

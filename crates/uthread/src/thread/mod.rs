@@ -11,7 +11,7 @@ mod identity;
 
 use std::time::{Duration, Instant};
 
-pub use std::thread::Result;
+pub use std::thread::{AccessError, LocalKey, Result, available_parallelism};
 
 pub use self::builder::{Builder, spawn};
 pub use self::handle::JoinHandle;

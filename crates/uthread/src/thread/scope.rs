@@ -6,8 +6,8 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
 
 use super::builder::start;
-use super::{JoinHandle, Result};
-use crate::fiber::{Children, Control, Fiber, Identity};
+use super::{JoinHandle, Result, Thread};
+use crate::fiber::{Children, Control, Fiber, FiberRef, Identity};
 use crate::sched::wait;
 
 /// Runs `f` with a scope in which fibers may borrow from the caller; returns when all of them have
@@ -102,23 +102,42 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         let identity = Identity::anonymous(Location::caller());
-        let children = Arc::clone(&self.children);
-        ScopedJoinHandle {
-            handle: spawn(identity, children, f),
+        start(|| self.fiber(identity, f))
+    }
+
+    /// A new fiber of this scope that nobody runs yet.
+    pub(super) fn fiber<F, T>(
+        &'scope self,
+        identity: Identity,
+        f: F,
+    ) -> (FiberRef, ScopedJoinHandle<'scope, T>)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let (fiber, handle) = child(identity, &self.children, f);
+        let handle = ScopedJoinHandle {
+            handle,
             children: Arc::clone(&self.children),
             scope: PhantomData,
-        }
+        };
+        (fiber, handle)
     }
 }
 
-/// Starts a fiber of a scope.
-pub(super) fn spawn<F, T>(identity: Identity, children: Arc<Children>, f: F) -> JoinHandle<T>
+/// A new fiber among these children that nobody runs yet. It has the deadline of its caller.
+pub(super) fn child<F, T>(
+    identity: Identity,
+    children: &Arc<Children>,
+    f: F,
+) -> (FiberRef, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
     let control = Control::with_deadline(identity, wait::deadline());
-    JoinHandle::new(start(|| Fiber::borrowing(control, f, Some(children))))
+    let (fiber, joinable) = Fiber::borrowing(control, f, Some(Arc::clone(children)));
+    (fiber, JoinHandle::new(joinable))
 }
 
 /// A handle to join a fiber of a scope.
@@ -164,6 +183,12 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// ```
     pub fn cancel(&self) {
         self.handle.cancel();
+    }
+
+    /// The fiber's identity; see [`JoinHandle::thread`].
+    #[must_use]
+    pub fn thread(&self) -> &Thread {
+        self.handle.thread()
     }
 
     /// Whether the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.

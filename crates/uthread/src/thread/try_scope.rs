@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::builder::start;
 use super::{JoinHandle, scope};
 use crate::fiber::{self, Cancelled, Children, Identity, Waiter, is_cut_off};
 use crate::sched::wait;
@@ -118,21 +119,20 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     {
         let identity = Identity::anonymous(Location::caller());
         let failure = Arc::clone(&self.failure);
-        let handle = scope::spawn(identity, Arc::clone(&self.failure.children), move || {
-            match panic::catch_unwind(AssertUnwindSafe(f)) {
-                Ok(Ok(value)) => Some(value),
-                Ok(Err(error)) => {
-                    failure.fail(error);
-                    None
-                }
-                Err(payload) => {
-                    if !is_cut_off(&payload) {
-                        failure.end();
-                    }
-                    panic::resume_unwind(payload)
-                }
+        let run = move || match panic::catch_unwind(AssertUnwindSafe(f)) {
+            Ok(Ok(value)) => Some(value),
+            Ok(Err(error)) => {
+                failure.fail(error);
+                None
             }
-        });
+            Err(payload) => {
+                if !is_cut_off(&payload) {
+                    failure.end();
+                }
+                panic::resume_unwind(payload)
+            }
+        };
+        let handle = start(|| scope::child(identity, &self.failure.children, run));
         if self.failure.over.load(Ordering::Relaxed) {
             // The failure came before it was among those to be cancelled.
             handle.cancel();

@@ -354,9 +354,8 @@ fn sleeps_end_in_the_order_of_their_deadlines(place: Place) {
 
 fn a_native_thread_joins_through_the_default_runtime(place: Place) {
     place.run(|| {
-        let handle = Builder::new()
-            .name("guest")
-            .spawn(|| current().name().map(str::to_owned));
+        let guest = Builder::new().name("guest".into());
+        let handle = guest.spawn(|| current().name().map(str::to_owned)).unwrap();
         assert_eq!(handle.join().unwrap().as_deref(), Some("guest"));
     });
 }

@@ -6,6 +6,7 @@
 mod harness;
 mod support;
 
+mod building;
 mod fibers;
 mod join;
 mod names;
@@ -56,6 +57,7 @@ macro_rules! modules {
 
 fn main() -> ExitCode {
     harness::run(&modules![
+        building,
         fibers,
         join,
         names,

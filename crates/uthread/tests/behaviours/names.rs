@@ -42,11 +42,12 @@ fn a_fiber_has_the_name_it_was_given(place: Place) {
             "gr\u{fc}n \u{1f41d}",
             &"long".repeat(1000),
         ] {
-            let fiber = Builder::new().name(name).spawn(|| {
+            let fiber = Builder::new().name(name.into()).spawn(|| {
                 yield_now();
                 let thread = current();
                 (thread.name().map(str::to_owned), format!("{thread:?}"))
             });
+            let fiber = fiber.unwrap();
             let debug = format!("{fiber:?}");
             let (seen, own_debug) = fiber.join().unwrap();
             assert_eq!(seen.as_deref(), Some(name));
@@ -60,7 +61,7 @@ fn a_fiber_without_a_name_has_none(place: Place) {
     place.run(|| {
         let name = || current().name().map(str::to_owned);
         assert_eq!(spawn(name).join().unwrap(), None);
-        assert_eq!(Builder::new().spawn(name).join().unwrap(), None);
+        assert_eq!(Builder::new().spawn(name).unwrap().join().unwrap(), None);
         assert_eq!(
             uthread::scope(|scope| scope.spawn(name).join().unwrap()),
             None

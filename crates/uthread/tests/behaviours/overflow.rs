@@ -73,14 +73,15 @@ fn report(output: &Output) -> String {
 }
 
 fn an_overflow_names_the_fiber_its_spawn_site_and_the_size(place: Place) {
-    let line = line!() + 3; // of the spawn below
+    let line = line!() + 4; // of the spawn below
     let Some(output) = child() else {
         return on_stacks_of(place, 256 * 1024).run(|| {
-            let deep = Builder::new().name("deep one").spawn(|| {
+            let deep = Builder::new().name("deep one".into());
+            let deep = deep.spawn(|| {
                 yield_now();
                 use_stack(usize::MAX)
             });
-            deep.join().map(drop).unwrap();
+            deep.unwrap().join().map(drop).unwrap();
         });
     };
     let text = report(&output);

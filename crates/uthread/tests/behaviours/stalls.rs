@@ -83,9 +83,9 @@ fn a_fiber_that_computes_while_another_waits_is_named(place: Place) {
     let (runtime, stalls) = watched(place);
     let (stall, line) = runtime.run(|| {
         let waits = waiting();
-        let busy = Builder::new().name("busy");
+        let busy = Builder::new().name("busy".into());
         let (busy, line) = (busy.spawn(move || compute_until_told(&stalls)), line!());
-        let stall = busy.join().unwrap();
+        let stall = busy.unwrap().join().unwrap();
         waits.join().unwrap();
         (stall, line)
     });
