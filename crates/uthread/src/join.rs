@@ -55,7 +55,7 @@ where
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);
     // An error is the fiber's end as well, which is joined below.
-    let _ = wait::spawn_here(fiber);
+    let _ = wait::spawn_here(fiber, None);
     let first = panic::catch_unwind(AssertUnwindSafe(a));
     if wait::take_back(&offered) {
         match first {

@@ -47,6 +47,8 @@ pub(crate) struct Control {
     unparked: AtomicBool,
     /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
     home: UnsafeCell<Option<Arc<dyn Home>>>,
+    /// A stack that was taken for the fiber before its start, as it needs more than the others.
+    pub(crate) reserved: Cell<Option<Stack>>,
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
@@ -116,6 +118,7 @@ impl Control {
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             home: UnsafeCell::new(None),
+            reserved: Cell::default(),
             extent: Cell::default(),
             completion: Cell::default(),
             registration: Cell::default(),

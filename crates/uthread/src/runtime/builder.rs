@@ -15,14 +15,11 @@ use crate::sched::threads::Threads;
 use crate::sched::watch::{Orders, Stall, Watch};
 use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
+use crate::stack::pool::STACK_SIZE_MAX;
 
 /// The stack of a fiber, guard page included: address space, of which only the touched pages cost
 /// memory. Enough for formatting, TLS handshakes and a panic with its backtrace.
 const STACK_SIZE: usize = 256 * 1024;
-
-/// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
-/// maps up to 4,096 at once, has to fit the address space.
-const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
 
 /// Longer than what a request computes, shorter than what its client calls slow.
 const STALL_THRESHOLD: Duration = Duration::from_millis(100);

@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
 use crate::sched::threads::Threads;
 use crate::sched::{offload, wait};
+use crate::stack::Stack;
 use crate::thread::JoinHandle;
 
 /// A set of workers that run fibers.
@@ -118,7 +119,7 @@ impl Runtime {
             None,
         );
         // An error is the fiber's result as well.
-        let _ = self.inject(fiber.clone());
+        let _ = self.inject(fiber.clone(), None);
         JoinHandle::new(fiber)
     }
 
@@ -149,7 +150,7 @@ impl Runtime {
         let control = Control::with_deadline(identity, wait::deadline());
         let (body, joinable) = Fiber::borrowing(control, f, None);
         // An error is the fiber's end as well, which is joined below.
-        let _ = self.inject(body);
+        let _ = self.inject(body, None);
         // Joined right here, before anything that `f` borrows can end.
         match JoinHandle::new(joinable).join_to_end() {
             Ok(value) => value,
@@ -187,15 +188,28 @@ impl Runtime {
         }
     }
 
-    /// Queues a fiber from outside the workers, or starts it where fibers are threads.
+    /// A stack for a new fiber that needs so many bytes, where that is more than this runtime gives each.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` where there is no memory for it.
+    pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Stack>> {
+        match &self.crew {
+            Crew::Workers(workers) => workers.shared.stacks.take_larger(bytes),
+            Crew::Threads(_) => Ok(None),
+        }
+    }
+
+    /// Queues a fiber from outside the workers, or starts it where fibers are threads, there with a stack of
+    /// so many bytes, if that is said.
     ///
     /// # Errors
     ///
     /// The system's, where it has no thread for the fiber, which is abandoned then.
-    pub(crate) fn inject(&self, fiber: FiberRef) -> io::Result<()> {
+    pub(crate) fn inject(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
         match &self.crew {
             Crew::Workers(workers) => workers.shared.inject(fiber),
-            Crew::Threads(threads) => return threads.spawn(fiber),
+            Crew::Threads(threads) => return threads.spawn(fiber, stack_size),
         }
         Ok(())
     }

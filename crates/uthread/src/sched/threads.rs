@@ -91,7 +91,7 @@ impl Threads {
     /// No fibers yet; each will have a stack of so many bytes, and at least what a fiber on a worker has.
     pub(crate) fn new(stack_size: usize) -> Arc<Threads> {
         Arc::new(Threads {
-            stack_size: stack_size.max(STACK_SIZE_MIN) + RESERVED_BYTES,
+            stack_size: with_reserve(stack_size),
             shut_down: AtomicBool::new(false),
             members: Mutex::default(),
             left: Condvar::new(),
@@ -103,12 +103,17 @@ impl Threads {
         &self.counters
     }
 
-    /// Starts a fiber. Where there is no thread for it, it is abandoned.
+    /// Starts a fiber, with a stack of so many bytes, if that is said. Where there is no thread for it, it is
+    /// abandoned.
     ///
     /// # Errors
     ///
     /// The system's, `EAGAIN` above all.
-    pub(crate) fn spawn(self: &Arc<Threads>, fiber: FiberRef) -> io::Result<()> {
+    pub(crate) fn spawn(
+        self: &Arc<Threads>,
+        fiber: FiberRef,
+        stack_size: Option<usize>,
+    ) -> io::Result<()> {
         let control = fiber.control();
         let mut members = lock(&self.members);
         if self.is_shut_down() {
@@ -123,7 +128,8 @@ impl Threads {
         members.by_id.insert(control.id(), member);
         self.counters.fibers.add(1);
         drop(members);
-        let mut builder = thread::Builder::new().stack_size(self.stack_size);
+        let stack_size = stack_size.map_or(self.stack_size, with_reserve);
+        let mut builder = thread::Builder::new().stack_size(stack_size);
         if let Some(name) = control.name() {
             // Where a fiber's name may have a NUL byte, a thread's may not.
             builder = builder.name(name.replace('\0', ""));
@@ -256,6 +262,11 @@ fn interrupt(members: &Members, chosen: impl Fn(&Berth) -> bool) -> bool {
     any
 }
 
+/// What a thread is given whose fiber has asked for so many bytes.
+fn with_reserve(stack_size: usize) -> usize {
+    stack_size.max(STACK_SIZE_MIN) + RESERVED_BYTES
+}
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Seat>>> = const { RefCell::new(None) };
 }
@@ -287,8 +298,8 @@ impl Seat {
         Waiter::Fiber(Arc::clone(&self.fiber))
     }
 
-    pub(super) fn spawn(&self, fiber: FiberRef) -> io::Result<()> {
-        self.threads.spawn(fiber)
+    pub(super) fn spawn(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
+        self.threads.spawn(fiber, stack_size)
     }
 
     pub(super) fn is_shut_down(&self) -> bool {

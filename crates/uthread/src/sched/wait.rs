@@ -10,6 +10,7 @@ use super::{budget, cancellation, current, threads};
 use crate::driver::native::{self, Interrupted, Patience};
 use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
 use crate::op::{self, Operation};
+use crate::stack::Stack;
 
 pub(crate) use super::cancellation::{
     Within, deadline, is_cancelled, is_shut_down, refusal, unwind_if_cancelled,
@@ -242,7 +243,18 @@ pub(crate) fn is_inside() -> bool {
     current::with_worker(|_| ()).is_some() || threads::current().is_some()
 }
 
-/// Queues a new fiber on the caller's worker, or starts it where fibers are threads.
+/// A stack for a new fiber that needs so many bytes, where that is more than the caller's runtime gives each;
+/// threads bring theirs along.
+///
+/// # Errors
+///
+/// `ENOMEM` where there is no memory for it.
+pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
+    current::with_worker(|worker| worker.shared().stacks.take_larger(bytes)).unwrap_or(Ok(None))
+}
+
+/// Queues a new fiber on the caller's worker, or starts it where fibers are threads, there with a stack of so
+/// many bytes, if that is said.
 ///
 /// # Errors
 ///
@@ -251,14 +263,14 @@ pub(crate) fn is_inside() -> bool {
 /// # Panics
 ///
 /// When the caller belongs to no runtime.
-pub(crate) fn spawn_here(fiber: FiberRef) -> io::Result<()> {
+pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     let mut fiber = Some(fiber);
     current::with_worker(|worker| fiber.take().map(|fiber| worker.spawn(fiber)));
     let Some(fiber) = fiber else {
         return Ok(());
     };
     let seat = threads::current().expect("only who belongs to a runtime spawns here");
-    seat.spawn(fiber)
+    seat.spawn(fiber, stack_size)
 }
 
 /// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:

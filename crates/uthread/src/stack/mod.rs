@@ -8,9 +8,11 @@
 //!   low   +------------------+  limit
 //! ```
 //!
-//! [`pool`] carves stacks from large mappings and takes them back;
-//! [`overflow`] turns a touched guard into a readable report.
+//! [`pool`] carves stacks from large mappings and takes them back, [`larger`] has those of single fibers
+//! that need more, [`memory`] is what both ask of the kernel; [`overflow`] turns a touched guard into a readable report.
 
+mod larger;
+mod memory;
 pub(crate) mod overflow;
 pub(crate) mod pool;
 
@@ -38,7 +40,7 @@ impl Stack {
 
     /// The end of the highest page: a little above the base.
     fn end(&self) -> usize {
-        self.base.get().next_multiple_of(pool::page_size())
+        self.base.get().next_multiple_of(memory::page_size())
     }
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Extent {
 impl Extent {
     /// Whether `address` lies in the guard.
     pub(crate) fn guards(self, address: usize) -> bool {
-        (self.limit..self.limit + pool::guard_size()).contains(&address)
+        (self.limit..self.limit + memory::guard_size()).contains(&address)
     }
 
     /// Bytes from limit to end, guard included.
@@ -65,8 +67,8 @@ impl Extent {
     unsafe_code,
     reason = "corosensei asks the owner of a stack to vouch for its guard page"
 )]
-// SAFETY: a `Stack` is made only by `Pool::carve`, which installs the guard at `limit` before
-// handing it out, aligns it, and holds at least `pool::STACK_SIZE_MIN` bytes above the guard.
+// SAFETY: a `Stack` is made only by `Pool::carve` and `LargerStacks::take`, which install the guard at `limit`
+// before handing it out, align it, and hold at least `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base

@@ -1,17 +1,17 @@
 //! The pool of stacks: few large mappings, many stacks, memory only where one was used.
 //!
 //! A slab is one anonymous mapping that holds many stacks. Each stack's lowest pages are its guard,
-//! by `MADV_GUARD_INSTALL` where the kernel has it (no mapping of its own, so a million stacks fit
-//! under `vm.max_map_count`) and by `mprotect` where it has not (two mappings a stack).
+//! a region without a mapping of its own where the kernel has that, so that a million stacks fit under
+//! `vm.max_map_count`. Stacks for fibers that need more than the others are [`larger`](super::larger).
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
-
+use super::larger::LargerStacks;
+use super::memory::{self, Guards, guard_size, page_size};
 use super::{CACHE_LINE_BYTES, Stack};
 
 /// The smallest stack without its guard: room for a panic with its backtrace.
@@ -24,9 +24,9 @@ const SLAB_STACKS_FIRST: usize = 64;
 /// hundred mappings while no single one asks for more than 1 GiB of address space at the default.
 const SLAB_STACKS_MAX: usize = 4096;
 
-/// The guard: more than the frame of any C function that is built without stack probes ought to
-/// have. With guard regions it costs address space only.
-const GUARD_BYTES: usize = 16 * 1024;
+/// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
+/// maps up to 4,096 at once, has to fit the address space.
+pub(crate) const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
 
 /// Stacks begin in turn at so many different lines of their first page: beginning all at the same
 /// address modulo a page they would compete for a sixty-fourth of the cache. A quarter of the page at
@@ -34,21 +34,21 @@ const GUARD_BYTES: usize = 16 * 1024;
 const COLOURS: usize = 16;
 
 /// What a returned stack keeps: the pages any fiber touches again at once.
-const KEPT_BYTES: usize = 8 * 1024;
+pub(super) const KEPT_BYTES: usize = 8 * 1024;
 
 /// Free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to start
 /// warm. Those above keep nothing, so that a burst of a million fibers is not remembered.
 const WARM_STACKS_MAX: usize = 1024;
 
-/// All stacks of one runtime, of one size.
+/// All stacks of one runtime: of one size, but for some that are larger.
 #[derive(Debug)]
 pub(crate) struct Pool {
     stack_size: usize,
-    /// Cleared by the first kernel that does not know guard regions.
-    guard_regions: AtomicBool,
+    guards: Guards,
     /// Length of the free list, to be read without the lock.
     free_count: AtomicUsize,
     inner: Mutex<Inner>,
+    larger: LargerStacks,
 }
 
 #[derive(Debug, Default)]
@@ -81,9 +81,10 @@ impl Pool {
         let stack_size = stack_size.next_multiple_of(page_size());
         Pool {
             stack_size,
-            guard_regions: AtomicBool::new(true),
+            guards: Guards::new(),
             free_count: AtomicUsize::new(0),
             inner: Mutex::default(),
+            larger: LargerStacks::default(),
         }
     }
 
@@ -103,14 +104,34 @@ impl Pool {
         Ok(stack)
     }
 
+    /// A stack with room for so many bytes, at most [`STACK_SIZE_MAX`], where that is more than the others
+    /// have.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Pool::take).
+    pub(crate) fn take_larger(&self, bytes: usize) -> io::Result<Option<Stack>> {
+        if bytes.saturating_add(guard_size()) <= self.stack_size {
+            return Ok(None);
+        }
+        self.larger.take(bytes, &self.guards).map(Some)
+    }
+
+    /// Whether a stack is like the others.
+    pub(crate) fn is_ordinary(&self, stack: &Stack) -> bool {
+        stack.extent().size() == self.stack_size
+    }
+
     /// Takes a stack back, and returns all but its hottest pages to the kernel.
     pub(crate) fn give(&self, stack: Stack) {
+        if !self.is_ordinary(&stack) {
+            return self.larger.give(stack);
+        }
         // Relaxed: a guess is enough.
         let is_warm = self.free_count.load(Ordering::Relaxed) < WARM_STACKS_MAX;
         let kept = if is_warm { KEPT_BYTES } else { 0 };
         let start = stack.limit.get() + guard_size();
-        // Failure only keeps the pages: nothing to report.
-        let _ = discard(start, stack.end() - kept - start);
+        memory::discard(start, stack.end() - kept - start);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.free.push(stack);
         inner.lent -= 1;
@@ -134,7 +155,7 @@ impl Pool {
             .last_mut()
             .expect("a slab was pushed just above");
         let limit = slab.start.addr().get() + slab.carved * self.stack_size;
-        self.install_guard(limit)?;
+        self.guards.install(limit)?;
         let colour = slab.carved % COLOURS * CACHE_LINE_BYTES;
         slab.carved += 1;
         Ok(Stack {
@@ -148,7 +169,7 @@ impl Pool {
     /// overcommit, `ulimit -v`).
     fn new_slab(&self, mut stacks: usize) -> io::Result<Slab> {
         loop {
-            match map(stacks * self.stack_size) {
+            match memory::map(stacks * self.stack_size) {
                 Ok(start) => {
                     return Ok(Slab {
                         start,
@@ -161,20 +182,6 @@ impl Pool {
             }
         }
     }
-
-    fn install_guard(&self, limit: usize) -> io::Result<()> {
-        // Relaxed: a late reader only tries the newer way once more.
-        if self.guard_regions.load(Ordering::Relaxed) {
-            match guard_by_region(limit) {
-                Ok(()) => return Ok(()),
-                Err(rustix::io::Errno::INVAL) => {
-                    self.guard_regions.store(false, Ordering::Relaxed);
-                }
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(guard_by_protection(limit)?)
-    }
 }
 
 /// Whether guards are regions here, found out as every pool does: by its first stack.
@@ -185,85 +192,28 @@ impl Pool {
 pub(crate) fn has_guard_regions() -> io::Result<bool> {
     let pool = Pool::new(STACK_SIZE_MIN);
     pool.give(pool.take()?);
-    Ok(pool.guard_regions.load(Ordering::Relaxed))
+    Ok(pool.guards.are_regions())
 }
 
 impl Drop for Pool {
+    #[allow(unsafe_code, reason = "giving memory back")]
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A stack that is still out may be running or be written by the kernel: leak, never free.
         if inner.lent == 0 {
             for slab in inner.slabs.drain(..) {
-                unmap(&slab, self.stack_size);
+                let length = slab.stacks * self.stack_size;
+                // SAFETY: no stack of the pool is lent, so nothing refers to the mapping any more.
+                unsafe { memory::unmap(slab.start.addr().get(), length) };
             }
         }
     }
 }
 
-/// The size of a stack's guard in bytes: whole pages.
-pub(super) fn guard_size() -> usize {
-    GUARD_BYTES.next_multiple_of(page_size())
-}
-
-pub(super) fn page_size() -> usize {
-    rustix::param::page_size()
-}
-
-#[allow(unsafe_code, reason = "mapping memory")]
-fn map(length: usize) -> rustix::io::Result<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
-    let start = unsafe {
-        rustix::mm::mmap_anonymous(
-            ptr::null_mut(),
-            length,
-            ProtFlags::READ | ProtFlags::WRITE,
-            flags,
-        )
-    }?;
-    // A huge page would commit 2 MiB for the first touch of any stack in it.
-    // SAFETY: the range is the mapping made above; the advice does not change its contents.
-    let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxNoHugepage) };
-    Ok(NonNull::new(start.cast()).expect("mmap never returns null"))
-}
-
-#[allow(unsafe_code, reason = "unmapping memory")]
-fn unmap(slab: &Slab, stack_size: usize) {
-    // SAFETY: no stack of the pool is lent, so nothing refers to the mapping any more.
-    let unmapped =
-        unsafe { rustix::mm::munmap(slab.start.as_ptr().cast(), slab.stacks * stack_size) };
-    debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
-}
-
-#[allow(unsafe_code, reason = "giving pages back")]
-fn discard(start: usize, length: usize) -> rustix::io::Result<()> {
-    let start = ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the range lies in a free stack, above its guard; nobody reads what was in it.
-    unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) }
-}
-
-#[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
-fn guard_by_region(limit: usize) -> rustix::io::Result<()> {
-    const MADV_GUARD_INSTALL: libc::c_int = 102;
-    let start = ptr::with_exposed_provenance_mut(limit);
-    // SAFETY: the range is the lowest of a stack that was never handed out.
-    let result = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_INSTALL) };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::INVAL))
-}
-
-#[allow(unsafe_code, reason = "protecting the guard")]
-fn guard_by_protection(limit: usize) -> rustix::io::Result<()> {
-    let start = ptr::with_exposed_provenance_mut(limit);
-    // SAFETY: the range is the lowest of a stack that was never handed out.
-    unsafe { rustix::mm::mprotect(start, guard_size(), MprotectFlags::empty()) }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ptr;
+
     use super::*;
 
     #[test]
@@ -283,7 +233,7 @@ mod tests {
     #[test]
     fn the_older_guard_works_too() {
         let pool = Pool::new(STACK_SIZE_MIN);
-        pool.guard_regions.store(false, Ordering::Relaxed);
+        pool.guards.give_up_regions();
         let stack = pool.take().unwrap();
         assert!(stack.extent().guards(stack.limit.get()));
         assert!(!stack.extent().guards(stack.limit.get() + guard_size()));
@@ -335,7 +285,7 @@ mod tests {
         let pool = Pool::new(STACK_SIZE_MIN);
         let before = mappings();
         let stacks: Vec<_> = (0..10_000).map(|_| pool.take().unwrap()).collect();
-        if pool.guard_regions.load(Ordering::Relaxed) {
+        if pool.guards.are_regions() {
             assert!(mappings() - before < 100);
         }
         stacks.into_iter().for_each(|stack| pool.give(stack));

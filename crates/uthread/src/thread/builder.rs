@@ -1,4 +1,4 @@
-//! `spawn`, and the builder that names a fiber before it starts.
+//! `spawn`, and the builder that gives a fiber its name and the size of its stack.
 
 use std::io;
 use std::panic::Location;
@@ -7,6 +7,7 @@ use super::{JoinHandle, Scope, ScopedJoinHandle};
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
+use crate::stack::pool::STACK_SIZE_MAX;
 
 /// Starts a fiber and returns a handle to join it; dropping the handle detaches the fiber.
 ///
@@ -49,20 +50,34 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     wait::note_spawn();
     let (fiber, handle) = make();
     // An error is the fiber's result as well.
-    let _ = queue(runtime, fiber);
+    let _ = queue(runtime, fiber, None);
     handle
 }
 
 /// The same, but for a caller who can be told of an error: `forget` gets the handle then, of a fiber
 /// that has ended.
-fn try_start<R>(make: impl FnOnce() -> (FiberRef, R), forget: impl FnOnce(R)) -> io::Result<R> {
+fn try_start<R>(
+    stack_size: Option<usize>,
+    make: impl FnOnce() -> (FiberRef, R),
+    forget: impl FnOnce(R),
+) -> io::Result<R> {
+    if let Some(bytes) = stack_size.filter(|bytes| *bytes > STACK_SIZE_MAX) {
+        let what = format!("a stack of {bytes} bytes: choose at most {STACK_SIZE_MAX}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
     let runtime = match wait::is_inside() {
         true => None,
         false => Some(Runtime::try_default()?),
     };
     wait::note_spawn();
+    let stack = match (stack_size, runtime) {
+        (None, _) => None,
+        (Some(bytes), Some(runtime)) => runtime.take_larger_stack(bytes)?,
+        (Some(bytes), None) => wait::take_larger_stack(bytes)?,
+    };
     let (fiber, handle) = make();
-    match queue(runtime, fiber) {
+    fiber.control().reserved.set(stack);
+    match queue(runtime, fiber, stack_size) {
         Ok(()) => Ok(handle),
         Err(error) => {
             forget(handle);
@@ -71,10 +86,10 @@ fn try_start<R>(make: impl FnOnce() -> (FiberRef, R), forget: impl FnOnce(R)) ->
     }
 }
 
-fn queue(runtime: Option<&Runtime>, fiber: FiberRef) -> io::Result<()> {
+fn queue(runtime: Option<&Runtime>, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     match runtime {
-        Some(runtime) => runtime.inject(fiber),
-        None => wait::spawn_here(fiber),
+        Some(runtime) => runtime.inject(fiber, stack_size),
+        None => wait::spawn_here(fiber, stack_size),
     }
 }
 
@@ -92,6 +107,7 @@ fn queue(runtime: Option<&Runtime>, fiber: FiberRef) -> io::Result<()> {
 #[must_use = "it starts the fiber with `spawn`"]
 pub struct Builder {
     name: Option<Box<str>>,
+    stack_size: Option<usize>,
 }
 
 impl Builder {
@@ -116,13 +132,34 @@ impl Builder {
         self
     }
 
+    /// The size of the fiber's stack in bytes, at least, where that is more than the runtime
+    /// [gives each](crate::Builder::stack_size): rounded up to a power of two, a guard beside it. It is address
+    /// space: memory is used page by page, as the fiber goes deeper, and given back when it has ended. At
+    /// most 1 GiB.
+    ///
+    /// ```
+    /// fn depth(levels: u32) -> u32 {
+    ///     let frame = std::hint::black_box([levels; 256]);
+    ///     if levels == 0 { 0 } else { 1 + depth(frame[7] - 1) }
+    /// }
+    ///
+    /// let deep = uthread::thread::Builder::new().stack_size(32 * 1024 * 1024);
+    /// assert_eq!(deep.spawn(|| depth(10_000))?.join().unwrap(), 10_000);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Builder {
+        self.stack_size = Some(bytes);
+        self
+    }
+
     /// Starts the fiber; see [`spawn`].
     ///
     /// # Errors
     ///
-    /// Where the default runtime is needed and cannot start, its error; with
-    /// [`Driver::Threads`](crate::Driver::Threads) the system's, if it has no more threads. `f` is dropped
-    /// then.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a stack of more than 1 GiB, and `ENOMEM` where there is no
+    /// address space for one larger than the others; where the default runtime is needed and cannot start, its
+    /// error; with [`Driver::Threads`](crate::Driver::Threads) the system's, if it has no more threads. `f` is
+    /// dropped then.
     ///
     /// ```
     /// let handle = uthread::thread::Builder::new().spawn(|| 6 * 7)?;
@@ -135,8 +172,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let identity = self.identity(Location::caller());
-        try_start(|| fiber(identity, f), drop)
+        let (identity, stack_size) = self.split(Location::caller());
+        try_start(stack_size, || fiber(identity, f), drop)
     }
 
     /// Starts the fiber without asking that what it borrows lives for ever.
@@ -165,12 +202,12 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let control = Control::new(self.identity(Location::caller()));
+        let (identity, stack_size) = self.split(Location::caller());
         let make = || {
-            let (fiber, joinable) = Fiber::borrowing(control, f, None);
+            let (fiber, joinable) = Fiber::borrowing(Control::new(identity), f, None);
             (fiber, JoinHandle::new(joinable))
         };
-        try_start(make, drop)
+        try_start(stack_size, make, drop)
     }
 
     /// Starts a fiber of a scope; see [`Scope::spawn`].
@@ -200,15 +237,17 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let identity = self.identity(Location::caller());
+        let (identity, stack_size) = self.split(Location::caller());
         // Joined, its end is no panic of the scope.
-        try_start(|| scope.fiber(identity, f), |handle| drop(handle.join()))
+        let forget = |handle: ScopedJoinHandle<'_, T>| drop(handle.join());
+        try_start(stack_size, || scope.fiber(identity, f), forget)
     }
 
-    fn identity(self, spawn_site: &'static Location<'static>) -> Identity {
-        Identity {
+    fn split(self, spawn_site: &'static Location<'static>) -> (Identity, Option<usize>) {
+        let identity = Identity {
             name: self.name,
             spawn_site,
-        }
+        };
+        (identity, self.stack_size)
     }
 }

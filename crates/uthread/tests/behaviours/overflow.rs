@@ -1,12 +1,17 @@
 //! Stacks: what fits runs, what overflows ends the process with a report, in a child to be watched.
 
 use std::hint::black_box;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, behaviours};
+use crate::support::eventually;
 use uthread::thread::Builder;
 use uthread::{Runtime, spawn, yield_now};
 
@@ -21,8 +26,10 @@ behaviours![
         [
             an_overflow_names_the_fiber_its_spawn_site_and_the_size,
             a_fiber_without_a_name_is_reported_too,
+            an_overflow_of_a_larger_stack_is_reported_with_its_size,
             an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one,
-            a_bad_address_elsewhere_ends_the_process_as_ever
+            a_bad_address_elsewhere_ends_the_process_as_ever,
+            what_a_larger_stack_took_is_given_back
         ]
     ),
     (
@@ -30,7 +37,10 @@ behaviours![
         [
             what_fits_runs,
             the_smallest_stack_holds_a_panic_with_its_backtrace,
-            deep_fibers_do_not_reach_into_each_other
+            deep_fibers_do_not_reach_into_each_other,
+            a_fiber_may_have_a_larger_stack_than_the_others,
+            no_memory_for_a_larger_stack_is_an_error,
+            a_stack_larger_than_any_is_refused
         ]
     ),
     (ON_SEVERAL_WORKERS, [each_worker_and_each_fiber_is_watched]),
@@ -41,6 +51,8 @@ const SIGSEGV: i32 = 11;
 
 /// The guard is part of a stack's size.
 const GUARD: usize = 16 * 1024;
+
+const MIB: usize = 1024 * 1024;
 
 /// Recurses until it has used so many bytes of stack.
 #[inline(never)]
@@ -104,6 +116,25 @@ fn a_fiber_without_a_name_is_reported_too(place: Place) {
     // Rounded up to whole pages.
     assert!(text.contains("100 KiB"), "{text}");
     assert!(text.contains(file!()), "{text}");
+}
+
+fn an_overflow_of_a_larger_stack_is_reported_with_its_size(place: Place) {
+    let Some(output) = child() else {
+        return on_stacks_of(place, 256 * 1024).run(|| {
+            for bytes in [3 * MIB, usize::MAX] {
+                let larger = Builder::new().name("larger".into()).stack_size(4 * MIB);
+                larger
+                    .spawn(move || use_stack(bytes))
+                    .unwrap()
+                    .join()
+                    .unwrap();
+            }
+        });
+    };
+    let text = report(&output);
+    assert!(text.contains("'larger'"), "{text}");
+    // With its guard, as everywhere.
+    assert!(text.contains("4112 KiB"), "{text}");
 }
 
 fn each_worker_and_each_fiber_is_watched(place: Place) {
@@ -184,6 +215,115 @@ fn deep_fibers_do_not_reach_into_each_other(place: Place) {
     place.run(|| {
         let handles: Vec<_> = (0..100).map(|mark| spawn(move || fill(40, mark))).collect();
         assert!(handles.into_iter().all(|handle| handle.join().unwrap()));
+    });
+}
+
+fn a_fiber_may_have_a_larger_stack_than_the_others(place: Place) {
+    on_stacks_of(place, 128 * 1024).run(|| {
+        let of = |bytes| Builder::new().stack_size(bytes);
+        // None is too small to run, and each has at least what was asked for.
+        for bytes in [0, 1, 16 * 1024, 128 * 1024, MIB, 5 * MIB, 64 * MIB] {
+            let used = bytes.max(64 * 1024) - 16 * 1024;
+            for _ in 0..3 {
+                let deep = move || (use_stack(used), yield_now(), use_stack(used));
+                assert!(of(bytes).spawn(deep).unwrap().join().is_ok());
+            }
+        }
+        // Of more sizes at once, beside ordinary ones, and scoped.
+        let depth = uthread::scope(|scope| {
+            let all: Vec<_> = (1..=20)
+                .map(|size| {
+                    let use_it = move || (yield_now(), use_stack(size * MIB));
+                    let large = of(size * MIB + 64 * 1024);
+                    let large = large.spawn_scoped(scope, use_it).unwrap();
+                    (large, scope.spawn(|| use_stack(64 * 1024)))
+                })
+                .collect();
+            let ends = all.into_iter();
+            let ends = ends.map(|(large, other)| large.join().is_ok() && other.join().is_ok());
+            ends.filter(|ok| *ok).count()
+        });
+        assert_eq!(depth, 20);
+    });
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+    1024 * kib.parse::<usize>().unwrap()
+}
+
+fn what_a_larger_stack_took_is_given_back(place: Place) {
+    alone(|| {
+        let runtime = place.runtime();
+        let before = resident();
+        runtime.run(|| {
+            let deep = || {
+                use_stack(60 * MIB);
+                assert!(resident() > before + 50 * MIB);
+            };
+            for _ in 0..4 {
+                let deeper = Builder::new().stack_size(64 * MIB);
+                uthread::scope(|scope| deeper.spawn_scoped(scope, deep).unwrap().join().unwrap());
+            }
+        });
+        // By the worker it ran on, after the join.
+        eventually("the stack's memory is given back", || {
+            resident() < before + 20 * MIB
+        });
+    });
+}
+
+fn no_memory_for_a_larger_stack_is_an_error(place: Place) {
+    alone(|| {
+        let runtime = place.runtime();
+        let errors = runtime.run(|| {
+            let limit = getrlimit(Resource::As);
+            let lowered = Rlimit {
+                current: Some(4 << 30),
+                ..limit
+            };
+            setrlimit(Resource::As, lowered).unwrap();
+            // Address space only, and more than is left.
+            let of = || Builder::new().stack_size(1 << 30);
+            let kept: Vec<_> = (0..4).map(|_| of().spawn(uthread::thread::park)).collect();
+            let scoped = uthread::scope(|scope| of().spawn_scoped(scope, || ()).err());
+            setrlimit(Resource::As, limit).unwrap();
+            let mut errors: Vec<_> = scoped.into_iter().collect();
+            for fiber in kept {
+                match fiber {
+                    Ok(parked) => {
+                        parked.thread().unpark();
+                        parked.join().unwrap();
+                    }
+                    Err(error) => errors.push(error),
+                }
+            }
+            assert!(of().spawn(|| ()).unwrap().join().is_ok());
+            errors
+        });
+        assert!(!errors.is_empty());
+        // Of a thread the C library says that it can be had later.
+        let expected = match place.is_of_threads() {
+            true => Errno::AGAIN,
+            false => Errno::NOMEM,
+        };
+        for error in errors {
+            assert_eq!(error.raw_os_error(), Some(expected.raw_os_error()));
+        }
+    });
+}
+
+fn a_stack_larger_than_any_is_refused(place: Place) {
+    place.run(|| {
+        for bytes in [usize::MAX, usize::MAX / 2, (1 << 30) + 1] {
+            let refused = Builder::new().stack_size(bytes).spawn(|| ());
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("choose at most"), "{error}");
+        }
     });
 }
 

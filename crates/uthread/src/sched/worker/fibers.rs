@@ -79,7 +79,8 @@ impl Worker {
     /// abandoned.
     #[allow(unsafe_code, reason = "starting a fiber")]
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
-        let hot = self.hot_stacks.borrow_mut().pop();
+        let reserved = fiber.control().reserved.take();
+        let hot = reserved.or_else(|| self.hot_stacks.borrow_mut().pop());
         let stack = match hot.map_or_else(|| self.shared.stacks.take(), Ok) {
             Ok(stack) => stack,
             Err(error) => {
@@ -117,7 +118,7 @@ impl Worker {
 
     fn return_stack(&self, stack: Stack) {
         let mut hot = self.hot_stacks.borrow_mut();
-        if hot.len() < HOT_STACKS {
+        if hot.len() < HOT_STACKS && self.shared.stacks.is_ordinary(&stack) {
             hot.push(stack);
         } else {
             self.shared.stacks.give(stack);

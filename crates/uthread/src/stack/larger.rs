@@ -1,0 +1,165 @@
+//! Stacks larger than the others of their runtime, for single fibers that need more.
+//!
+//! Each is a mapping of its own. Above the guard it has a power of two, so that one that was returned serves
+//! the next fiber that needs about as much.
+
+use std::io;
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use super::Stack;
+use super::memory::{self, Guards, guard_size};
+use super::pool::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
+
+/// From the smallest to the largest stack, each twice as large as the one before.
+const CLASSES: usize = (STACK_SIZE_MAX / STACK_SIZE_MIN).ilog2() as usize + 1;
+
+/// Free stacks kept of each size: enough where some deep fibers come and go. All sizes together, they keep two
+/// megabytes of memory.
+const KEPT_STACKS_MAX: usize = 16;
+
+/// The free ones, by their sizes.
+#[derive(Debug, Default)]
+pub(super) struct LargerStacks {
+    free: Mutex<[Vec<Stack>; CLASSES]>,
+}
+
+impl LargerStacks {
+    /// A stack with room for so many bytes, at most [`STACK_SIZE_MAX`], its guard in place.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` where address space or `vm.max_map_count` is used up.
+    #[allow(unsafe_code, reason = "giving memory back")]
+    pub(super) fn take(&self, bytes: usize, guards: &Guards) -> io::Result<Stack> {
+        let room = bytes.next_power_of_two().max(STACK_SIZE_MIN);
+        let kept = self.with_class(room, Vec::pop);
+        if let Some(stack) = kept {
+            return Ok(stack);
+        }
+        let length = room + guard_size();
+        let limit = memory::map(length)?.expose_provenance();
+        if let Err(error) = guards.install(limit.get()) {
+            // SAFETY: it was mapped just above, and nobody has got it.
+            unsafe { memory::unmap(limit.get(), length) };
+            return Err(error);
+        }
+        Ok(Stack {
+            limit,
+            base: NonZeroUsize::new(limit.get() + length).expect("above a non-zero limit"),
+        })
+    }
+
+    /// Takes a stack back, and returns all but its hottest pages to the kernel, or all of it.
+    pub(super) fn give(&self, stack: Stack) {
+        let start = stack.limit.get() + guard_size();
+        let room = stack.end() - start;
+        memory::discard(start, room - KEPT_BYTES);
+        let left = self.with_class(room, |free| {
+            if free.len() == KEPT_STACKS_MAX {
+                return Some(stack);
+            }
+            free.push(stack);
+            None
+        });
+        if let Some(stack) = left {
+            free(stack);
+        }
+    }
+
+    fn with_class<R>(&self, room: usize, action: impl FnOnce(&mut Vec<Stack>) -> R) -> R {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        action(&mut free[(room / STACK_SIZE_MIN).ilog2() as usize])
+    }
+}
+
+impl Drop for LargerStacks {
+    fn drop(&mut self) {
+        let kept = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // One that is still out is leaked, never freed: it may be running or be written by the kernel.
+        kept.iter_mut().flat_map(mem::take).for_each(free);
+    }
+}
+
+/// Gives a stack's memory back.
+#[allow(unsafe_code, reason = "giving memory back")]
+fn free(stack: Stack) {
+    // SAFETY: a stack belongs to whoever has it, here for the last time; each is a mapping of its own.
+    unsafe { memory::unmap(stack.limit.get(), stack.extent().size()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn take(stacks: &LargerStacks, bytes: usize) -> Stack {
+        stacks.take(bytes, &Guards::new()).unwrap()
+    }
+
+    fn room(stack: &Stack) -> usize {
+        stack.extent().size() - guard_size()
+    }
+
+    #[test]
+    fn each_has_the_room_and_the_guard() {
+        let stacks = LargerStacks::default();
+        for (bytes, expected) in [
+            (1, STACK_SIZE_MIN),
+            (STACK_SIZE_MIN, STACK_SIZE_MIN),
+            (STACK_SIZE_MIN + 1, 2 * STACK_SIZE_MIN),
+            (3 * MIB, 4 * MIB),
+            (STACK_SIZE_MAX, STACK_SIZE_MAX),
+        ] {
+            let stack = take(&stacks, bytes);
+            assert_eq!(room(&stack), expected);
+            assert!(stack.extent().guards(stack.limit.get()));
+            assert!(!stack.extent().guards(stack.limit.get() + guard_size()));
+            stacks.give(stack);
+        }
+    }
+
+    #[test]
+    fn one_that_was_returned_serves_the_next_of_its_size() {
+        let stacks = LargerStacks::default();
+        let stack = take(&stacks, 3 * MIB);
+        let limit = stack.limit;
+        stacks.give(stack);
+        let smaller = take(&stacks, MIB);
+        assert_ne!(smaller.limit, limit);
+        let again = take(&stacks, 4 * MIB);
+        assert_eq!(again.limit, limit);
+        stacks.give(smaller);
+        stacks.give(again);
+    }
+
+    #[test]
+    fn only_so_many_are_kept_and_none_when_all_ends() {
+        // A size that no other test takes: others run beside this one.
+        const SIZE: usize = 512 * MIB;
+        let stacks = LargerStacks::default();
+        let taken: Vec<_> = (0..KEPT_STACKS_MAX + 3)
+            .map(|_| take(&stacks, SIZE))
+            .collect();
+        let limits: Vec<_> = taken.iter().map(|stack| stack.limit.get()).collect();
+        let mapped = || limits.iter().filter(|limit| is_mapped(**limit)).count();
+        assert_eq!(mapped(), KEPT_STACKS_MAX + 3);
+        taken.into_iter().for_each(|stack| stacks.give(stack));
+        assert_eq!(mapped(), KEPT_STACKS_MAX);
+        drop(stacks);
+        assert_eq!(mapped(), 0);
+    }
+
+    /// Whether a mapping has this address in its range.
+    fn is_mapped(address: usize) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let number = |text| usize::from_str_radix(text, 16).unwrap();
+            (number(start)..number(end)).contains(&address)
+        })
+    }
+}
