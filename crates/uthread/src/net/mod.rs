@@ -3,10 +3,13 @@
 //! In a fiber each call that waits suspends the fiber; outside the runtime it blocks the thread.
 //! What does not wait is the same in both. The plain types of `std::net` are re-exported.
 
+mod methods;
+mod settings;
+mod socket;
+
 mod resolve;
 mod send_file;
 mod tcp;
-mod timeouts;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,

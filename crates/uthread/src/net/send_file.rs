@@ -15,8 +15,6 @@ use rustix::io::Errno;
 use super::TcpStream;
 use crate::driver::page_cache;
 use crate::fs::File;
-use crate::op::Operation;
-use crate::op::net::SocketOperation;
 use crate::sched::wait;
 
 /// Bytes sent before other fibers get a turn: about 50 us of work for the worker.
@@ -77,12 +75,9 @@ impl TcpStream {
             match rustix::fs::sendfile(self, file, Some(&mut offset), length) {
                 Ok(count) => return Ok(count as u64),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if !self.settings().is_nonblocking() => {
-                    let mut writable = Operation::Socket(SocketOperation::Poll {
-                        descriptor: self.descriptor(),
-                        events: PollFlags::OUT,
-                    });
-                    wait::perform(&mut writable, self.settings().write_timeout.get())?;
+                Err(Errno::AGAIN) if !self.socket.settings.is_nonblocking() => {
+                    let timeout = self.socket.settings.write_timeout.get();
+                    self.socket.wait_for(PollFlags::OUT, timeout)?;
                 }
                 Err(errno) => return Err(errno.into()),
             }
@@ -103,7 +98,7 @@ impl TcpStream {
     }
 
     fn raise_nonblock(&self) -> io::Result<()> {
-        let settings = self.settings();
+        let settings = &self.socket.settings;
         if !settings.is_nonblocking() && !settings.raised_nonblock.swap(true, Ordering::Relaxed) {
             let flags = rustix::fs::fcntl_getfl(self)?;
             rustix::fs::fcntl_setfl(self, flags | OFlags::NONBLOCK)?;

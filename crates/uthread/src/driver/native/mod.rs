@@ -22,6 +22,8 @@ const PIPE_BUF: usize = 4096;
 /// How long a call may block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Patience {
+    /// One try, which waits if the descriptor does.
+    Never,
     Forever,
     Until(Instant),
 }
@@ -56,10 +58,12 @@ pub(crate) fn perform(
     loop {
         let result = match (attempt(operation, patience), awaited_events(operation)) {
             // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
-            (Err(Errno::AGAIN), Some((fd, events))) => match wait_ready(fd, events, patience) {
-                Ok(()) => continue,
-                Err(errno) => Err(errno),
-            },
+            (Err(Errno::AGAIN), Some((fd, events))) if !matches!(patience, Patience::Never) => {
+                match wait_ready(fd, events, patience) {
+                    Ok(()) => continue,
+                    Err(errno) => Err(errno),
+                }
+            }
             (result, _) => result,
         };
         if result != Err(Errno::INTR) {
@@ -120,6 +124,7 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
 /// Waits until one of the events is there; `EAGAIN` where the patience ran out.
 fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rustix::io::Result<()> {
     let remaining = match patience {
+        Patience::Never => Some(Timespec::default()),
         Patience::Forever => None,
         Patience::Until(deadline) => {
             let remaining = deadline.saturating_duration_since(Instant::now());

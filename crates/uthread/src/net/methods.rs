@@ -1,0 +1,218 @@
+//! The methods that several sockets have, written once. Each macro is given an expression that makes a
+//! socket, for the examples.
+
+/// What every socket has: clones, mode, errors, and conversions from and to `std`'s type and descriptors.
+macro_rules! impl_socket {
+    ($socket:ident, $std:ty, $example:literal) => {
+        impl $socket {
+            /// Another handle to the same socket, with the same timeouts and mode.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's, `EMFILE` above all.
+            ///
+            /// ```
+            #[doc = concat!("let socket = ", $example, ";")]
+            /// let clone = socket.try_clone()?;
+            /// # let _ = clone;
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn try_clone(&self) -> io::Result<$socket> {
+                let socket = self.socket.try_clone(<$std>::try_clone)?;
+                Ok($socket { socket })
+            }
+
+            /// The pending error of the socket, which is cleared.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's.
+            ///
+            /// ```
+            #[doc = concat!("let socket = ", $example, ";")]
+            /// assert!(socket.take_error()?.is_none());
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+                self.socket.inner.take_error()
+            }
+
+            /// Whether calls return `WouldBlock` instead of waiting, in fibers too.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's.
+            ///
+            /// ```
+            #[doc = concat!("let socket = ", $example, ";")]
+            /// socket.set_nonblocking(true)?;
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+                self.socket.set_nonblocking(nonblocking)
+            }
+        }
+
+        impl fmt::Debug for $socket {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.socket.fmt(formatter)
+            }
+        }
+
+        /// The timeouts set on the socket are taken over, and whether its calls wait.
+        impl From<$std> for $socket {
+            fn from(inner: $std) -> $socket {
+                $socket {
+                    socket: Socket::adopt(inner),
+                }
+            }
+        }
+
+        /// The timeouts are set on the socket.
+        impl From<$socket> for $std {
+            fn from(socket: $socket) -> $std {
+                socket.socket.release()
+            }
+        }
+
+        impl From<OwnedFd> for $socket {
+            fn from(fd: OwnedFd) -> $socket {
+                <$std>::from(fd).into()
+            }
+        }
+
+        impl From<$socket> for OwnedFd {
+            fn from(socket: $socket) -> OwnedFd {
+                <$std>::from(socket).into()
+            }
+        }
+
+        impl AsFd for $socket {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                self.socket.inner.as_fd()
+            }
+        }
+
+        impl AsRawFd for $socket {
+            fn as_raw_fd(&self) -> RawFd {
+                self.socket.inner.as_raw_fd()
+            }
+        }
+
+        impl IntoRawFd for $socket {
+            fn into_raw_fd(self) -> RawFd {
+                OwnedFd::from(self).into_raw_fd()
+            }
+        }
+
+        #[allow(unsafe_code, reason = "the trait's method is unsafe to call")]
+        impl FromRawFd for $socket {
+            unsafe fn from_raw_fd(fd: RawFd) -> $socket {
+                // SAFETY: the caller owns the descriptor, as the trait demands.
+                unsafe { OwnedFd::from_raw_fd(fd) }.into()
+            }
+        }
+    };
+}
+
+/// Timeouts, which what carries data has.
+macro_rules! impl_timeouts {
+    ($socket:ident, $example:literal) => {
+        impl $socket {
+            /// Bounds each read: after it, the call returns `WouldBlock`, as on Unix in `std`. Kept on our
+            /// side: setting it costs no system call.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidInput` for zero.
+            ///
+            /// ```
+            /// use std::time::Duration;
+            #[doc = concat!("let socket = ", $example, ";")]
+            /// let timeout = Some(Duration::from_secs(5));
+            /// socket.set_read_timeout(timeout)?;
+            /// assert_eq!(socket.read_timeout()?, timeout);
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+                self.socket.settings.read_timeout.set(timeout)
+            }
+
+            /// Bounds each write: after it, the call returns `WouldBlock`, as on Unix in `std`. Kept on our
+            /// side: setting it costs no system call.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidInput` for zero.
+            ///
+            /// ```
+            /// use std::time::Duration;
+            #[doc = concat!("let socket = ", $example, ";")]
+            /// let timeout = Some(Duration::from_secs(5));
+            /// socket.set_write_timeout(timeout)?;
+            /// assert_eq!(socket.write_timeout()?, timeout);
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+                self.socket.settings.write_timeout.set(timeout)
+            }
+
+            /// The bound of each read; see [`set_read_timeout`](Self::set_read_timeout).
+            ///
+            /// # Errors
+            ///
+            /// None; the signature is `std`'s.
+            pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+                Ok(self.socket.settings.read_timeout.get())
+            }
+
+            /// The bound of each write; see [`set_write_timeout`](Self::set_write_timeout).
+            ///
+            /// # Errors
+            ///
+            /// None; the signature is `std`'s.
+            pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+                Ok(self.socket.settings.write_timeout.get())
+            }
+        }
+    };
+}
+
+/// `Read` and `Write`, for the owner and for who borrows, as streams of `std` have them.
+macro_rules! impl_stream {
+    ($socket:ident) => {
+        impl Read for &$socket {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.socket.receive(buffer, false)
+            }
+        }
+
+        impl Write for &$socket {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                self.socket.send(buffer)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        impl Read for $socket {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                (&*self).read(buffer)
+            }
+        }
+
+        impl Write for $socket {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                (&*self).write(buffer)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+    };
+}
+
+pub(super) use {impl_socket, impl_stream, impl_timeouts};

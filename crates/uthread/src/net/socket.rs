@@ -1,0 +1,177 @@
+//! What every socket is made of: the one of `std`, what its clones share, and what drivers remember of it.
+//!
+//! A call on a non-blocking socket is the plain system call, as its owner asked for; any other goes
+//! through the driver.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::fs::OFlags;
+use rustix::net::SocketAddrAny;
+use rustix::net::sockopt::{self, Timeout};
+
+use super::settings::Settings;
+use crate::driver::native::{self, Interrupted, Patience};
+use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::net::{PeerAddress, SocketOperation};
+use crate::sched::wait;
+
+/// A socket; `S` is the type of `std`, which has what does not wait.
+pub(super) struct Socket<S> {
+    pub(super) inner: S,
+    pub(super) settings: Arc<Settings>,
+    watcher: Watcher,
+}
+
+impl<S: AsFd> Socket<S> {
+    /// One that was made just now: without timeouts, and its calls wait.
+    pub(super) fn new(inner: S) -> Socket<S> {
+        Socket::sharing(inner, Arc::default())
+    }
+
+    fn sharing(inner: S, settings: Arc<Settings>) -> Socket<S> {
+        Socket {
+            inner,
+            settings,
+            watcher: Watcher::new(),
+        }
+    }
+
+    /// One from elsewhere, whose timeouts and mode are taken over.
+    pub(super) fn adopt(inner: S) -> Socket<S> {
+        let socket = Socket::new(inner);
+        let (fd, settings) = (socket.inner.as_fd(), &socket.settings);
+        // A socket that cannot tell has none; a timeout read is never zero.
+        let timeout = |id| sockopt::socket_timeout(fd, id).unwrap_or(None);
+        let _ = settings.read_timeout.set(timeout(Timeout::Recv));
+        let _ = settings.write_timeout.set(timeout(Timeout::Send));
+        let flags = rustix::fs::fcntl_getfl(fd);
+        settings.set_nonblocking(flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)));
+        socket
+    }
+
+    /// The socket of `std`, on which timeouts and mode are set.
+    pub(super) fn release(self) -> S {
+        // `setsockopt` and `fcntl` with valid arguments do not fail on an open socket.
+        let (fd, settings) = (self.inner.as_fd(), &self.settings);
+        let _ = sockopt::set_socket_timeout(fd, Timeout::Recv, settings.read_timeout.get());
+        let _ = sockopt::set_socket_timeout(fd, Timeout::Send, settings.write_timeout.get());
+        if settings.raised_nonblock.swap(false, Ordering::Relaxed) {
+            let _ = rustix::io::ioctl_fionbio(fd, false);
+        }
+        self.inner
+    }
+
+    /// Another handle to the same socket.
+    pub(super) fn try_clone(
+        &self,
+        clone: impl FnOnce(&S) -> io::Result<S>,
+    ) -> io::Result<Socket<S>> {
+        Ok(Socket::sharing(
+            clone(&self.inner)?,
+            Arc::clone(&self.settings),
+        ))
+    }
+
+    pub(super) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&self.inner, nonblocking)?;
+        self.settings.set_nonblocking(nonblocking);
+        Ok(())
+    }
+
+    pub(super) fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor {
+            fd: self.inner.as_fd(),
+            watcher: &self.watcher,
+        }
+    }
+
+    pub(super) fn receive(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
+        let mut operation = Operation::Socket(SocketOperation::Receive {
+            socket: self.descriptor(),
+            buffer,
+            peek,
+        });
+        let count = self.perform(&mut operation, self.settings.read_timeout.get())?;
+        Ok(count as usize)
+    }
+
+    pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+        let mut operation = Operation::Socket(SocketOperation::Send {
+            socket: self.descriptor(),
+            buffer,
+        });
+        let count = self.perform(&mut operation, self.settings.write_timeout.get())?;
+        Ok(count as usize)
+    }
+
+    /// The next connection of a listener, and where it comes from.
+    pub(super) fn accept(&self) -> io::Result<(OwnedFd, PeerAddress)> {
+        let mut peer = PeerAddress::new();
+        let mut operation = Operation::Socket(SocketOperation::Accept {
+            listener: self.descriptor(),
+            peer: &mut peer,
+            raised_nonblock: &self.settings.raised_nonblock,
+        });
+        let result = loop {
+            match self.perform(&mut operation, None) {
+                // Another driver has made the listener non-blocking, by which the ring goes.
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && !self.settings.is_nonblocking() =>
+                {
+                    self.wait_for(PollFlags::IN, None)?;
+                }
+                result => break result?,
+            }
+        };
+        let fd = operation.descriptor(result);
+        Ok((fd, peer))
+    }
+
+    /// Waits until one of the events is there, also on a non-blocking socket.
+    pub(super) fn wait_for(&self, events: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
+        let mut operation = Operation::Socket(SocketOperation::Poll {
+            descriptor: self.descriptor(),
+            events,
+        });
+        wait::perform(&mut operation, timeout)?;
+        Ok(())
+    }
+
+    fn perform(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+        if self.settings.is_nonblocking() {
+            return native::perform(operation, Patience::Never, || Interrupted::Reported);
+        }
+        wait::perform(operation, timeout)
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Socket<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(formatter)
+    }
+}
+
+/// Connects a socket that was made just now.
+pub(super) fn connect(
+    socket: BorrowedFd<'_>,
+    address: &SocketAddrAny,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    let mut operation = Operation::Socket(SocketOperation::Connect {
+        socket: Descriptor {
+            fd: socket,
+            watcher: &Watcher::new(),
+        },
+        address,
+    });
+    wait::perform(&mut operation, timeout)?;
+    Ok(())
+}
