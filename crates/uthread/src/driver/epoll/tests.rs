@@ -161,6 +161,55 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
     );
 }
 
+/// The kernel tells once of an end. That another owner came to wait for room once made the driver forget it.
+#[test]
+fn an_end_is_remembered_when_the_owner_has_changed() {
+    let mut both = Both::new();
+    let (mut ours, mut peer) = Watchable::pair();
+    assert_eq!(
+        both.receive(&ours, 8, || peer.write_all(b"one").unwrap()),
+        3
+    );
+    ours.stream.set_nonblocking(true).unwrap();
+    while ours.stream.write(&[0; 1024]).is_ok() {}
+    peer.write_all(b"last").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    let later = Watcher::new();
+    let mut waiting = [&ours.watcher, &later].map(|watcher| {
+        Operation::Socket(SocketOperation::Send {
+            socket: Descriptor {
+                fd: ours.stream.as_fd(),
+                watcher,
+            },
+            buffer: b"no room",
+        })
+    });
+    for (operation, token) in waiting.iter_mut().zip(1..) {
+        // SAFETY: it is cancelled below, and its completion awaited.
+        unsafe { both.driver.submit(operation, Token(token)) };
+        both.driver.flush();
+    }
+    let mut receive = || {
+        let operation = Operation::Socket(SocketOperation::Receive {
+            socket: Descriptor {
+                fd: ours.stream.as_fd(),
+                watcher: &later,
+            },
+            buffer: &mut [0; 8],
+            peek: false,
+        });
+        both.perform(operation, || ())
+    };
+    assert_eq!([receive(), receive()], [4, 0]);
+    for token in [1, 2] {
+        both.driver.cancel(Token(token));
+    }
+    let mut cancelled = Vec::new();
+    let mut note = |_, result| cancelled.push(result);
+    both.completions.reap(2, &mut note);
+    assert_eq!(cancelled, [-op::CANCELLED; 2]);
+}
+
 #[test]
 fn two_instances_hear_of_the_same_file() {
     let (mut one, mut other) = (Both::new(), Both::new());

@@ -95,11 +95,17 @@ impl Watched {
         let fd = descriptor.fd.as_raw_fd();
         let data = EventData::new_u64(u64::from(fd.cast_unsigned()));
         match epoll::add(&self.epoll, descriptor.fd, data, EVERYTHING) {
-            // There already where its owner has changed: of the same file, or it would be gone.
-            Ok(()) | Err(Errno::EXIST) => {
+            Ok(()) => {
                 let file = self.file(fd);
                 file.unready = Interest::NONE;
                 file.is_final = false;
+                descriptor.watcher.set(self.id);
+                Ok(true)
+            }
+            // There already where its owner has changed: of the same file, or it would be gone. What is
+            // final was told of it, and is not told again.
+            Err(Errno::EXIST) => {
+                self.file(fd).unready = Interest::NONE;
                 descriptor.watcher.set(self.id);
                 Ok(true)
             }
