@@ -185,11 +185,19 @@ macro_rules! impl_stream {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 self.socket.receive(buffer, false)
             }
+
+            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                self.socket.receive_vectored(buffers)
+            }
         }
 
         impl Write for &$socket {
             fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
                 self.socket.send(buffer)
+            }
+
+            fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.socket.send_vectored(buffers)
             }
 
             fn flush(&mut self) -> io::Result<()> {
@@ -201,11 +209,19 @@ macro_rules! impl_stream {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 (&*self).read(buffer)
             }
+
+            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                (&*self).read_vectored(buffers)
+            }
         }
 
         impl Write for $socket {
             fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
                 (&*self).write(buffer)
+            }
+
+            fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+                (&*self).write_vectored(buffers)
             }
 
             fn flush(&mut self) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! through the driver.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,7 @@ use super::settings::Settings;
 use crate::driver::native::{self, Interrupted, Patience};
 use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::message::{Header, Message};
 use crate::op::net::{PeerAddress, SocketOperation};
 use crate::sched::wait;
 
@@ -29,7 +30,14 @@ pub(super) struct Socket<S> {
     watcher: Watcher,
 }
 
-impl<S: AsFd> Socket<S> {
+/// A type of `std`'s sockets.
+pub(super) trait Inner: AsFd {
+    /// Whether a receive of fewer bytes than asked for means that no more are there: of TCP it does. A
+    /// datagram says nothing of the next, and a Unix stream stops where descriptors were sent.
+    const DRAINS: bool;
+}
+
+impl<S: Inner> Socket<S> {
     /// One that was made just now: without timeouts, and its calls wait.
     pub(super) fn new(inner: S) -> Socket<S> {
         Socket::sharing(inner, Arc::default())
@@ -97,9 +105,43 @@ impl<S: AsFd> Socket<S> {
             socket: self.descriptor(),
             buffer,
             peek,
+            drains: S::DRAINS,
         });
         let count = self.perform(&mut operation, self.settings.read_timeout.get())?;
         Ok(count as usize)
+    }
+
+    /// Receives a message; its header tells what came.
+    pub(super) fn receive_message(&self, message: Message<'_>, peek: bool) -> io::Result<usize> {
+        let mut operation = Operation::Socket(SocketOperation::ReceiveMessage {
+            socket: self.descriptor(),
+            message,
+            peek,
+        });
+        let count = self.perform(&mut operation, self.settings.read_timeout.get())?;
+        Ok(count as usize)
+    }
+
+    pub(super) fn send_message(&self, message: Message<'_>) -> io::Result<usize> {
+        let mut operation = Operation::Socket(SocketOperation::SendMessage {
+            socket: self.descriptor(),
+            message,
+        });
+        let count = self.perform(&mut operation, self.settings.write_timeout.get())?;
+        Ok(count as usize)
+    }
+
+    /// Receives into several buffers by one call.
+    pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut header = Header::new();
+        let message = Message::to_receive(&mut header, buffers, None, &mut []);
+        self.receive_message(message, false)
+    }
+
+    /// Sends several buffers by one call.
+    pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut header = Header::new();
+        self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
     }
 
     pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {

@@ -1,7 +1,7 @@
 //! TCP: a listener and its streams.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -10,8 +10,16 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketType};
 
 use super::methods::{impl_socket, impl_stream, impl_timeouts};
 use super::resolve::{ToSocketAddrs, for_each_address};
-use super::socket::{self, Socket};
+use super::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
+
+impl Inner for std::net::TcpStream {
+    const DRAINS: bool = true;
+}
+
+impl Inner for std::net::TcpListener {
+    const DRAINS: bool = false;
+}
 
 /// A TCP connection, as [`std::net::TcpStream`].
 ///

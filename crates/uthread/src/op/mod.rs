@@ -6,6 +6,7 @@
 
 pub(crate) mod descriptor;
 pub(crate) mod fs;
+pub(crate) mod message;
 pub(crate) mod net;
 
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -10,9 +10,15 @@ use rustix::net::addr::SocketAddrStorage;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
 use super::descriptor::Descriptor;
+use super::message::Message;
 
 /// What every descriptor of ours is made with.
 pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;
+
+/// How every message is received: descriptors that come with it are not for other programs.
+pub(crate) fn receive_message_flags(peek: bool) -> libc::c_int {
+    libc::MSG_CMSG_CLOEXEC | if peek { libc::MSG_PEEK } else { 0 }
+}
 
 /// One request on a socket, or on anything that can be polled.
 pub(crate) enum SocketOperation<'a> {
@@ -31,10 +37,22 @@ pub(crate) enum SocketOperation<'a> {
         buffer: &'a mut [u8],
         /// Leave the bytes in the socket's queue.
         peek: bool,
+        /// Whether fewer bytes than asked for mean that no more are there, as of TCP.
+        drains: bool,
     },
     Send {
         socket: Descriptor<'a>,
         buffer: &'a [u8],
+    },
+    ReceiveMessage {
+        socket: Descriptor<'a>,
+        message: Message<'a>,
+        /// Leave the message in the socket's queue.
+        peek: bool,
+    },
+    SendMessage {
+        socket: Descriptor<'a>,
+        message: Message<'a>,
     },
     /// Waits until one of `events` is there.
     Poll {

@@ -24,6 +24,7 @@ fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
         socket: Descriptor::unwatched(standard_input.as_fd()),
         buffer,
         peek: false,
+        drains: true,
     });
     wait::perform(&mut operation, timeout).map(|count| count as usize)
 }

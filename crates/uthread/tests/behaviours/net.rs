@@ -20,6 +20,7 @@ behaviours![(
         a_read_returns_what_is_there_and_zero_at_the_end,
         an_empty_write_writes_nothing,
         vectored_calls_keep_the_order,
+        vectored_calls_take_all_pieces_at_once,
         peeking_leaves_the_bytes,
         shutting_reading_down_ends_a_read_that_waits,
         clones_are_one_connection_that_ends_with_the_last,
@@ -108,6 +109,28 @@ fn vectored_calls_keep_the_order(place: Place) {
             count += ours.read_vectored(&mut slices).unwrap();
         }
         assert_eq!(&some, b"abcdef");
+    });
+}
+
+/// More pieces than the kernel takes at once are no error: the first of them go.
+fn vectored_calls_take_all_pieces_at_once(place: Place) {
+    place.run(|| {
+        let (mut ours, mut theirs) = pair();
+        let sent = ours.write_vectored(&[b"one ", b"two "].map(|text| IoSlice::new(text)));
+        assert_eq!(sent.unwrap(), 8);
+        let mut parts = [[0; 4]; 2];
+        let mut slices = parts.each_mut().map(|part| IoSliceMut::new(part));
+        assert_eq!(theirs.read_vectored(&mut slices).unwrap(), 8);
+        assert_eq!(&parts, &[*b"one ", *b"two "]);
+
+        let sent = ours.write_vectored(&[IoSlice::new(b"x"); 2000]).unwrap();
+        assert_eq!(sent, 1024);
+        let mut bytes = [0; 2000];
+        let mut slices: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
+        assert_eq!(theirs.read_vectored(&mut slices).unwrap(), 1024);
+        theirs.set_nonblocking(true).unwrap();
+        assert_eq!(errno(theirs.read_vectored(&mut slices)), Errno::AGAIN);
+        assert_eq!(bytes[..1024], [b'x'; 1024]);
     });
 }
 

@@ -30,9 +30,14 @@ pub(super) enum Attempt {
 pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'a>, Interest)> {
     Some(match operation {
         Operation::Socket(SocketOperation::Accept { listener, .. }) => (*listener, Interest::IN),
-        Operation::Socket(SocketOperation::Receive { socket, .. }) => (*socket, Interest::IN),
         Operation::Socket(
-            SocketOperation::Send { socket, .. } | SocketOperation::Connect { socket, .. },
+            SocketOperation::Receive { socket, .. }
+            | SocketOperation::ReceiveMessage { socket, .. },
+        ) => (*socket, Interest::IN),
+        Operation::Socket(
+            SocketOperation::Send { socket, .. }
+            | SocketOperation::SendMessage { socket, .. }
+            | SocketOperation::Connect { socket, .. },
         ) => (*socket, Interest::OUT),
         Operation::Socket(SocketOperation::Poll { descriptor, events }) => {
             let directions = (
@@ -119,8 +124,17 @@ fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32
             socket,
             buffer,
             peek,
+            ..
         } => native::receive(socket.fd, buffer, *peek, false),
         SocketOperation::Send { socket, buffer } => native::send(socket.fd, buffer, false),
+        SocketOperation::ReceiveMessage {
+            socket,
+            message,
+            peek,
+        } => native::message::receive(socket.fd, message, *peek, false),
+        SocketOperation::SendMessage { socket, message } => {
+            native::message::send(socket.fd, message, false)
+        }
         SocketOperation::Poll { descriptor, events } => {
             match native::ready_now(descriptor.fd, *events)? {
                 ready if ready.is_empty() => Err(Errno::AGAIN),
@@ -142,6 +156,7 @@ fn note_drained(
             socket,
             buffer,
             peek: false,
+            drains: true,
         } if (1..buffer.len()).contains(&count) => watched.note_unready(*socket, Interest::IN),
         SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
             watched.note_unready(*socket, Interest::OUT);

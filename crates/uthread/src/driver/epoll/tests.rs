@@ -7,7 +7,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use super::*;
 use crate::op::descriptor::{Descriptor, Watcher};
@@ -73,6 +73,7 @@ impl Both {
             socket: from.descriptor(),
             buffer: &mut buffer,
             peek: false,
+            drains: true,
         });
         self.perform(operation, meanwhile)
     }
@@ -102,6 +103,37 @@ fn who_has_drained_a_stream_waits_without_an_attempt() {
         5
     );
     assert_eq!(both.receive(&ours, 8, || ()), 6);
+}
+
+/// What is short there says nothing of what comes after it.
+#[test]
+fn who_got_a_short_datagram_tries_again_at_once() {
+    let mut both = Both::new();
+    let (ours, peer) = UnixDatagram::pair().unwrap();
+    let watcher = Watcher::new();
+    for text in ["one", "two", "three"] {
+        peer.send(text.as_bytes()).unwrap();
+    }
+    let mut receive = |meanwhile: &dyn Fn()| {
+        let operation = Operation::Socket(SocketOperation::Receive {
+            socket: Descriptor {
+                fd: ours.as_fd(),
+                watcher: &watcher,
+            },
+            buffer: &mut [0; 100],
+            peek: false,
+            drains: false,
+        });
+        both.perform(operation, meanwhile)
+    };
+    let nothing = || ();
+    assert_eq!([(); 3].map(|()| receive(&nothing)), [3, 3, 5]);
+    let send_two = || {
+        peer.send(b"four").unwrap();
+        peer.send(b"fifth").unwrap();
+    };
+    assert_eq!(receive(&send_two), 4);
+    assert_eq!(receive(&nothing), 5);
 }
 
 #[test]
@@ -197,6 +229,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
             },
             buffer: &mut [0; 8],
             peek: false,
+            drains: true,
         });
         both.perform(operation, || ())
     };
@@ -234,6 +267,7 @@ fn who_waits_is_not_forgotten_while_others_use_the_file() {
             socket: ours.descriptor(),
             buffer,
             peek: false,
+            drains: true,
         })
     });
     let mut meanwhile = Some(|| peer.write_all(b"two").unwrap());
@@ -285,6 +319,7 @@ fn who_waits_in_line_is_served_in_that_order() {
                 socket: ours.descriptor(),
                 buffer,
                 peek: false,
+                drains: true,
             })
         })
         .collect();
@@ -316,6 +351,7 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
         socket: ours.descriptor(),
         buffer: &mut buffer,
         peek: false,
+        drains: true,
     });
     // SAFETY: its completion is awaited below.
     unsafe { both.driver.submit(&mut waiting, Token(1)) };

@@ -1,6 +1,7 @@
 //! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
 
 pub(crate) mod interrupt;
+pub(super) mod message;
 
 use std::ffi::CStr;
 use std::io;
@@ -100,8 +101,12 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
 fn retries_interruption(operation: &Operation<'_>) -> bool {
     !matches!(
         operation,
-        Operation::Socket(SocketOperation::Receive { .. } | SocketOperation::Send { .. })
-            | Operation::File(FileOperation::Read { .. } | FileOperation::Write { .. })
+        Operation::Socket(
+            SocketOperation::Receive { .. }
+                | SocketOperation::Send { .. }
+                | SocketOperation::ReceiveMessage { .. }
+                | SocketOperation::SendMessage { .. }
+        ) | Operation::File(FileOperation::Read { .. } | FileOperation::Write { .. })
     )
 }
 
@@ -111,12 +116,13 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
         Operation::Socket(SocketOperation::Accept { listener, .. }) => {
             Some((listener.fd, PollFlags::IN))
         }
-        Operation::Socket(SocketOperation::Receive { socket, .. }) => {
-            Some((socket.fd, PollFlags::IN))
-        }
-        Operation::Socket(SocketOperation::Send { socket, .. }) => {
-            Some((socket.fd, PollFlags::OUT))
-        }
+        Operation::Socket(
+            SocketOperation::Receive { socket, .. }
+            | SocketOperation::ReceiveMessage { socket, .. },
+        ) => Some((socket.fd, PollFlags::IN)),
+        Operation::Socket(
+            SocketOperation::Send { socket, .. } | SocketOperation::SendMessage { socket, .. },
+        ) => Some((socket.fd, PollFlags::OUT)),
         _ => None,
     }
 }
@@ -193,8 +199,17 @@ fn attempt_socket(
             socket,
             buffer,
             peek,
+            ..
         } => receive(socket.fd, buffer, *peek, !bounded),
         SocketOperation::Send { socket, buffer } => send(socket.fd, buffer, !bounded),
+        SocketOperation::ReceiveMessage {
+            socket,
+            message,
+            peek,
+        } => message::receive(socket.fd, message, *peek, !bounded),
+        SocketOperation::SendMessage { socket, message } => {
+            message::send(socket.fd, message, !bounded)
+        }
         SocketOperation::Poll { descriptor, events } => {
             wait_ready(descriptor.fd, *events, patience).map(|()| 0)
         }

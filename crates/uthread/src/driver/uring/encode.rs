@@ -7,7 +7,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{Fd, FsyncFlags, OpenHow};
 
 use crate::op::fs::{CURRENT_POSITION, FileOperation};
-use crate::op::net::{SOCKET_FLAGS, SocketOperation};
+use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
 /// The entry for an operation; it points into what the operation borrows, and into itself.
@@ -37,6 +37,7 @@ fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
             socket,
             buffer,
             peek,
+            ..
         } => opcode::Recv::new(
             Fd(socket.fd.as_raw_fd()),
             buffer.as_mut_ptr(),
@@ -51,6 +52,18 @@ fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
         )
         .flags(libc::MSG_NOSIGNAL)
         .build(),
+        SocketOperation::ReceiveMessage {
+            socket,
+            message,
+            peek,
+        } => opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), message.as_ptr())
+            .flags(receive_message_flags(*peek).cast_unsigned())
+            .build(),
+        SocketOperation::SendMessage { socket, message } => {
+            opcode::SendMsg::new(Fd(socket.fd.as_raw_fd()), message.as_ptr())
+                .flags(libc::MSG_NOSIGNAL.cast_unsigned())
+                .build()
+        }
         SocketOperation::Poll { descriptor, events } => {
             opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), u32::from(events.bits())).build()
         }

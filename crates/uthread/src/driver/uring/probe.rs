@@ -106,11 +106,23 @@ type Operation = (&'static str, u8, Usage, &'static str);
 
 const NOTHING: &str = "nothing: its calls fail";
 
-const OPERATIONS: [Operation; 15] = [
+const OPERATIONS: [Operation; 17] = [
     ("accept", opcode::Accept::CODE, Usage::Used, NOTHING),
     ("connect", opcode::Connect::CODE, Usage::Used, NOTHING),
     ("receive", opcode::Recv::CODE, Usage::Used, NOTHING),
     ("send", opcode::Send::CODE, Usage::Used, NOTHING),
+    (
+        "receive a message",
+        opcode::RecvMsg::CODE,
+        Usage::Used,
+        NOTHING,
+    ),
+    (
+        "send a message",
+        opcode::SendMsg::CODE,
+        Usage::Used,
+        NOTHING,
+    ),
     ("poll", opcode::PollAdd::CODE, Usage::Used, NOTHING),
     ("openat", opcode::OpenAt::CODE, Usage::Used, NOTHING),
     ("openat2", opcode::OpenAt2::CODE, Usage::Used, NOTHING),
@@ -187,6 +199,7 @@ mod tests {
     use crate::driver::uring::encode::encode;
     use crate::op::descriptor::Descriptor;
     use crate::op::fs::{FileOperation, OpenHow};
+    use crate::op::message::{Header, Message};
     use crate::op::net::{PeerAddress, SocketOperation};
 
     /// An operation that is added has to be added to the list too.
@@ -199,12 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_submitted_is_listed_as_used() {
+    fn what_is_submitted_on_sockets_is_listed_as_used() {
         let stdin = std::io::stdin();
         let fd = Descriptor::unwatched(stdin.as_fd());
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
         let mut peer = PeerAddress::new();
         let mut buffer = [0];
+        let [mut received, mut sent] = [Header::new(), Header::new()];
         for operation in [
             SocketOperation::Accept {
                 listener: fd,
@@ -227,10 +241,27 @@ mod tests {
                 socket: fd,
                 buffer: &mut buffer,
                 peek: false,
+                drains: true,
+            },
+            SocketOperation::ReceiveMessage {
+                socket: fd,
+                message: Message::to_receive(&mut received, &mut [], None, &mut []),
+                peek: false,
+            },
+            SocketOperation::SendMessage {
+                socket: fd,
+                message: Message::to_send(&mut sent, &[], None, &[], 0),
             },
         ] {
             check(crate::op::Operation::Socket(operation));
         }
+    }
+
+    #[test]
+    fn what_is_submitted_on_files_is_listed_as_used() {
+        let stdin = std::io::stdin();
+        let fd = Descriptor::unwatched(stdin.as_fd());
+        let mut buffer = [0];
         let how = OpenHow::default();
         for operation in [
             FileOperation::Open {
