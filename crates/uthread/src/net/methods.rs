@@ -1,5 +1,5 @@
-//! The methods that several sockets have, written once. Each macro is given an expression that makes a
-//! socket, for the examples.
+//! The methods that several sockets have, written once. Each macro is given lines that make a
+//! `socket`, for the examples.
 
 /// What every socket has: clones, mode, errors, and conversions from and to `std`'s type and descriptors.
 macro_rules! impl_socket {
@@ -12,7 +12,7 @@ macro_rules! impl_socket {
             /// The kernel's, `EMFILE` above all.
             ///
             /// ```
-            #[doc = concat!("let socket = ", $example, ";")]
+            #[doc = $example]
             /// let clone = socket.try_clone()?;
             /// # let _ = clone;
             /// # Ok::<(), std::io::Error>(())
@@ -29,7 +29,7 @@ macro_rules! impl_socket {
             /// The kernel's.
             ///
             /// ```
-            #[doc = concat!("let socket = ", $example, ";")]
+            #[doc = $example]
             /// assert!(socket.take_error()?.is_none());
             /// # Ok::<(), std::io::Error>(())
             /// ```
@@ -44,7 +44,7 @@ macro_rules! impl_socket {
             /// The kernel's.
             ///
             /// ```
-            #[doc = concat!("let socket = ", $example, ";")]
+            #[doc = $example]
             /// socket.set_nonblocking(true)?;
             /// # Ok::<(), std::io::Error>(())
             /// ```
@@ -128,7 +128,7 @@ macro_rules! impl_timeouts {
             ///
             /// ```
             /// use std::time::Duration;
-            #[doc = concat!("let socket = ", $example, ";")]
+            #[doc = $example]
             /// let timeout = Some(Duration::from_secs(5));
             /// socket.set_read_timeout(timeout)?;
             /// assert_eq!(socket.read_timeout()?, timeout);
@@ -147,7 +147,7 @@ macro_rules! impl_timeouts {
             ///
             /// ```
             /// use std::time::Duration;
-            #[doc = concat!("let socket = ", $example, ";")]
+            #[doc = $example]
             /// let timeout = Some(Duration::from_secs(5));
             /// socket.set_write_timeout(timeout)?;
             /// assert_eq!(socket.write_timeout()?, timeout);
@@ -173,6 +173,69 @@ macro_rules! impl_timeouts {
             /// None; the signature is `std`'s.
             pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
                 Ok(self.socket.settings.write_timeout.get())
+            }
+        }
+    };
+}
+
+/// The sizes of the kernel's buffers.
+macro_rules! impl_buffer_sizes {
+    ($socket:ident, $example:literal) => {
+        impl $socket {
+            /// Bounds the bytes that wait in the kernel to be sent (`SO_SNDBUF`), up to `net.core.wmem_max`;
+            /// the kernel doubles the number for what it needs itself.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's; `EINVAL` for more than an `i32` holds.
+            ///
+            /// ```
+            #[doc = $example]
+            /// socket.set_send_buffer_size(64 * 1024)?;
+            /// assert_eq!(socket.send_buffer_size()?, 2 * 64 * 1024);
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_socket_send_buffer_size(
+                    self, bytes,
+                )?)
+            }
+
+            /// How many bytes may wait in the kernel to be sent, with what it needs itself.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's.
+            pub fn send_buffer_size(&self) -> io::Result<usize> {
+                Ok(rustix::net::sockopt::socket_send_buffer_size(self)?)
+            }
+
+            /// Bounds the bytes that wait in the kernel to be received (`SO_RCVBUF`), up to
+            /// `net.core.rmem_max`; the kernel doubles the number for what it needs itself.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's; `EINVAL` for more than an `i32` holds.
+            ///
+            /// ```
+            #[doc = $example]
+            /// socket.set_recv_buffer_size(64 * 1024)?;
+            /// assert_eq!(socket.recv_buffer_size()?, 2 * 64 * 1024);
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_socket_recv_buffer_size(
+                    self, bytes,
+                )?)
+            }
+
+            /// How many bytes may wait in the kernel to be received, with what it needs itself.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's.
+            pub fn recv_buffer_size(&self) -> io::Result<usize> {
+                Ok(rustix::net::sockopt::socket_recv_buffer_size(self)?)
             }
         }
     };
@@ -231,4 +294,4 @@ macro_rules! impl_stream {
     };
 }
 
-pub(super) use {impl_socket, impl_stream, impl_timeouts};
+pub(super) use {impl_buffer_sizes, impl_socket, impl_stream, impl_timeouts};

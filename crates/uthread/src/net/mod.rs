@@ -16,4 +16,4 @@ pub use std::net::{
 };
 
 pub use resolve::ToSocketAddrs;
-pub use tcp::{Incoming, TcpListener, TcpStream};
+pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
-use rustix::net::SocketAddrAny;
 use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::settings::Settings;
 use crate::driver::native::{self, Interrupted, Patience};
@@ -175,6 +175,11 @@ impl<S: Inner> Socket<S> {
         };
         let fd = operation.descriptor(result);
         Ok((fd, peer))
+    }
+
+    /// Ends what waits for a connection, and lets nobody wait any more.
+    pub(super) fn stop_listening(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.inner, Shutdown::Both)?)
     }
 
     /// Waits until one of the events is there, also on a non-blocking socket.

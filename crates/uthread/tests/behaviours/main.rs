@@ -18,6 +18,7 @@ mod channels_runtime;
 mod net;
 mod net_addresses;
 mod net_faults;
+mod net_options;
 mod net_timeouts;
 mod send_file;
 
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         net,
         net_addresses,
         net_faults,
+        net_options,
         net_timeouts,
         send_file,
         directories,

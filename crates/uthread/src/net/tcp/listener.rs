@@ -1,0 +1,162 @@
+//! A socket that accepts connections.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use super::TcpStream;
+use crate::net::methods::impl_socket;
+use crate::net::resolve::{ToSocketAddrs, for_each_address};
+use crate::net::socket::{Inner, Socket};
+
+impl Inner for std::net::TcpListener {
+    const DRAINS: bool = false;
+}
+
+/// A socket that accepts connections, as [`std::net::TcpListener`].
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use uthread::net::{TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let address = listener.local_addr()?;
+/// let server = uthread::spawn(move || {
+///     let (mut stream, _peer) = listener.accept()?;
+///     stream.write_all(b"welcome")
+/// });
+/// let mut text = String::new();
+/// TcpStream::connect(address)?.read_to_string(&mut text)?;
+/// assert_eq!(text, "welcome");
+/// server.join().unwrap()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct TcpListener {
+    socket: Socket<std::net::TcpListener>,
+}
+
+impl TcpListener {
+    /// Listens at the first of the addresses that can be bound; port 0 asks for a free one.
+    ///
+    /// # Errors
+    ///
+    /// The last address's: `EADDRINUSE`, `EACCES`; or the resolver's.
+    pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
+        for_each_address(address, |address| {
+            // Binding and listening never wait.
+            std::net::TcpListener::bind(address).map(TcpListener::from_inner)
+        })
+    }
+
+    pub(super) fn from_inner(inner: std::net::TcpListener) -> TcpListener {
+        TcpListener {
+            socket: Socket::new(inner),
+        }
+    }
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `EMFILE` and `ENFILE` without a free descriptor, `ECONNABORTED` where the
+    /// peer has gone; the listener stays usable.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (fd, peer) = self.socket.accept()?;
+        Ok((TcpStream::from_fd(fd), peer.to_socket_addr()?))
+    }
+
+    /// The connections as they come, without end.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming { listener: self }
+    }
+
+    /// Stops listening, for all handles: calls that wait for a connection, and later ones, fail with
+    /// `EINVAL`; who is in the queue is turned away.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOTCONN` where it has stopped already.
+    ///
+    /// ```
+    /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let accepting = listener.try_clone()?;
+    /// let ended = uthread::spawn(move || accepting.accept());
+    /// listener.shutdown()?;
+    /// assert!(ended.join().unwrap().is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown(&self) -> io::Result<()> {
+        self.socket.stop_listening()
+    }
+
+    /// The address it listens at.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.inner.local_addr()
+    }
+
+    /// Sets the time to live of packets of accepted connections, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.socket.inner.set_ttl(ttl)
+    }
+
+    /// The time to live of packets, in hops.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.socket.inner.ttl()
+    }
+
+    /// As in `std`, too late for a socket that is bound: the kernel refuses it. See
+    /// [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`.
+    #[deprecated = "this option can only be set before the socket is bound"]
+    #[allow(deprecated, reason = "the name is std's")]
+    pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
+        self.socket.inner.set_only_v6(only_v6)
+    }
+
+    /// Whether only connections of version 6 are accepted.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    #[deprecated = "this option can only be set before the socket is bound"]
+    #[allow(deprecated, reason = "the name is std's")]
+    pub fn only_v6(&self) -> io::Result<bool> {
+        self.socket.inner.only_v6()
+    }
+}
+
+impl_socket!(
+    TcpListener,
+    std::net::TcpListener,
+    "let socket = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;"
+);
+
+/// The connections of a listener; see [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+}
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<io::Result<TcpStream>> {
+        Some(self.listener.accept().map(|(stream, _)| stream))
+    }
+}
