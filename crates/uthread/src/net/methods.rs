@@ -241,6 +241,57 @@ macro_rules! impl_buffer_sizes {
     };
 }
 
+/// What connected datagram sockets have.
+macro_rules! impl_datagram {
+    ($socket:ident, $example:literal) => {
+        impl $socket {
+            /// Sends a datagram to where the socket is connected.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's: `EDESTADDRREQ` or `ENOTCONN` where it is not connected, `EMSGSIZE` for more than
+            /// fits a datagram, `ECONNREFUSED` where nobody receives; `WouldBlock` after the timeout.
+            ///
+            /// ```
+            #[doc = $example]
+            /// assert_eq!(socket.send(b"text")?, 4);
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn send(&self, buffer: &[u8]) -> io::Result<usize> {
+                self.socket.send(buffer)
+            }
+
+            /// Receives a datagram. What does not fit into the buffer is lost.
+            ///
+            /// # Errors
+            ///
+            /// The kernel's: `ECONNREFUSED` where an earlier datagram found nobody; `WouldBlock` after the
+            /// timeout.
+            ///
+            /// ```
+            #[doc = $example]
+            /// # let sent = socket.send(b"text")?;
+            /// let mut buffer = [0; 100];
+            /// let count = socket.recv(&mut buffer)?;
+            /// # assert_eq!((sent, &buffer[..count]), (4, &b"text"[..]));
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
+            pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.socket.receive(buffer, false)
+            }
+
+            /// As [`recv`](Self::recv), but the next receive gets the same datagram.
+            ///
+            /// # Errors
+            ///
+            /// As there.
+            pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.socket.receive(buffer, true)
+            }
+        }
+    };
+}
+
 /// `Read` and `Write`, for the owner and for who borrows, as streams of `std` have them.
 macro_rules! impl_stream {
     ($socket:ident) => {
@@ -294,4 +345,4 @@ macro_rules! impl_stream {
     };
 }
 
-pub(super) use {impl_buffer_sizes, impl_socket, impl_stream, impl_timeouts};
+pub(super) use {impl_buffer_sizes, impl_datagram, impl_socket, impl_stream, impl_timeouts};

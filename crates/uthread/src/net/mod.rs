@@ -10,6 +10,7 @@ mod socket;
 mod resolve;
 mod send_file;
 mod tcp;
+mod udp;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -17,3 +18,4 @@ pub use std::net::{
 
 pub use resolve::ToSocketAddrs;
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};
+pub use udp::UdpSocket;

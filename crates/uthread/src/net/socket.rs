@@ -144,6 +144,28 @@ impl<S: Inner> Socket<S> {
         self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
     }
 
+    /// Receives a datagram, and tells from where.
+    pub(super) fn receive_from(
+        &self,
+        buffer: &mut [u8],
+        peek: bool,
+    ) -> io::Result<(usize, PeerAddress)> {
+        let mut header = Header::new();
+        let mut sender = PeerAddress::new();
+        let slices = &mut [IoSliceMut::new(buffer)];
+        let message = Message::to_receive(&mut header, slices, Some(&mut sender), &mut []);
+        let count = self.receive_message(message, peek)?;
+        sender.length = header.address_length();
+        Ok((count, sender))
+    }
+
+    /// Sends a datagram to an address.
+    pub(super) fn send_to(&self, buffer: &[u8], address: &SocketAddrAny) -> io::Result<usize> {
+        let mut header = Header::new();
+        let slices = &[IoSlice::new(buffer)];
+        self.send_message(Message::to_send(&mut header, slices, Some(address), &[], 0))
+    }
+
     pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
         let mut operation = Operation::Socket(SocketOperation::Send {
             socket: self.descriptor(),

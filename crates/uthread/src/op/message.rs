@@ -11,7 +11,7 @@ use super::net::PeerAddress;
 /// Pieces that one call takes: `UIO_MAXIOV` of the kernel, which refuses more.
 const SLICES_MAX: usize = 1024;
 
-/// The kernel's `struct msghdr`. Its pointers are good while the [`Message`] of it lives.
+/// The kernel's `struct msghdr`. Its pointers are good while the [`Message`] of it lives; the rest says what came.
 pub(crate) struct Header(libc::msghdr);
 
 impl Header {
@@ -19,6 +19,11 @@ impl Header {
     pub(crate) fn new() -> Header {
         // SAFETY: `msghdr` is plain integers and raw pointers; zero is valid for each.
         Header(unsafe { mem::zeroed() })
+    }
+
+    /// The length of the address that was received, in bytes.
+    pub(crate) fn address_length(&self) -> libc::socklen_t {
+        self.0.msg_namelen
     }
 }
 

@@ -84,6 +84,9 @@ impl PeerAddress {
     /// `EAFNOSUPPORT` where the peer is of another family.
     #[allow(unsafe_code, reason = "the kernel's bytes are read as an address")]
     pub(crate) fn to_socket_addr(&self) -> io::Result<SocketAddr> {
+        if (self.length as usize) < size_of::<libc::sa_family_t>() {
+            return Err(rustix::io::Errno::AFNOSUPPORT.into());
+        }
         let storage = (&raw const self.storage).cast::<SocketAddrStorage>();
         // SAFETY: the storage is initialised whole and longer than any length the kernel reports.
         let address = unsafe { SocketAddrAny::read(storage, self.length) };

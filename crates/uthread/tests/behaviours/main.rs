@@ -21,6 +21,8 @@ mod net_faults;
 mod net_options;
 mod net_timeouts;
 mod send_file;
+mod udp;
+mod udp_options;
 
 mod directories;
 mod files;
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
         net_faults,
         net_options,
         net_timeouts,
+        udp,
+        udp_options,
         send_file,
         directories,
         files,

@@ -16,7 +16,7 @@ use crate::support::{
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use uthread::net::{TcpListener, TcpStream};
+use uthread::net::{TcpListener, TcpStream, UdpSocket};
 
 behaviours![
     (
@@ -247,6 +247,8 @@ fn waits() -> (Vec<Wait>, Vec<net::TcpStream>, FullListener) {
     timed.set_read_timeout(Some(LONG)).unwrap();
     timed.set_write_timeout(Some(LONG)).unwrap();
     let file = file_of(&pattern(1 << 20, 1));
+    let udp = UdpSocket::bind(FREE).unwrap();
+    let clone = udp.try_clone().unwrap();
     let waits: Vec<Wait> = vec![
         Box::new(move |_| listener.accept().map(drop)),
         Box::new(move |buffer| (&reads).read(buffer).map(drop)),
@@ -255,6 +257,8 @@ fn waits() -> (Vec<Wait>, Vec<net::TcpStream>, FullListener) {
         Box::new(move |_| (&writes).write_all(&vec![1; 4 << 20])),
         Box::new(move |_| sends.send_file(&file, 0, u64::MAX).map(drop)),
         Box::new(move |_| TcpStream::connect(address).map(drop)),
+        Box::new(move |buffer| udp.recv(buffer).map(drop)),
+        Box::new(move |buffer| clone.recv_from(buffer).map(drop)),
         Box::new(move |_| TcpStream::connect_timeout(&address, LONG).map(drop)),
     ];
     (waits, peers, full)

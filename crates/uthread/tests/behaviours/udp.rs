@@ -1,0 +1,363 @@
+//! UDP sockets do what `std`'s do: a datagram is received whole, or what fits of it, and in its order.
+
+use std::io::{ErrorKind, Write};
+use std::net::{self, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, behaviours, lacks};
+use crate::support::{FREE, HANG, errno, join, kind, peer};
+use rustix::io::{Errno, FdFlags};
+use uthread::net::{TcpStream, UdpSocket};
+
+behaviours![(
+    EVERYWHERE,
+    [
+        datagrams_go_both_ways_and_tell_whence_they_come,
+        a_connected_socket_hears_its_peer_alone,
+        a_receive_waits_for_a_datagram,
+        datagrams_are_received_one_by_one,
+        what_does_not_fit_is_lost_and_the_next_is_whole,
+        an_empty_datagram_is_one,
+        peeking_leaves_the_datagram,
+        a_datagram_that_nobody_takes_is_told_by_the_next_call,
+        a_refusal_ends_a_receive_that_waits,
+        what_is_too_long_for_a_datagram_is_refused,
+        a_socket_without_a_peer_says_so,
+        several_addresses_are_tried_as_in_std,
+        a_receive_ends_at_its_timeout,
+        a_socket_that_must_not_wait_does_not,
+        clones_receive_from_one_queue,
+        conversions_keep_what_is_queued_and_set,
+        many_receive_on_one_socket_at_once,
+        a_descriptor_of_another_kind_is_no_panic
+    ]
+)];
+
+const SHORT: Duration = Duration::from_millis(40);
+
+fn bound() -> UdpSocket {
+    UdpSocket::bind(FREE).unwrap()
+}
+
+/// Two that are connected to each other.
+fn pair() -> (UdpSocket, UdpSocket) {
+    let (one, other) = (bound(), bound());
+    one.connect(other.local_addr().unwrap()).unwrap();
+    other.connect(one.local_addr().unwrap()).unwrap();
+    (one, other)
+}
+
+fn datagrams_go_both_ways_and_tell_whence_they_come(place: Place) {
+    place.run(|| {
+        let (ours, std) = (bound(), net::UdpSocket::bind(FREE).unwrap());
+        let (here, there) = (ours.local_addr().unwrap(), std.local_addr().unwrap());
+        assert_eq!(ours.send_to(b"question", there).unwrap(), 8);
+        let mut buffer = [7; 20];
+        assert_eq!(std.recv_from(&mut buffer).unwrap(), (8, here));
+        std.send_to(b"answer", here).unwrap();
+        assert_eq!(ours.recv_from(&mut buffer).unwrap(), (6, there));
+        assert_eq!(&buffer[..8], b"answeron");
+        assert_eq!(rustix::io::fcntl_getfd(&ours).unwrap(), FdFlags::CLOEXEC);
+    });
+    if net::UdpSocket::bind("[::1]:0").is_err() {
+        lacks("this machine has no ::1");
+    }
+    place.run(|| {
+        let (one, other) = ["[::1]:0"; 2].map(|it| UdpSocket::bind(it).unwrap()).into();
+        one.send_to(b"six", other.local_addr().unwrap()).unwrap();
+        let received = other.recv_from(&mut [0; 20]).unwrap();
+        assert_eq!(received, (3, one.local_addr().unwrap()));
+    });
+}
+
+fn a_connected_socket_hears_its_peer_alone(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        assert_eq!(ours.peer_addr().unwrap(), theirs.local_addr().unwrap());
+        let stranger = bound();
+        stranger
+            .send_to(b"stranger", ours.local_addr().unwrap())
+            .unwrap();
+        assert_eq!(theirs.send(b"friend").unwrap(), 6);
+        let mut buffer = [0; 20];
+        assert_eq!(ours.recv(&mut buffer).unwrap(), 6);
+        assert_eq!(&buffer[..6], b"friend");
+    });
+}
+
+fn a_receive_waits_for_a_datagram(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        let send = || theirs.send(b"at last").map(drop).unwrap();
+        for _ in 0..3 {
+            let received = place.meanwhile(|| ours.recv(&mut [0; 20]), send);
+            assert_eq!(received.unwrap(), 7);
+            let received = place.meanwhile(|| ours.recv_from(&mut [0; 20]), send);
+            assert_eq!(received.unwrap(), (7, theirs.local_addr().unwrap()));
+        }
+    });
+}
+
+/// A receive shorter than its buffer says nothing of the next datagram, which is there already.
+fn datagrams_are_received_one_by_one(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        for round in 0..3 {
+            let send = || (1..=9).for_each(|length| assert!(theirs.send(&[length; 9]).is_ok()));
+            let mut first = [0; 100];
+            assert_eq!(place.meanwhile(|| ours.recv(&mut first), send).unwrap(), 9);
+            assert_eq!(first[..9], [1; 9]);
+            for number in 2..=9 {
+                let mut buffer = [0; 100];
+                let count = match round {
+                    0 => ours.recv(&mut buffer).unwrap(),
+                    _ => ours.recv_from(&mut buffer).unwrap().0,
+                };
+                assert_eq!((count, buffer[0], buffer[9]), (9, number, 0));
+            }
+        }
+    });
+}
+
+fn what_does_not_fit_is_lost_and_the_next_is_whole(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        for _ in 0..2 {
+            theirs.send(b"too long").unwrap();
+            theirs.send(b"next").unwrap();
+        }
+        let mut buffer = [0; 4];
+        assert_eq!(ours.recv(&mut buffer).unwrap(), 4);
+        assert_eq!(&buffer, b"too ");
+        assert_eq!(ours.recv(&mut buffer).unwrap(), 4);
+        assert_eq!(&buffer, b"next");
+        assert_eq!(ours.recv_from(&mut buffer[..3]).unwrap().0, 3);
+        assert_eq!(&buffer, b"toot");
+        assert_eq!(ours.recv_from(&mut buffer).unwrap().0, 4);
+        assert_eq!(&buffer, b"next");
+    });
+}
+
+fn an_empty_datagram_is_one(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        assert_eq!(theirs.send(b"").unwrap(), 0);
+        theirs.send_to(b"", ours.local_addr().unwrap()).unwrap();
+        theirs.send(b"three").unwrap();
+        theirs.send(b"four").unwrap();
+        assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 0);
+        let from = theirs.local_addr().unwrap();
+        assert_eq!(ours.recv_from(&mut [0; 9]).unwrap(), (0, from));
+        // No room takes a datagram away as well.
+        assert_eq!(ours.recv(&mut []).unwrap(), 0);
+        assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 4);
+    });
+}
+
+fn peeking_leaves_the_datagram(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        theirs.send(b"seen before").unwrap();
+        let from = theirs.local_addr().unwrap();
+        let mut buffer = [0; 4];
+        for _ in 0..2 {
+            assert_eq!(ours.peek(&mut buffer).unwrap(), 4);
+            assert_eq!(ours.peek_from(&mut buffer).unwrap(), (4, from));
+            assert_eq!(&buffer, b"seen");
+        }
+        assert_eq!(ours.recv(&mut [0; 20]).unwrap(), 11);
+    });
+}
+
+fn a_datagram_that_nobody_takes_is_told_by_the_next_call(place: Place) {
+    place.run(|| {
+        let ours = bound();
+        let gone = bound();
+        let address = gone.local_addr().unwrap();
+        ours.connect(address).unwrap();
+        drop(gone);
+        ours.send(b"?").unwrap();
+        assert_eq!(errno(ours.recv(&mut [0])), Errno::CONNREFUSED);
+        ours.send(b"?").unwrap();
+        assert_eq!(errno(ours.send(b"?")), Errno::CONNREFUSED);
+        ours.send(b"?").unwrap();
+        assert_eq!(errno(ours.recv_from(&mut [0])), Errno::CONNREFUSED);
+        ours.send(b"?").unwrap();
+        let pending = ours.take_error().unwrap().expect("an error");
+        assert_eq!(pending.kind(), ErrorKind::ConnectionRefused);
+        // It is told once, and the socket works as before.
+        let theirs = bound();
+        theirs
+            .send_to(b"!", ours.local_addr().unwrap())
+            .expect("it is not connected");
+        ours.connect(theirs.local_addr().unwrap()).unwrap();
+        ours.send(b"hello").unwrap();
+        assert_eq!(theirs.recv(&mut [0; 9]).unwrap(), 5);
+    });
+}
+
+fn a_refusal_ends_a_receive_that_waits(place: Place) {
+    place.run(|| {
+        let (ours, gone) = pair();
+        drop(gone);
+        let send = || ours.send(b"?").map(drop).unwrap();
+        let received = place.meanwhile(|| ours.recv(&mut [0]), send);
+        assert_eq!(errno(received), Errno::CONNREFUSED);
+        // An error is no end: later receives wait again.
+        ours.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(errno(ours.recv(&mut [0])), Errno::AGAIN);
+    });
+}
+
+fn what_is_too_long_for_a_datagram_is_refused(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        let address = theirs.local_addr().unwrap();
+        let long = vec![0; 65_508];
+        assert_eq!(errno(ours.send(&long)), Errno::MSGSIZE);
+        assert_eq!(errno(ours.send_to(&long, address)), Errno::MSGSIZE);
+        assert_eq!(ours.send(&long[1..]).unwrap(), 65_507);
+        assert_eq!(theirs.recv(&mut vec![0; 70_000]).unwrap(), 65_507);
+    });
+}
+
+fn a_socket_without_a_peer_says_so(place: Place) {
+    place.run(|| {
+        let ours = bound();
+        assert_eq!(errno(ours.peer_addr()), Errno::NOTCONN);
+        assert_eq!(errno(ours.send(b"whom?")), Errno::DESTADDRREQ);
+    });
+}
+
+fn several_addresses_are_tried_as_in_std(place: Place) {
+    place.run(|| {
+        let theirs = bound();
+        let six: SocketAddr = "[::1]:9".parse().unwrap();
+        let addresses = [six, theirs.local_addr().unwrap()];
+        let ours = bound();
+        ours.connect(&addresses[..]).unwrap();
+        assert_eq!(ours.peer_addr().unwrap(), addresses[1]);
+        // Of these only the first counts.
+        let ours = bound();
+        assert_eq!(errno(ours.send_to(b"", &addresses[..])), Errno::AFNOSUPPORT);
+        let nothing: &[SocketAddr] = &[];
+        assert_eq!(kind(ours.send_to(b"", nothing)), ErrorKind::InvalidInput);
+        assert_eq!(kind(ours.connect(nothing)), ErrorKind::InvalidInput);
+        assert_eq!(kind(UdpSocket::bind(nothing)), ErrorKind::InvalidInput);
+        let taken = theirs.local_addr().unwrap();
+        assert_eq!(errno(UdpSocket::bind(taken)), Errno::ADDRINUSE);
+        let bound = UdpSocket::bind(&[taken, FREE.parse().unwrap()][..]).unwrap();
+        assert_ne!(bound.local_addr().unwrap(), taken);
+        bound
+            .send_to(b"by name", ("localhost", taken.port()))
+            .unwrap();
+        assert_eq!(theirs.recv(&mut [0; 9]).unwrap(), 7);
+    });
+}
+
+fn a_receive_ends_at_its_timeout(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        assert_eq!(ours.read_timeout().unwrap(), None);
+        ours.set_read_timeout(Some(SHORT)).unwrap();
+        ours.set_write_timeout(Some(SHORT)).unwrap();
+        for _ in 0..2 {
+            let start = Instant::now();
+            assert_eq!(errno(ours.recv(&mut [0])), Errno::AGAIN);
+            assert_eq!(errno(ours.recv_from(&mut [0])), Errno::AGAIN);
+            assert_eq!(errno(ours.peek(&mut [0])), Errno::AGAIN);
+            let elapsed = start.elapsed();
+            assert!((3 * SHORT..HANG).contains(&elapsed), "{elapsed:?}");
+            // What comes later is for who receives next.
+            theirs.send(b"late").unwrap();
+            assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 4);
+        }
+        let refused = ours.set_read_timeout(Some(Duration::ZERO));
+        assert_eq!(kind(refused), ErrorKind::InvalidInput);
+    });
+}
+
+fn a_socket_that_must_not_wait_does_not(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        ours.set_nonblocking(true).unwrap();
+        let clone = ours.try_clone().unwrap();
+        let mut buffer = [0; 9];
+        assert_eq!(errno(ours.recv(&mut buffer)), Errno::AGAIN);
+        assert_eq!(errno(clone.recv_from(&mut buffer)), Errno::AGAIN);
+        assert_eq!(errno(ours.peek_from(&mut buffer)), Errno::AGAIN);
+        theirs.send(b"here").unwrap();
+        assert_eq!(ours.recv(&mut buffer).unwrap(), 4);
+        ours.set_nonblocking(false).unwrap();
+        let send = || theirs.send(b"waited").map(drop).unwrap();
+        assert_eq!(place.meanwhile(|| ours.recv(&mut [0; 9]), send).unwrap(), 6);
+    });
+}
+
+fn clones_receive_from_one_queue(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        let clone = ours.try_clone().unwrap();
+        for text in ["one", "two"] {
+            theirs.send(text.as_bytes()).unwrap();
+        }
+        let mut buffer = [0; 3];
+        ours.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"one");
+        drop(ours);
+        clone.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"two");
+    });
+}
+
+fn conversions_keep_what_is_queued_and_set(place: Place) {
+    place.run(|| {
+        let (ours, theirs) = pair();
+        theirs.send(b"queued").unwrap();
+        ours.set_read_timeout(Some(HANG)).unwrap();
+        let number = ours.as_fd().as_raw_fd();
+        let std = net::UdpSocket::from(ours);
+        assert_eq!(std.as_raw_fd(), number);
+        assert_eq!(std.read_timeout().unwrap(), Some(HANG));
+        let fd = OwnedFd::from(UdpSocket::from(std));
+        let raw = UdpSocket::from(fd).into_raw_fd();
+        assert_eq!(raw, number);
+        #[allow(unsafe_code, reason = "the descriptor comes from the line above")]
+        // SAFETY: `into_raw_fd` has just given its ownership up.
+        let ours = unsafe { UdpSocket::from_raw_fd(raw) };
+        assert_eq!(ours.read_timeout().unwrap(), Some(HANG));
+        assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 6);
+    });
+}
+
+fn many_receive_on_one_socket_at_once(place: Place) {
+    const COUNT: usize = 20;
+    place.run(|| {
+        let (ours, theirs) = pair();
+        let sender = peer(move || {
+            let std = net::UdpSocket::from(theirs);
+            (0..COUNT).for_each(|_| assert_eq!(std.send(&[1; 10]).unwrap(), 10));
+            std
+        });
+        uthread::scope(|scope| {
+            for _ in 0..COUNT {
+                scope.spawn(|| assert_eq!(ours.recv(&mut [0; 100]).unwrap(), 10));
+            }
+        });
+        join(sender);
+    });
+}
+
+fn a_descriptor_of_another_kind_is_no_panic(place: Place) {
+    place.run(|| {
+        let listener = net::TcpListener::bind(FREE).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (std, _) = listener.accept().unwrap();
+        (&std).write_all(b"text").unwrap();
+        let ours = UdpSocket::from(OwnedFd::from(stream));
+        assert_eq!(errno(ours.recv_from(&mut [0])), Errno::AFNOSUPPORT);
+        assert_eq!(ours.recv(&mut [0; 9]).unwrap(), 3);
+    });
+}
