@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{Metadata, Permissions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use super::OpenOptions;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
-use crate::op::{self, Operation};
+use crate::op::{self, Operation, buffers};
 use crate::sched::turn::{Turn, Turns};
 use crate::sched::{offload, wait};
 
@@ -249,35 +249,47 @@ impl File {
     }
 
     fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
-        let _turn = match offset {
-            None => self.take_turn()?,
-            Some(offset) => self.check_offset(offset).map(|()| None)?,
-        };
-        let mut operation = Operation::File(FileOperation::Read {
-            file: self.descriptor(),
+        let file = self.descriptor();
+        let read = FileOperation::Read {
+            file,
             buffer,
             offset,
-        });
-        Ok(wait::perform(&mut operation, None)? as usize)
+        };
+        self.transfer(read, offset)
     }
 
     fn write_to(&self, buffer: &[u8], offset: Option<u64>) -> io::Result<usize> {
+        let file = self.descriptor();
+        let write = FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        };
+        self.transfer(write, offset)
+    }
+
+    fn transfer(&self, operation: FileOperation<'_>, offset: Option<u64>) -> io::Result<usize> {
         let _turn = match offset {
             None => self.take_turn()?,
             Some(offset) => self.check_offset(offset).map(|()| None)?,
         };
-        let mut operation = Operation::File(FileOperation::Write {
-            file: self.descriptor(),
-            buffer,
-            offset,
-        });
-        Ok(wait::perform(&mut operation, None)? as usize)
+        Ok(wait::perform(&mut Operation::File(operation), None)? as usize)
     }
 }
 
 impl Read for &File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_from(buffer, None)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let file = self.descriptor();
+        let read = FileOperation::ReadVectored {
+            file,
+            buffers: &mut buffers::to_fill(buffers),
+            offset: None,
+        };
+        self.transfer(read, None)
     }
 
     fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
@@ -288,6 +300,16 @@ impl Read for &File {
 impl Write for &File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.write_to(buffer, None)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let file = self.descriptor();
+        let write = FileOperation::WriteVectored {
+            file,
+            buffers: &mut buffers::to_empty(buffers),
+            offset: None,
+        };
+        self.transfer(write, None)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -308,6 +330,10 @@ impl Read for File {
         (&*self).read(buffer)
     }
 
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(buffers)
+    }
+
     fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         self.read_rest(bytes)
     }
@@ -316,6 +342,10 @@ impl Read for File {
 impl Write for File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         (&*self).write(buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(buffers)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Operations on files.
 
 use std::ffi::CStr;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
 use super::descriptor::Descriptor;
@@ -26,6 +27,18 @@ pub(crate) enum FileOperation<'a> {
         file: Descriptor<'a>,
         buffer: &'a [u8],
         /// `None` writes at the file's position and moves it.
+        offset: Option<u64>,
+    },
+    /// As `Read` into several buffers in turn: no more than `buffers::to_fill` leaves.
+    ReadVectored {
+        file: Descriptor<'a>,
+        buffers: &'a mut [IoSliceMut<'a>],
+        offset: Option<u64>,
+    },
+    /// As `Write` from several buffers in turn: no more than `buffers::to_empty` leaves.
+    WriteVectored {
+        file: Descriptor<'a>,
+        buffers: &'a mut [IoSlice<'a>],
         offset: Option<u64>,
     },
     Sync {

@@ -4,6 +4,7 @@
 //! whoever carries an operation out returns only after its terminal completion, so the borrow
 //! covers the kernel's last access.
 
+pub(crate) mod buffers;
 pub(crate) mod descriptor;
 pub(crate) mod fs;
 pub(crate) mod message;

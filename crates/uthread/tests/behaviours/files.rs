@@ -1,12 +1,14 @@
 //! Files: each call does what the same call of `std` does, in a fiber and outside.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use rustix::fs::Advice;
 use tempfile::{TempDir, tempdir};
 use uthread::fs::{self, File, OpenOptions};
 
@@ -15,7 +17,9 @@ behaviours![(
     [
         big_contents_come_back_byte_for_byte,
         copying_and_buffering_work_as_with_any_reader,
-        vectored_calls_move_some_of_the_bytes_in_order,
+        vectored_calls_go_through_all_buffers_at_once,
+        more_buffers_than_the_kernel_takes_are_left_for_the_next_call,
+        vectored_calls_of_megabytes_move_all,
         an_empty_buffer_moves_nothing,
         seeking_moves_where_the_next_call_is,
         calls_at_an_offset_leave_the_position_alone,
@@ -99,23 +103,75 @@ fn copying_and_buffering_work_as_with_any_reader(place: Place) {
     });
 }
 
-fn vectored_calls_move_some_of_the_bytes_in_order(place: Place) {
+fn vectored_calls_go_through_all_buffers_at_once(place: Place) {
     place.run(|| {
         let mut file = nameless(b"");
-        let parts = [
-            IoSlice::new(b""),
-            IoSlice::new(b"one "),
-            IoSlice::new(b"two"),
-        ];
-        let written = file.write_vectored(&parts).unwrap();
-        assert!((1..=7).contains(&written));
+        let parts: [&[u8]; 4] = [b"", b"one ", b"two", b""];
+        let parts = parts.map(IoSlice::new);
+        assert_eq!(file.write_vectored(&parts).unwrap(), 7);
+        assert_eq!((&file).write_vectored(&parts).unwrap(), 7);
+        file.seek(SeekFrom::Start(1)).unwrap();
+        let (mut first, mut second) = ([0; 3], [0; 9]);
+        let mut buffers = [&mut first[..], &mut [], &mut second].map(IoSliceMut::new);
+        assert_eq!(file.read_vectored(&mut buffers).unwrap(), 12);
+        assert_eq!(buffers.each_ref().map(|buffer| buffer.len()), [3, 0, 9]);
+        assert_eq!(file.read_vectored(&mut buffers).unwrap(), 1);
+        assert_eq!((&first, &second), (b"oe ", b"twoone tw"));
+        assert_eq!(file.read_vectored(&mut buffers_of(&mut [])).unwrap(), 0);
+    });
+}
+
+fn buffers_of<'a>(buffers: &'a mut [&mut [u8]]) -> Vec<IoSliceMut<'a>> {
+    buffers
+        .iter_mut()
+        .map(|buffer| IoSliceMut::new(buffer))
+        .collect()
+}
+
+/// The kernel refuses such lists; `std` leaves out what is too much.
+fn more_buffers_than_the_kernel_takes_are_left_for_the_next_call(place: Place) {
+    const TAKEN_MAX: usize = 1024;
+    place.run(|| {
+        let mut file = nameless(b"");
+        let bytes = pattern(TAKEN_MAX + 10);
+        let parts: Vec<_> = bytes.chunks(1).map(IoSlice::new).collect();
+        assert_eq!(file.write_vectored(&parts).unwrap(), TAKEN_MAX);
+        assert_eq!(file.write_vectored(&parts[TAKEN_MAX..]).unwrap(), 10);
         file.rewind().unwrap();
-        let (mut first, mut second) = ([0; 2], [0; 9]);
-        let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
-        let read = file.read_vectored(&mut buffers).unwrap();
-        assert!((1..=written).contains(&read));
-        let bytes = [&first[..], &second[..]].concat();
-        assert_eq!(bytes[..read], b"one two"[..read]);
+        let mut read = vec![0; TAKEN_MAX + 10];
+        let mut parts: Vec<_> = read.chunks_mut(1).map(IoSliceMut::new).collect();
+        assert_eq!(file.read_vectored(&mut parts).unwrap(), TAKEN_MAX);
+        assert_eq!(file.read_vectored(&mut parts[TAKEN_MAX..]).unwrap(), 10);
+        assert!(read == bytes);
+    });
+}
+
+/// What a driver has in memory it moves first, and goes on in the midst of a buffer.
+fn vectored_calls_of_megabytes_move_all(place: Place) {
+    let contents = pattern(9_000_000);
+    place.run(|| {
+        let (_directory, path) = file_with(&contents);
+        let file = File::open(&path).unwrap();
+        for advice in [Advice::DontNeed, Advice::Normal] {
+            (&file).rewind().unwrap();
+            file.sync_all().unwrap();
+            // Every other part goes out of memory, where there is a disk to read it from again.
+            for part in (0..9).step_by(2) {
+                let length = NonZeroU64::new(1_000_000);
+                rustix::fs::fadvise(&file, part * 1_000_000, length, advice).unwrap();
+            }
+            let mut read = vec![0; 10_000_000];
+            let mut parts: Vec<_> = read.chunks_mut(777_777).map(IoSliceMut::new).collect();
+            assert_eq!((&file).read_vectored(&mut parts).unwrap(), contents.len());
+            assert!(read[..contents.len()] == contents);
+        }
+        let mut copy = nameless(b"");
+        let parts: Vec<_> = contents.chunks(777_777).map(IoSlice::new).collect();
+        assert_eq!(copy.write_vectored(&parts).unwrap(), contents.len());
+        let mut read = Vec::new();
+        copy.rewind().unwrap();
+        copy.read_to_end(&mut read).unwrap();
+        assert!(read == contents);
     });
 }
 
@@ -375,6 +431,8 @@ fn a_write_of_gigabytes_moves_what_the_kernel_takes_at_once(place: Place) {
         let bytes = vec![0; 3 * 1024 * 1024 * 1024];
         let mut null = OpenOptions::new().write(true).open("/dev/null").unwrap();
         assert_eq!(null.write(&bytes).unwrap(), TAKEN_MAX);
+        let parts = [IoSlice::new(&bytes), IoSlice::new(&bytes)];
+        assert_eq!(null.write_vectored(&parts).unwrap(), TAKEN_MAX);
         assert_eq!(null.write(&bytes[..10]).unwrap(), 10);
     });
 }

@@ -1,6 +1,8 @@
 //! Operations by system calls that do not wait.
 
+use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
+use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,8 +53,12 @@ pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'
             };
             (*descriptor, interest)
         }
-        Operation::File(FileOperation::Read { file, .. }) => (*file, Interest::IN),
-        Operation::File(FileOperation::Write { file, .. }) => (*file, Interest::OUT),
+        Operation::File(
+            FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. },
+        ) => (*file, Interest::IN),
+        Operation::File(
+            FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. },
+        ) => (*file, Interest::OUT),
         Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. }) => return None,
     })
 }
@@ -68,44 +74,82 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
             note_drained(operation, &result, watched);
             Attempt::Done(result)
         }
-        Operation::File(FileOperation::Read {
+        Operation::File(operation) => attempt_file(operation, watched),
+    }
+}
+
+fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Attempt {
+    match operation {
+        FileOperation::Read {
             file,
             buffer,
             offset,
-        }) => {
+        } => {
             let length = transfer_length(buffer) as usize;
-            transfer(*file, PollFlags::IN, length, watched, |done, flags| {
-                let mut rest = [IoSliceMut::new(&mut buffer[done..length])];
-                rustix::io::preadv2(file.fd, &mut rest, position(*offset, done), flags)
+            *buffer = &mut mem::take(buffer)[..length];
+            transfer(*file, PollFlags::IN, length, watched, |flags| {
+                let mut rest = [IoSliceMut::new(buffer)];
+                let count = rustix::io::preadv2(file.fd, &mut rest, position(*offset), flags)?;
+                *buffer = &mut mem::take(buffer)[count..];
+                Ok(advance(offset, count))
             })
         }
-        Operation::File(FileOperation::Write {
+        FileOperation::Write {
             file,
             buffer,
             offset,
-        }) => {
+        } => {
             let length = transfer_length(buffer) as usize;
-            transfer(*file, PollFlags::OUT, length, watched, |done, flags| {
-                let rest = [IoSlice::new(&buffer[done..length])];
-                rustix::io::pwritev2(file.fd, &rest, position(*offset, done), flags)
+            *buffer = &buffer[..length];
+            transfer(*file, PollFlags::OUT, length, watched, |flags| {
+                let rest = [IoSlice::new(buffer)];
+                let count = rustix::io::pwritev2(file.fd, &rest, position(*offset), flags)?;
+                *buffer = &buffer[count..];
+                Ok(advance(offset, count))
             })
         }
-        Operation::File(FileOperation::Open {
+        FileOperation::ReadVectored {
+            file,
+            buffers,
+            offset,
+        } => {
+            let length = buffers.iter().map(|buffer| buffer.len()).sum();
+            transfer(*file, PollFlags::IN, length, watched, |flags| {
+                let count = rustix::io::preadv2(file.fd, buffers, position(*offset), flags)?;
+                IoSliceMut::advance_slices(buffers, count);
+                Ok(advance(offset, count))
+            })
+        }
+        FileOperation::WriteVectored {
+            file,
+            buffers,
+            offset,
+        } => {
+            let length = buffers.iter().map(|buffer| buffer.len()).sum();
+            transfer(*file, PollFlags::OUT, length, watched, |flags| {
+                let count = rustix::io::pwritev2(file.fd, buffers, position(*offset), flags)?;
+                IoSlice::advance_slices(buffers, count);
+                Ok(advance(offset, count))
+            })
+        }
+        FileOperation::Open {
             directory,
             path,
             how,
-        }) => {
-            let creating = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE;
-            if flags_of(how).intersects(creating.difference(OFlags::DIRECTORY)) {
-                return Attempt::Blocks(0);
-            }
-            // What is not in memory, or refused by kernels that do not know the flag.
-            match open(directory.unwrap_or(CWD), path, how, ResolveFlags::CACHED) {
-                Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
-                result => Attempt::Done(result.map(native::result_of)),
-            }
-        }
-        Operation::File(FileOperation::Sync { .. }) => Attempt::Blocks(0),
+        } => attempt_open(directory.unwrap_or(CWD), path, how),
+        FileOperation::Sync { .. } => Attempt::Blocks(0),
+    }
+}
+
+fn attempt_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
+    let creating = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE;
+    if flags_of(how).intersects(creating.difference(OFlags::DIRECTORY)) {
+        return Attempt::Blocks(0);
+    }
+    // What is not in memory, or refused by kernels that do not know the flag.
+    match open(directory, path, how, ResolveFlags::CACHED) {
+        Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
+        result => Attempt::Done(result.map(native::result_of)),
     }
 }
 
@@ -186,7 +230,7 @@ fn connect(socket: BorrowedFd<'_>, address: &SocketAddrAny) -> rustix::io::Resul
     connected
 }
 
-/// Moves bytes by calls that do not wait, each given how many are done.
+/// Moves bytes by calls that do not wait, each of which moves the operation on past what it has done.
 ///
 /// What has no readiness, as a file on a disk, gives as much as it has in memory: of it all is wanted. What
 /// has, as a pipe, gives what there is.
@@ -195,11 +239,11 @@ fn transfer(
     direction: PollFlags,
     length: usize,
     watched: &mut Watched,
-    mut call: impl FnMut(usize, ReadWriteFlags) -> rustix::io::Result<usize>,
+    mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     let mut done = 0;
     loop {
-        let result = retry(|| call(done, ReadWriteFlags::NOWAIT));
+        let result = retry(|| call(ReadWriteFlags::NOWAIT));
         match result {
             Ok(0) => return Attempt::Done(Ok(native::count_of(done))),
             Ok(count) => done += count,
@@ -224,12 +268,12 @@ fn transfer(
 fn attempt_pollable(
     file: Descriptor<'_>,
     direction: PollFlags,
-    call: &mut impl FnMut(usize, ReadWriteFlags) -> rustix::io::Result<usize>,
+    call: &mut impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     let flags = rustix::fs::fcntl_getfl(file.fd);
     if flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
         // Its owner wants to know.
-        let result = retry(|| call(0, ReadWriteFlags::empty()));
+        let result = retry(|| call(ReadWriteFlags::empty()));
         return Attempt::Done(result.map(native::count_of));
     }
     match retry(|| native::ready_now(file.fd, direction)) {
@@ -240,8 +284,16 @@ fn attempt_pollable(
     }
 }
 
-fn position(offset: Option<u64>, done: usize) -> u64 {
-    offset.map_or(CURRENT_POSITION, |offset| offset + done as u64)
+fn position(offset: Option<u64>) -> u64 {
+    offset.unwrap_or(CURRENT_POSITION)
+}
+
+/// Moves the offset on, if there is one; returns by how much.
+fn advance(offset: &mut Option<u64>, count: usize) -> usize {
+    if let Some(offset) = offset {
+        *offset += count as u64;
+    }
+    count
 }
 
 fn flags_of(how: &OpenHow) -> OFlags {
@@ -251,7 +303,7 @@ fn flags_of(how: &OpenHow) -> OFlags {
 /// Opens without waiting for the other end of a FIFO, as the ring does.
 fn open(
     directory: BorrowedFd<'_>,
-    path: &std::ffi::CStr,
+    path: &CStr,
     how: &OpenHow,
     besides: ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
@@ -276,48 +328,19 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
     let Operation::File(operation) = operation else {
         unreachable!("sockets have events");
     };
-    let moved = match operation {
-        FileOperation::Open {
-            directory,
-            path,
-            how,
-        } => {
-            match open(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
-                // Somebody must first let go of it.
-                Err(Errno::AGAIN) => {}
-                result => return result.map(native::result_of),
-            }
-            retry(|| native::attempt_file(operation))
+    if let FileOperation::Open {
+        directory,
+        path,
+        how,
+    } = operation
+    {
+        match open(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
+            // Somebody must first let go of it.
+            Err(Errno::AGAIN) => {}
+            result => return result.map(native::result_of),
         }
-        FileOperation::Read {
-            file,
-            buffer,
-            offset,
-        } => {
-            let length = transfer_length(buffer) as usize;
-            let mut rest = FileOperation::Read {
-                file: *file,
-                buffer: &mut buffer[done..length],
-                offset: offset.map(|offset| offset + done as u64),
-            };
-            retry(|| native::attempt_file(&mut rest))
-        }
-        FileOperation::Write {
-            file,
-            buffer,
-            offset,
-        } => {
-            let length = transfer_length(buffer) as usize;
-            let mut rest = FileOperation::Write {
-                file: *file,
-                buffer: &buffer[done..length],
-                offset: offset.map(|offset| offset + done as u64),
-            };
-            retry(|| native::attempt_file(&mut rest))
-        }
-        FileOperation::Sync { .. } => retry(|| native::attempt_file(operation)),
-    };
-    match moved {
+    }
+    match retry(|| native::attempt_file(operation)) {
         Err(_) if done > 0 => Ok(native::count_of(done)),
         moved => moved.map(|count| count + native::count_of(done)),
     }

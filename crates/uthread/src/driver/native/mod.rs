@@ -106,7 +106,12 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
                 | SocketOperation::Send { .. }
                 | SocketOperation::ReceiveMessage { .. }
                 | SocketOperation::SendMessage { .. }
-        ) | Operation::File(FileOperation::Read { .. } | FileOperation::Write { .. })
+        ) | Operation::File(
+            FileOperation::Read { .. }
+                | FileOperation::Write { .. }
+                | FileOperation::ReadVectored { .. }
+                | FileOperation::WriteVectored { .. }
+        )
     )
 }
 
@@ -163,8 +168,13 @@ fn wait_for_stream(
     patience: Patience,
 ) -> rustix::io::Result<()> {
     let (file, events) = match operation {
-        FileOperation::Read { file, .. } => (file, PollFlags::IN),
-        FileOperation::Write { file, .. } => (file, PollFlags::OUT),
+        FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. } => {
+            (file, PollFlags::IN)
+        }
+        // Of several buffers, the whole: a slow reader may hold it up.
+        FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. } => {
+            (file, PollFlags::OUT)
+        }
         FileOperation::Open { .. } | FileOperation::Sync { .. } => return Ok(()),
     };
     let kind = FileType::from_raw_mode(rustix::fs::fstat(file.fd)?.st_mode);
@@ -281,6 +291,24 @@ pub(super) fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Res
         } => match offset {
             Some(offset) => rustix::io::pwrite(file.fd, buffer, *offset),
             None => rustix::io::write(file.fd, buffer),
+        }
+        .map(count_of),
+        FileOperation::ReadVectored {
+            file,
+            buffers,
+            offset,
+        } => match offset {
+            Some(offset) => rustix::io::preadv(file.fd, buffers, *offset),
+            None => rustix::io::readv(file.fd, buffers),
+        }
+        .map(count_of),
+        FileOperation::WriteVectored {
+            file,
+            buffers,
+            offset,
+        } => match offset {
+            Some(offset) => rustix::io::pwritev(file.fd, buffers, *offset),
+            None => rustix::io::writev(file.fd, buffers),
         }
         .map(count_of),
         FileOperation::Sync { file, data_only } => match data_only {

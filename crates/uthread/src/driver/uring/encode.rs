@@ -1,12 +1,13 @@
 //! From an operation to a submission entry.
 
-use std::os::fd::AsRawFd;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fd, FsyncFlags, OpenHow};
+use io_uring::types::{self, Fd, FsyncFlags};
 
-use crate::op::fs::{CURRENT_POSITION, FileOperation};
+use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
@@ -76,19 +77,7 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
             directory,
             path,
             how,
-        } => {
-            let directory = directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd());
-            if how.resolve == 0 {
-                // As `open`: lenient with flags, where `openat2` refuses what it would ignore.
-                return opcode::OpenAt::new(Fd(directory), path.as_ptr())
-                    .flags(how.flags as i32)
-                    .mode(how.mode as u32)
-                    .build();
-            }
-            // Both are the kernel's `struct open_how`.
-            let how = (&raw const *how).cast::<OpenHow>();
-            opcode::OpenAt2::new(Fd(directory), path.as_ptr(), how).build()
-        }
+        } => encode_open(*directory, path, how),
         FileOperation::Read {
             file,
             buffer,
@@ -111,6 +100,29 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
         )
         .offset(offset.unwrap_or(CURRENT_POSITION))
         .build(),
+        FileOperation::ReadVectored {
+            file,
+            buffers,
+            offset,
+        } => opcode::Readv::new(
+            Fd(file.fd.as_raw_fd()),
+            // Of the layout of the kernel's `struct iovec`, as `std` promises.
+            buffers.as_mut_ptr().cast(),
+            buffers.len() as u32,
+        )
+        .offset(offset.unwrap_or(CURRENT_POSITION))
+        .build(),
+        FileOperation::WriteVectored {
+            file,
+            buffers,
+            offset,
+        } => opcode::Writev::new(
+            Fd(file.fd.as_raw_fd()),
+            buffers.as_ptr().cast(),
+            buffers.len() as u32,
+        )
+        .offset(offset.unwrap_or(CURRENT_POSITION))
+        .build(),
         FileOperation::Sync { file, data_only } => {
             let mut flags = FsyncFlags::empty();
             flags.set(FsyncFlags::DATASYNC, *data_only);
@@ -119,4 +131,18 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
                 .build()
         }
     }
+}
+
+fn encode_open(directory: Option<BorrowedFd<'_>>, path: &CStr, how: &OpenHow) -> Entry {
+    let directory = Fd(directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd()));
+    if how.resolve == 0 {
+        // As `open`: lenient with flags, where `openat2` refuses what it would ignore.
+        return opcode::OpenAt::new(directory, path.as_ptr())
+            .flags(how.flags as i32)
+            .mode(how.mode as u32)
+            .build();
+    }
+    // Both are the kernel's `struct open_how`.
+    let how = (&raw const *how).cast::<types::OpenHow>();
+    opcode::OpenAt2::new(directory, path.as_ptr(), how).build()
 }

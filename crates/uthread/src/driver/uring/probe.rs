@@ -106,7 +106,7 @@ type Operation = (&'static str, u8, Usage, &'static str);
 
 const NOTHING: &str = "nothing: its calls fail";
 
-const OPERATIONS: [Operation; 17] = [
+const OPERATIONS: [Operation; 19] = [
     ("accept", opcode::Accept::CODE, Usage::Used, NOTHING),
     ("connect", opcode::Connect::CODE, Usage::Used, NOTHING),
     ("receive", opcode::Recv::CODE, Usage::Used, NOTHING),
@@ -128,6 +128,8 @@ const OPERATIONS: [Operation; 17] = [
     ("openat2", opcode::OpenAt2::CODE, Usage::Used, NOTHING),
     ("read", opcode::Read::CODE, Usage::Used, NOTHING),
     ("write", opcode::Write::CODE, Usage::Used, NOTHING),
+    ("readv", opcode::Readv::CODE, Usage::Used, NOTHING),
+    ("writev", opcode::Writev::CODE, Usage::Used, NOTHING),
     ("fsync", opcode::Fsync::CODE, Usage::Used, NOTHING),
     ("cancel", opcode::AsyncCancel::CODE, Usage::Used, NOTHING),
     (
@@ -277,6 +279,16 @@ mod tests {
             FileOperation::Write {
                 file: fd,
                 buffer: b"",
+                offset: None,
+            },
+            FileOperation::ReadVectored {
+                file: fd,
+                buffers: &mut [],
+                offset: None,
+            },
+            FileOperation::WriteVectored {
+                file: fd,
+                buffers: &mut [],
                 offset: None,
             },
             FileOperation::Sync {
