@@ -33,6 +33,7 @@ pub mod fs;
 mod join;
 mod metrics;
 pub mod net;
+pub mod os;
 mod runtime;
 pub mod sync;
 pub mod thread;

@@ -30,6 +30,7 @@ const FACE: &[&str] = &[
     "net",
     "fs",
     "io",
+    "os",
     "time",
     "sync",
     "process",

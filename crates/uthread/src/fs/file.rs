@@ -1,12 +1,14 @@
 //! An open file.
 
 use std::fmt;
-use std::fs::{Metadata, Permissions};
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::fs::{FileTimes, Metadata, Permissions};
+use std::io::{self, IoSlice, IoSliceMut, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use super::OpenOptions;
 use crate::op::descriptor::{Descriptor, Watcher};
@@ -14,10 +16,6 @@ use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::sched::turn::{Turn, Turns};
 use crate::sched::{offload, wait};
-
-/// By how much a read to the end goes on where the file turned out longer than it said: files of
-/// `/proc` say zero and are mostly shorter than this.
-const GROWTH_BYTES: usize = 8 * 1024;
 
 /// An open file, as [`std::fs::File`].
 ///
@@ -38,7 +36,7 @@ const GROWTH_BYTES: usize = 8 * 1024;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct File {
-    inner: std::fs::File,
+    pub(super) inner: std::fs::File,
     /// Found out at the first call that needs it, or by a look at the metadata.
     position: OnceLock<Position>,
     watcher: Watcher,
@@ -67,6 +65,17 @@ impl File {
     /// # Errors
     ///
     /// The kernel's: `ENOENT`, `EACCES`, `EMFILE`.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use uthread::fs::File;
+    ///
+    /// let mut f = File::open("Cargo.toml")?;
+    /// let mut data = vec![];
+    /// f.read_to_end(&mut data)?;
+    /// assert!(data.starts_with(b"[package]"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().read(true).open(path)
     }
@@ -76,6 +85,16 @@ impl File {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut f = File::create(directory.path().join("foo.txt"))?;
+    /// f.write_all(&1234_u32.to_be_bytes())?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new()
             .write(true)
@@ -89,6 +108,18 @@ impl File {
     /// # Errors
     ///
     /// The kernel's: `EEXIST`.
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Write};
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// let mut f = File::create_new(&path)?;
+    /// f.write_all("Hello, world!".as_bytes())?;
+    /// assert_eq!(File::create_new(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
@@ -98,6 +129,14 @@ impl File {
     }
 
     /// The same as [`OpenOptions::new`].
+    ///
+    /// ```
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// File::options().append(true).create(true).open(directory.path().join("example.log"))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn options() -> OpenOptions {
         OpenOptions::new()
@@ -108,6 +147,12 @@ impl File {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let metadata = uthread::fs::File::open("Cargo.toml")?.metadata()?;
+    /// assert!(metadata.is_file() && metadata.len() > 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.inner.metadata()?;
         if metadata.is_file() {
@@ -123,6 +168,17 @@ impl File {
     /// # Errors
     ///
     /// The kernel's: `EIO` and `ENOSPC` of writes that seemed to succeed before.
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut f = File::create(directory.path().join("foo.txt"))?;
+    /// f.write_all(b"Hello, world!")?;
+    /// f.sync_all()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(false)
     }
@@ -132,6 +188,17 @@ impl File {
     /// # Errors
     ///
     /// As [`sync_all`](File::sync_all).
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let mut f = File::create(directory.path().join("foo.txt"))?;
+    /// f.write_all(b"Hello, world!")?;
+    /// f.sync_data()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn sync_data(&self) -> io::Result<()> {
         self.sync(true)
     }
@@ -149,20 +216,83 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's: `EINVAL` where the file is not open to write, `EFBIG`.
+    ///
+    /// ```
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let f = File::create(directory.path().join("foo.txt"))?;
+    /// f.set_len(10)?;
+    /// assert_eq!(f.metadata()?.len(), 10);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
-        let file = self.inner.try_clone()?;
-        offload::perform(move || file.set_len(bytes))
+        offload::perform(|| self.inner.set_len(bytes))
     }
 
     /// Changes the permissions.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// The kernel's: `EPERM`.
+    ///
+    /// ```
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let file = File::create(directory.path().join("foo.txt"))?;
+    /// let mut perms = file.metadata()?.permissions();
+    /// perms.set_readonly(true);
+    /// file.set_permissions(perms)?;
+    /// assert!(file.metadata()?.permissions().readonly());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        let file = self.inner.try_clone()?;
-        offload::perform(move || file.set_permissions(permissions))
+        offload::perform(|| self.inner.set_permissions(permissions))
+    }
+
+    /// Changes when the file was last read and written, as far as `times` says.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `EPERM`; `InvalidInput` for a time that the kernel cannot express.
+    ///
+    /// ```
+    /// use uthread::fs::{self, File, FileTimes};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let src = fs::metadata("Cargo.toml")?;
+    /// let dest = File::create(directory.path().join("dest"))?;
+    /// let times = FileTimes::new()
+    ///     .set_accessed(src.accessed()?)
+    ///     .set_modified(src.modified()?);
+    /// dest.set_times(times)?;
+    /// assert_eq!(dest.metadata()?.modified()?, src.modified()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        offload::perform(|| self.inner.set_times(times))
+    }
+
+    /// Changes when the file was last written: [`set_times`](File::set_times) of that alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_times`](File::set_times).
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use uthread::fs::File;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let file = File::create(directory.path().join("foo.txt"))?;
+    /// file.set_modified(SystemTime::UNIX_EPOCH)?;
+    /// assert_eq!(file.metadata()?.modified()?, SystemTime::UNIX_EPOCH);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
+        self.set_times(FileTimes::new().set_modified(time))
     }
 
     /// Another handle to the same open file; the position is shared.
@@ -170,6 +300,19 @@ impl File {
     /// # Errors
     ///
     /// The kernel's, `EMFILE` above all.
+    ///
+    /// ```
+    /// use std::io::{Read, Seek, SeekFrom};
+    /// use uthread::fs::File;
+    ///
+    /// let mut file = File::open("Cargo.toml")?;
+    /// let mut file_copy = file.try_clone()?;
+    /// file.seek(SeekFrom::Start(1))?;
+    /// let mut contents = vec![];
+    /// file_copy.read_to_end(&mut contents)?;
+    /// assert!(contents.starts_with(b"package]"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn try_clone(&self) -> io::Result<File> {
         let inner = self.inner.try_clone()?;
         let position = OnceLock::from(self.position()?.clone());
@@ -178,6 +321,17 @@ impl File {
             position,
             watcher: Watcher::new(),
         })
+    }
+
+    /// Whether the file is a terminal, as `std::io::IsTerminal`, which only types of `std` can implement.
+    ///
+    /// ```
+    /// assert!(!uthread::fs::File::open("Cargo.toml")?.is_terminal());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.inner.is_terminal()
     }
 
     fn descriptor(&self) -> Descriptor<'_> {
@@ -221,34 +375,7 @@ impl File {
         }
     }
 
-    /// Reads to the end: at once what there is by the file's length, then what came since.
-    fn read_rest(&self, bytes: &mut Vec<u8>) -> io::Result<usize> {
-        let length = self.metadata()?.len();
-        let here = (&self.inner).stream_position().unwrap_or(0);
-        let rest = usize::try_from(length.saturating_sub(here)).unwrap_or(usize::MAX);
-        let start = bytes.len();
-        // One byte more, so that a read cut off by the buffer is told from the end.
-        // Files of `/proc` say zero, and some of them give their all to the first read or nothing.
-        let mut room = match rest {
-            0 => GROWTH_BYTES,
-            rest => rest.saturating_add(1),
-        };
-        loop {
-            let filled = bytes.len();
-            bytes.try_reserve(room)?;
-            bytes.resize(filled + room, 0);
-            let result = self.read_from(&mut bytes[filled..], None);
-            bytes.truncate(filled + result.as_ref().map_or(0, |count| *count));
-            match result {
-                Ok(0) => return Ok(filled - start),
-                Ok(count) => room = (room - count).max(GROWTH_BYTES),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
+    pub(super) fn read_from(&self, buffer: &mut [u8], offset: Option<u64>) -> io::Result<usize> {
         let file = self.descriptor();
         let read = FileOperation::Read {
             file,
@@ -295,6 +422,10 @@ impl Read for &File {
     fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         self.read_rest(bytes)
     }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        self.read_rest_as_text(text)
+    }
 }
 
 impl Write for &File {
@@ -336,6 +467,10 @@ impl Read for File {
 
     fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         self.read_rest(bytes)
+    }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        self.read_rest_as_text(text)
     }
 }
 
@@ -420,5 +555,11 @@ impl From<std::fs::File> for File {
 impl From<File> for std::fs::File {
     fn from(file: File) -> std::fs::File {
         file.inner
+    }
+}
+
+impl From<File> for Stdio {
+    fn from(file: File) -> Stdio {
+        file.inner.into()
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{FileType, Metadata};
 use std::io;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::sched::offload;
@@ -25,8 +26,8 @@ const BATCH_ENTRIES: usize = 512;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
-    let path = path.as_ref().to_owned();
-    let source = offload::perform(move || std::fs::read_dir(path))?;
+    let path = path.as_ref();
+    let source = offload::perform(|| std::fs::read_dir(path))?;
     Ok(ReadDir {
         source: Some(source),
         fetched: VecDeque::new(),
@@ -52,7 +53,7 @@ impl Iterator for ReadDir {
                 let fetched: VecDeque<_> = source
                     .by_ref()
                     .take(BATCH_ENTRIES)
-                    .map(|entry| entry.and_then(DirEntry::new))
+                    .map(|entry| entry.map(DirEntry::new))
                     .collect();
                 Ok((source, fetched))
             });
@@ -72,14 +73,15 @@ impl Iterator for ReadDir {
 #[derive(Debug)]
 pub struct DirEntry {
     inner: std::fs::DirEntry,
-    file_type: FileType,
+    /// `None` where the directory does not tell.
+    file_type: Option<FileType>,
 }
 
 impl DirEntry {
     /// Asks for the type here, off the worker: some file systems must look it up.
-    fn new(inner: std::fs::DirEntry) -> io::Result<DirEntry> {
-        let file_type = inner.file_type()?;
-        Ok(DirEntry { inner, file_type })
+    fn new(inner: std::fs::DirEntry) -> DirEntry {
+        let file_type = inner.file_type().ok();
+        DirEntry { inner, file_type }
     }
 
     /// The directory's path as given, joined by the name.
@@ -98,9 +100,20 @@ impl DirEntry {
     ///
     /// # Errors
     ///
-    /// None; the signature is `std`'s.
+    /// The kernel's, where the directory does not tell: `ENOENT` where the entry was removed since.
+    ///
+    /// ```
+    /// for entry in uthread::fs::read_dir("src")? {
+    ///     let entry = entry?;
+    ///     assert!(entry.file_type()?.is_dir() || entry.file_name().to_str().unwrap().ends_with(".rs"));
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn file_type(&self) -> io::Result<FileType> {
-        Ok(self.file_type)
+        match self.file_type {
+            Some(file_type) => Ok(file_type),
+            None => offload::perform(|| self.inner.file_type()),
+        }
     }
 
     /// What is known of the entry itself; symbolic links are not followed.
@@ -108,7 +121,24 @@ impl DirEntry {
     /// # Errors
     ///
     /// The kernel's: `ENOENT` where it was removed since.
+    ///
+    /// ```
+    /// for entry in uthread::fs::read_dir("src")? {
+    ///     assert!(entry?.metadata()?.len() > 0);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn metadata(&self) -> io::Result<Metadata> {
-        super::symlink_metadata(self.path())
+        match super::symlink_metadata(self.path()) {
+            Ok(metadata) if metadata.ino() == self.inner.ino() => Ok(metadata),
+            // Its directory has another name by now, or the entry another file: ask by the open directory.
+            _ => offload::perform(|| self.inner.metadata()),
+        }
+    }
+}
+
+impl DirEntryExt for DirEntry {
+    fn ino(&self) -> u64 {
+        self.inner.ino()
     }
 }

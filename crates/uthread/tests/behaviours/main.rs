@@ -26,6 +26,8 @@ mod udp_options;
 
 mod directories;
 mod files;
+mod locked_files;
+mod names_of_files;
 mod opening;
 mod pipes;
 mod positions;
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
         send_file,
         directories,
         files,
+        locked_files,
+        names_of_files,
         opening,
         pipes,
         positions,

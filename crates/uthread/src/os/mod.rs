@@ -1,0 +1,3 @@
+//! What `std` has in `std::os`.
+
+pub mod unix;

@@ -1,0 +1,3 @@
+//! What `std` has in `std::os::unix`.
+
+pub mod fs;
