@@ -4,11 +4,13 @@ use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
+
+use rustix::fs::OFlags;
 
 use super::OpenOptions;
 use crate::op::descriptor::{Descriptor, Watcher};
@@ -45,7 +47,7 @@ pub struct File {
 /// Whether the open file has a position, which calls that use it must not use at once.
 #[derive(Clone)]
 enum Position {
-    /// A device, a directory: calls need no turns.
+    /// A device without contents, a directory: calls need no turns.
     Unshared,
     /// A pipe: it has none, nor offsets. The ring would read on regardless of the offset.
     None,
@@ -155,7 +157,7 @@ impl File {
     /// ```
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.inner.metadata()?;
-        if metadata.is_file() {
+        if has_contents(&metadata) {
             // Kept, so that reading need not ask again.
             self.position
                 .get_or_init(|| Position::Shared(Arc::default()));
@@ -342,7 +344,7 @@ impl File {
     }
 
     fn position(&self) -> io::Result<&Position> {
-        if self.position.get().is_none() && !self.metadata()?.is_file() {
+        if self.position.get().is_none() && !has_contents(&self.metadata()?) {
             let seekable = (&self.inner).stream_position().is_ok();
             self.position.get_or_init(|| match seekable {
                 true => Position::Unshared,
@@ -396,12 +398,47 @@ impl File {
     }
 
     fn transfer(&self, operation: FileOperation<'_>, offset: Option<u64>) -> io::Result<usize> {
-        let _turn = match offset {
-            None => self.take_turn()?,
-            Some(offset) => self.check_offset(offset).map(|()| None)?,
-        };
-        Ok(wait::perform(&mut Operation::File(operation), None)? as usize)
+        if let Some(offset) = offset {
+            self.check_offset(offset)?;
+            return perform(operation);
+        }
+        let turn = self.take_turn()?;
+        if turn.is_none() || !wait::is_on_worker() {
+            return perform(operation);
+        }
+        let is_write = matches!(
+            operation,
+            FileOperation::Write { .. } | FileOperation::WriteVectored { .. }
+        );
+        let before = rustix::fs::tell(&self.inner)?;
+        let count = perform(operation)?;
+        if count > 0 && rustix::fs::tell(&self.inner)? == before {
+            self.move_position(before + count as u64, is_write)?;
+        }
+        Ok(count)
     }
+
+    /// Moves the position where the ring leaves it: before what it has moved without the page cache, and what
+    /// an error cut short, as on a full disk.
+    #[cold]
+    fn move_position(&self, to: u64, is_write: bool) -> io::Result<()> {
+        let appends = is_write && rustix::fs::fcntl_getfl(&self.inner)?.contains(OFlags::APPEND);
+        let to = match appends {
+            true => SeekFrom::End(0),
+            false => SeekFrom::Start(to),
+        };
+        (&self.inner).seek(to)?;
+        Ok(())
+    }
+}
+
+/// Whether what is moved is counted by a position that must not be used by two at once.
+fn has_contents(metadata: &Metadata) -> bool {
+    metadata.is_file() || metadata.file_type().is_block_device()
+}
+
+fn perform(operation: FileOperation<'_>) -> io::Result<usize> {
+    Ok(wait::perform(&mut Operation::File(operation), None)? as usize)
 }
 
 impl Read for &File {

@@ -9,6 +9,9 @@
 //!
 //! What differs from `std`, each because the trait is not ours to implement: `Read`, `Write` and `Seek` for `Arc<File>`
 //! (write `&*file`), and `IsTerminal`, which is the method [`File::is_terminal`].
+//!
+//! A write beyond the limit of the process (`RLIMIT_FSIZE`) is `EFBIG`, and raises `SIGXFSZ`, which ends a program that does
+//! not ignore it, as with `std`. Where a thread of the kernel writes for a ring, the signal is lost and the error is not.
 
 mod contents;
 mod create;

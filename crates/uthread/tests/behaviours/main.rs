@@ -25,6 +25,7 @@ mod udp;
 mod udp_options;
 
 mod directories;
+mod file_limits;
 mod files;
 mod locked_files;
 mod names_of_files;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         udp_options,
         send_file,
         directories,
+        file_limits,
         files,
         locked_files,
         names_of_files,

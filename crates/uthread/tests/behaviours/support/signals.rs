@@ -47,3 +47,10 @@ pub(crate) fn make_broken_pipes_deadly() {
     let previous = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     assert_eq!(previous, libc::SIG_IGN, "Rust ignores SIGPIPE");
 }
+
+/// A write beyond the limit on the size of files is an error from now on, and nothing else.
+pub(crate) fn ignore_long_files() {
+    // SAFETY: to ignore a signal needs no handler.
+    let previous = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    assert_ne!(previous, libc::SIG_ERR, "{}", io::Error::last_os_error());
+}
