@@ -13,8 +13,10 @@
 //! A write beyond the limit of the process (`RLIMIT_FSIZE`) is `EFBIG`, and raises `SIGXFSZ`, which ends a program that does
 //! not ignore it, as with `std`. Where a thread of the kernel writes for a ring, the signal is lost and the error is not.
 
+mod allocate;
 mod contents;
 mod create;
+mod direct;
 mod directory;
 mod file;
 mod lock;
@@ -22,12 +24,15 @@ mod lookup;
 mod names;
 mod options;
 mod read_dir;
+mod temporary;
 pub(crate) mod unix;
 
 pub use std::fs::{FileTimes, FileType, Metadata, Permissions, TryLockError};
 
+pub use allocate::Allocation;
 pub use contents::{copy, read, read_to_string, write};
 pub use create::{DirBuilder, create_dir, create_dir_all};
+pub use direct::{AlignedBuffer, DirectAlignment};
 pub use directory::Dir;
 pub use file::File;
 pub use lookup::{canonicalize, exists, metadata, read_link, symlink_metadata};
@@ -36,3 +41,4 @@ pub use names::soft_link;
 pub use names::{hard_link, remove_dir, remove_dir_all, remove_file, rename, set_permissions};
 pub use options::OpenOptions;
 pub use read_dir::{DirEntry, ReadDir, read_dir};
+pub use temporary::{TempFile, tempfile, tempfile_in};

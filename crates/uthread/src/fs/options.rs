@@ -49,6 +49,7 @@ pub struct OpenOptions {
     create_new: bool,
     mode: u32,
     custom_flags: i32,
+    direct: bool,
 }
 
 impl Default for OpenOptions {
@@ -70,42 +71,118 @@ impl OpenOptions {
             create_new: false,
             mode: MODE_DEFAULT,
             custom_flags: 0,
+            direct: false,
         }
     }
 
     /// Whether the file can be read.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// OpenOptions::new().read(true).open("Cargo.toml")?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn read(&mut self, read: bool) -> &mut OpenOptions {
         self.read = read;
         self
     }
 
     /// Whether the file can be written.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// OpenOptions::new().write(true).create(true).open(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn write(&mut self, write: bool) -> &mut OpenOptions {
         self.write = write;
         self
     }
 
     /// Whether each write goes to the end of the file.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// OpenOptions::new().append(true).create(true).open(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn append(&mut self, append: bool) -> &mut OpenOptions {
         self.append = append;
         self
     }
 
     /// Whether the file is emptied.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// uthread::fs::write(&path, "text")?;
+    /// let file = OpenOptions::new().write(true).truncate(true).open(path)?;
+    /// assert_eq!(file.metadata()?.len(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
         self.truncate = truncate;
         self
     }
 
     /// Whether a missing file is created.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// assert!(OpenOptions::new().write(true).open(&path).is_err());
+    /// OpenOptions::new().write(true).create(true).open(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn create(&mut self, create: bool) -> &mut OpenOptions {
         self.create = create;
         self
     }
 
     /// Whether the file is created and must not exist before.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("foo.txt");
+    /// OpenOptions::new().write(true).create_new(true).open(&path)?;
+    /// assert!(OpenOptions::new().write(true).create_new(true).open(&path).is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn create_new(&mut self, create_new: bool) -> &mut OpenOptions {
         self.create_new = create_new;
+        self
+    }
+
+    /// Whether reads and writes go past the page cache (`O_DIRECT`), from and to memory that is aligned as
+    /// [`File::direct_alignment`] tells: an [`AlignedBuffer`](super::AlignedBuffer). Beyond `std`.
+    ///
+    /// A file system that has no such thing refuses to open the file, with `EINVAL`; those in memory, as `tmpfs`, permit it
+    /// and use the page cache.
+    ///
+    /// ```
+    /// use uthread::fs::{AlignedBuffer, OpenOptions};
+    ///
+    /// let opened = OpenOptions::new().read(true).direct(true).open("Cargo.toml");
+    /// if let Ok(buffer) = opened.and_then(|file| AlignedBuffer::for_file(&file, 4096)) {
+    ///     assert!(buffer.len() >= 4096);
+    /// }
+    /// ```
+    pub fn direct(&mut self, direct: bool) -> &mut OpenOptions {
+        self.direct = direct;
         self
     }
 
@@ -115,6 +192,12 @@ impl OpenOptions {
     /// # Errors
     ///
     /// The kernel's; `InvalidInput` (`EINVAL`) for options that contradict each other.
+    ///
+    /// ```
+    /// let file = uthread::fs::OpenOptions::new().read(true).open("Cargo.toml")?;
+    /// assert!(file.metadata()?.is_file());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
         open(None, path.as_ref(), self.how(ResolveFlags::empty())?)
     }
@@ -145,7 +228,11 @@ impl OpenOptions {
         };
         let custom = OFlags::from_bits_retain(self.custom_flags.cast_unsigned())
             & !(OFlags::WRONLY | OFlags::RDWR);
-        let flags = OFlags::CLOEXEC | access | creation | custom;
+        let mut flags = OFlags::CLOEXEC | access | creation | custom;
+        flags.set(
+            OFlags::DIRECT,
+            self.direct || custom.contains(OFlags::DIRECT),
+        );
         Ok(OpenHow {
             flags: u64::from(flags.bits()),
             // The kernel refuses a mode where no file is created.

@@ -8,10 +8,10 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours, lacks};
 use crate::support::errno;
+use crate::support::mounted::Mounted;
 use crate::support::signals::ignore_long_files;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::tempdir;
 use uthread::fs::{self, File, OpenOptions};
@@ -123,47 +123,29 @@ fn beyond_the_limit_of_the_process_writes_are_short_and_then_refused(place: Plac
     });
 }
 
-/// A file system in memory, of a few pages.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    const BYTES: usize = 64 * 1024;
-
-    fn new() -> Small {
-        let directory = tempdir().unwrap();
-        let options = c"size=64k,nr_inodes=10";
-        match mount(
-            "none",
-            directory.path(),
-            "tmpfs",
-            MountFlags::empty(),
-            options,
-        ) {
-            Ok(()) => Small(directory),
-            Err(Errno::PERM) => lacks("the right to mount a file system"),
-            Err(errno) => panic!("{errno}"),
-        }
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
-    }
-}
-
 fn on_a_full_file_system_writes_are_short_and_then_refused(place: Place) {
-    let small = Small::new();
-    let at = |name: &str| small.0.path().join(name);
+    const BYTES: usize = 64 * 1024;
+    let small = Mounted::new("tmpfs", c"size=64k,nr_inodes=10");
+    let at = |name: &str| small.path().join(name);
     place.run(|| {
-        let bytes = vec![1; Small::BYTES + 1];
+        let bytes = vec![1; BYTES + 1];
         let mut file = File::create(at("file")).unwrap();
-        assert_eq!(file.write(&bytes).unwrap(), Small::BYTES);
+        assert_eq!(file.write(&bytes).unwrap(), BYTES);
         assert_eq!(errno(file.write(b"x")), Errno::NOSPC);
         let error = fs::copy(at("file"), at("copy")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert_eq!(errno(fs::write(at("other"), b"x")), Errno::NOSPC);
         assert_eq!(std::fs::metadata(at("other")).unwrap().len(), 0);
+        let twice = 2 * BYTES as u64;
+        let refused = file.allocate(0, twice, fs::Allocation::Extend);
+        assert_eq!(errno(refused), Errno::NOSPC);
+        // In memory there is nothing past the page cache, though the kernel permits to ask for it.
+        let mut direct = OpenOptions::new();
+        if let Ok(direct) = direct.read(true).direct(true).open(at("file")) {
+            let error = direct.direct_alignment().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert_eq!(direct.read_at(&mut [0; 5], 3).unwrap(), 5);
+        }
         file.set_len(0).unwrap();
         fs::write(at("other"), b"x").unwrap();
         let made = (0..10).map(|index| fs::create_dir(at(&index.to_string())));

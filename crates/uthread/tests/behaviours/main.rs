@@ -27,6 +27,7 @@ mod udp_options;
 mod directories;
 mod file_limits;
 mod files;
+mod files_beyond_std;
 mod locked_files;
 mod names_of_files;
 mod opening;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         directories,
         file_limits,
         files,
+        files_beyond_std,
         locked_files,
         names_of_files,
         opening,

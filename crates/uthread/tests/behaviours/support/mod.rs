@@ -4,6 +4,7 @@
 //! by the time another fiber hears it, because nothing else makes it give the worker up; of a plain
 //! thread the kernel tells whether it sleeps.
 
+pub(crate) mod mounted;
 pub(crate) mod signals;
 
 use std::io::{self, Read, Write};
