@@ -142,6 +142,15 @@ fn calls_on_other_threads_are_refused(place: Place) {
             uthread::fs::read_dir(".").err(),
             started.by_ref().find_map(Result::err),
             file.set_len(0).err(),
+            file.lock().err(),
+            file.try_lock().map_err(io::Error::from).err(),
+            file.allocate(0, 1, uthread::fs::Allocation::Extend).err(),
+            uthread::fs::copy("Cargo.toml", "/dev/null").err(),
+            uthread::fs::canonicalize(".").err(),
+            uthread::fs::create_dir("/missing/directory").err(),
+            uthread::fs::remove_file("/missing/file").err(),
+            uthread::fs::tempfile().err(),
+            uthread::fs::TempFile::new().err(),
             uthread::net::TcpStream::connect("localhost:1").err(),
         ]
     });

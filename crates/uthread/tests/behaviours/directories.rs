@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +21,7 @@ behaviours![(
         every_entry_is_there_once_however_many_there_are,
         an_entry_tells_its_name_path_type_and_metadata,
         an_entry_removed_since_has_no_metadata,
+        an_entry_is_known_also_when_its_directory_has_another_name,
         what_is_no_directory_cannot_be_read_as_one,
         names_need_not_be_text,
         metadata_follows_links_and_symlink_metadata_does_not,
@@ -112,6 +113,26 @@ fn an_entry_removed_since_has_no_metadata(place: Place) {
         std::fs::remove_file(path).unwrap();
         assert_eq!(entry.metadata().unwrap_err().kind(), ErrorKind::NotFound);
         assert!(entry.file_type().unwrap().is_file());
+    });
+}
+
+/// By its path there is nothing any more, or another file.
+fn an_entry_is_known_also_when_its_directory_has_another_name(place: Place) {
+    place.run(|| {
+        let directory = tempdir().unwrap();
+        let (path, elsewhere) = (
+            directory.path().join("here"),
+            directory.path().join("there"),
+        );
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("file"), "text").unwrap();
+        let entry = fs::read_dir(&path).unwrap().next().unwrap().unwrap();
+        std::fs::rename(&path, &elsewhere).unwrap();
+        assert_eq!(entry.metadata().unwrap().len(), 4);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("file"), "another").unwrap();
+        assert_eq!(entry.metadata().unwrap().len(), 4);
+        assert_eq!(entry.ino(), entry.metadata().unwrap().ino());
     });
 }
 

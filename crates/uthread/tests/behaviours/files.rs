@@ -1,16 +1,18 @@
 //! Files: each call does what the same call of `std` does, in a fiber and outside.
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use rustix::fs::Advice;
 use tempfile::{TempDir, tempdir};
-use uthread::fs::{self, File, OpenOptions};
+use uthread::fs::{self, File, FileTimes, OpenOptions};
 
 behaviours![(
     EVERYWHERE,
@@ -27,6 +29,11 @@ behaviours![(
         set_len_cuts_and_extends,
         syncing_works_where_there_is_a_disk,
         permissions_and_metadata_are_those_of_the_file,
+        times_are_set_as_with_std,
+        a_terminal_is_known,
+        a_process_writes_into_a_file,
+        text_is_appended_to_a_string,
+        what_is_longer_than_one_copy_is_copied_whole,
         clones_share_the_position_and_outlive_each_other,
         conversions_keep_the_descriptor_and_the_position,
         a_descriptor_opened_here_is_not_inherited,
@@ -302,6 +309,103 @@ fn permissions_and_metadata_are_those_of_the_file(place: Place) {
                 (ours.dev(), ours.ino(), ours.len(), ours.mtime_nsec()),
                 (theirs.dev(), theirs.ino(), 4, theirs.mtime_nsec())
             );
+        }
+    });
+}
+
+fn times_are_set_as_with_std(place: Place) {
+    let times = |seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    place.run(|| {
+        let (_directory, path) = file_with(b"text");
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        let both = FileTimes::new()
+            .set_accessed(times(1_000))
+            .set_modified(times(2_000));
+        file.set_times(both).unwrap();
+        let told = || {
+            let found = std::fs::metadata(&path).unwrap();
+            (found.accessed().unwrap(), found.modified().unwrap())
+        };
+        assert_eq!(told(), (times(1_000), times(2_000)));
+        file.set_modified(times(3_000)).unwrap();
+        assert_eq!(told(), (times(1_000), times(3_000)));
+        file.set_times(FileTimes::new()).unwrap();
+        assert_eq!(told(), (times(1_000), times(3_000)));
+        let far =
+            SystemTime::UNIX_EPOCH - Duration::from_secs(1 << 62) - Duration::from_secs(1 << 61);
+        let ours = file.set_modified(far).map_err(|error| error.kind());
+        let theirs = std::fs::File::from(file).set_modified(far);
+        assert_eq!(ours, theirs.map_err(|error| error.kind()));
+    });
+}
+
+fn a_terminal_is_known(place: Place) {
+    place.run(|| {
+        for path in ["Cargo.toml", "/dev/null", "/dev/ptmx"] {
+            let Ok(file) = File::open(path) else {
+                continue;
+            };
+            let is_terminal = file.is_terminal();
+            assert_eq!(
+                is_terminal,
+                std::fs::File::from(file).is_terminal(),
+                "{path}"
+            );
+        }
+    });
+}
+
+fn a_process_writes_into_a_file(place: Place) {
+    place.run(|| {
+        let (_directory, path) = file_with(b"");
+        let file = File::create(&path).unwrap();
+        let echo = || Command::new("echo").arg("text").stdout(file).status();
+        assert!(uthread::blocking(echo).unwrap().success());
+        assert_eq!(fs::read(&path).unwrap(), b"text\n");
+    });
+}
+
+fn text_is_appended_to_a_string(place: Place) {
+    place.run(|| {
+        let mut file = nameless("zw\u{f6}lf Boxk\u{e4}mpfer".as_bytes());
+        let mut text = String::from("before ");
+        file.seek(SeekFrom::Start(2)).unwrap();
+        assert_eq!((&file).read_to_string(&mut text).unwrap(), 16);
+        assert_eq!(text, "before \u{f6}lf Boxk\u{e4}mpfer");
+        assert_eq!(file.read_to_string(&mut text).unwrap(), 0);
+        // Amid a letter, the rest is no text.
+        file.seek(SeekFrom::Start(3)).unwrap();
+        assert_eq!(
+            file.read_to_string(&mut text).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
+        assert_eq!(text, "before \u{f6}lf Boxk\u{e4}mpfer");
+    });
+}
+
+fn what_is_longer_than_one_copy_is_copied_whole(place: Place) {
+    const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
+    place.run(|| {
+        let (_directory, path) = file_with(b"");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let islands = [
+            0,
+            COPIED_AT_ONCE - 3,
+            2 * COPIED_AT_ONCE,
+            2 * COPIED_AT_ONCE + 10,
+        ];
+        for at in islands {
+            file.write_all_at(b"island", at).unwrap();
+        }
+        let copy = path.with_extension("copy");
+        let length = 2 * COPIED_AT_ONCE + 16;
+        assert_eq!(fs::copy(&path, &copy).unwrap(), length);
+        let copy = std::fs::File::open(&copy).unwrap();
+        assert_eq!(copy.metadata().unwrap().len(), length);
+        for at in islands {
+            let mut island = [0; 6];
+            copy.read_exact_at(&mut island, at).unwrap();
+            assert_eq!(island, *b"island");
         }
     });
 }

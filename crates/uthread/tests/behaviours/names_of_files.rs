@@ -360,8 +360,9 @@ fn every_call_takes_and_refuses_the_paths_that_std_does(place: Place) {
                 .chain([&&*long])
             {
                 let effect = |call: fn(&Path) -> String| {
-                    let directory = tree();
+                    let directory = tempdir().unwrap();
                     let root = directory.path();
+                    std::fs::write(root.join("file"), "text").unwrap();
                     // Without a slash at its end, where it is empty.
                     let path = match path.as_os_str().is_empty() {
                         true => path.to_path_buf(),
