@@ -220,8 +220,8 @@ fn where_each_file_has_a_name_it_has_one_for_a_moment(place: Place) {
     let queues = Mounted::new("mqueue", c"");
     place.run(|| {
         let file = fs::tempfile_in(queues.path()).unwrap();
+        // The names of other trials are there too: queues are the same wherever they are mounted.
         assert_eq!(file.metadata().unwrap().nlink(), 0);
-        assert!(is_empty(queues.path()));
     });
 }
 
