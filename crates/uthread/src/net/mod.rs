@@ -9,6 +9,7 @@ mod socket;
 
 mod resolve;
 mod send_file;
+mod serve;
 mod tcp;
 mod udp;
 
@@ -17,5 +18,6 @@ pub use std::net::{
 };
 
 pub use resolve::ToSocketAddrs;
+pub use serve::{Listener, serve};
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};
 pub use udp::UdpSocket;

@@ -21,6 +21,7 @@ mod net_faults;
 mod net_options;
 mod net_timeouts;
 mod send_file;
+mod serve;
 mod udp;
 mod udp_options;
 
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         udp,
         udp_options,
         send_file,
+        serve,
         directories,
         file_limits,
         files,
