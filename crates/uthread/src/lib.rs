@@ -31,6 +31,7 @@
 mod diagnosis;
 pub mod fs;
 mod join;
+pub mod local;
 mod metrics;
 pub mod net;
 pub mod os;

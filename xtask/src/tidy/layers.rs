@@ -36,6 +36,7 @@ const FACE: &[&str] = &[
     "process",
     "signal",
     "thread",
+    "local",
     "runtime",
     "metrics",
     "diagnosis",

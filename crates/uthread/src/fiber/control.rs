@@ -1,6 +1,6 @@
 //! A fiber's control block: who it is, whether it may sleep, and the coroutine it runs on.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::num::NonZeroU64;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -12,6 +12,7 @@ use std::time::Instant;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::limits::Limits;
+use super::locals::Locals;
 use super::wake::WakeToken;
 use super::whereabouts::Whereabouts;
 use super::{Body, Home, Identity};
@@ -47,6 +48,8 @@ pub(crate) struct Control {
     unparked: AtomicBool,
     /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
     home: UnsafeCell<Option<Arc<dyn Home>>>,
+    /// What the fiber keeps by keys. Only the fiber itself touches it.
+    pub(crate) locals: OnceCell<Box<Locals>>,
     /// A stack that was taken for the fiber before its start, as it needs more than the others.
     pub(crate) reserved: Cell<Option<Stack>>,
     /// The stack's extent, for the overflow report; `None` before the start.
@@ -118,6 +121,7 @@ impl Control {
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             home: UnsafeCell::new(None),
+            locals: OnceCell::new(),
             reserved: Cell::default(),
             extent: Cell::default(),
             completion: Cell::default(),

@@ -12,6 +12,7 @@
 mod children;
 pub(crate) mod control;
 pub(crate) mod limits;
+pub(crate) mod locals;
 mod outcome;
 mod waiter;
 pub(crate) mod wake;
@@ -26,6 +27,7 @@ use std::{fmt, io, thread};
 pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
 pub(crate) use outcome::Outcome;
+use outcome::drop_quietly;
 pub(crate) use waiter::Waiter;
 
 /// A fiber as queues hold it.
@@ -200,14 +202,37 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
+        let result = self.end_locals(result);
         if let (Some(children), Err(payload)) = (&self.scope, &result) {
             // Before the outcome is there to be joined, which may take the panic back.
             children.note_end(payload);
         }
         self.outcome.complete(result);
+        // Of a value that nobody asked for, the destructor may have made more.
+        let _ = self.end_locals(Ok(()));
         // Last: after this the scope's borrows may end.
         if let Some(children) = &self.scope {
             children.discharge(&self.control);
+        }
+    }
+
+    /// Drops what the fiber keeps by keys. A panic of a destructor is its result, if it has no other.
+    fn end_locals<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
+        let ended = self
+            .control
+            .locals
+            .get()
+            .map_or(Ok(()), |locals| locals.end());
+        match (ended, result) {
+            (Err(payload), Ok(value)) => {
+                drop_quietly(value);
+                Err(payload)
+            }
+            (Err(payload), result) => {
+                drop_quietly(payload);
+                result
+            }
+            (Ok(()), result) => result,
         }
     }
 }

@@ -174,7 +174,8 @@ impl Builder {
     /// nothing of that. For all code that its fibers run, own and foreign, the program promises:
     ///
     /// - No value that is not [`Send`] lives across such a call: no `Rc` that others share, no guard of a
-    ///   `std` lock (`std`'s standard streams have one too), no raw pointer into what belongs to a thread.
+    ///   `std` lock (`std`'s standard streams have one too), no raw pointer into what belongs to a thread. Nor
+    ///   is one the value of a [`local!`](crate::local!), which moves with its fiber.
     /// - No reference to a thread-local lives across such a call, nor a value that was read from one in
     ///   the belief that it still holds afterwards, such as the thread's id.
     /// - No function that suspends accesses a thread-local, by itself or in what is inlined into it: the

@@ -8,6 +8,7 @@ use super::cancellation::End;
 use super::worker::{Worker, calls};
 use super::{budget, cancellation, current, threads};
 use crate::driver::native::{self, Interrupted, Patience};
+use crate::fiber::locals::Locals;
 use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
 use crate::op::{self, Operation};
 use crate::stack::Stack;
@@ -296,6 +297,12 @@ fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
         Some(fiber) => Some(action(fiber.control())),
         None => threads::current().map(|seat| action(seat.control())),
     }
+}
+
+/// Calls `action` with what the calling fiber keeps by keys, if the caller is one.
+#[inline(always)]
+pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
+    with_control(|control| action(control.locals.get_or_init(Box::default)))
 }
 
 /// The fiber that the calling worker runs.

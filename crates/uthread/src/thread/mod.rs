@@ -141,7 +141,7 @@ pub fn sleep_until(deadline: Instant) {
 /// and libraries that wait in a way of their own. Outside the runtime it is called right here.
 ///
 /// The threads are shared by the process, at most 64; what comes above waits its turn. `call` may
-/// borrow from the caller. Thread-locals are those of the other thread.
+/// borrow from the caller. Thread-locals are those of the other thread, and so are the values of [`local!`](crate::local!).
 ///
 /// # Panics
 ///

@@ -9,6 +9,8 @@ mod support;
 mod building;
 mod fibers;
 mod join;
+mod locals;
+mod locals_end;
 mod names;
 mod panics;
 
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         building,
         fibers,
         join,
+        locals,
+        locals_end,
         names,
         panics,
         channels,

@@ -1,0 +1,385 @@
+//! Fiber-local storage, by the names of `std`'s for threads: [`local!`](crate::local!) declares a [`Key`].
+//!
+//! The values are in the fiber's control block, or of a thread outside the runtime in a thread-local, each in
+//! a place by the number of its key.
+
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::panic;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::fiber::locals::{Destroyed, Locals};
+use crate::sched::wait;
+
+/// Declares values of which every fiber has its own, as [`std::thread_local!`] does for threads.
+///
+/// A value is made when its fiber first asks for it. Outside the runtime it is the thread's. See [`Key`] for
+/// what can be done with it, and for when it is dropped.
+///
+/// ```
+/// use std::cell::{Cell, RefCell};
+///
+/// uthread::local! {
+///     pub static REQUEST: Cell<u64> = const { Cell::new(0) };
+///     static LOG: RefCell<Vec<String>> = RefCell::new(Vec::new());
+/// }
+///
+/// uthread::run(|| {
+///     REQUEST.set(1);
+///     let other = uthread::spawn(|| {
+///         LOG.with_borrow_mut(|log| log.push("another fiber's".into()));
+///         REQUEST.get()
+///     });
+///     assert_eq!(other.join().unwrap(), 0);
+///     assert_eq!(REQUEST.get(), 1);
+///     assert!(LOG.take().is_empty());
+/// });
+/// ```
+///
+/// A value is its fiber's alone, and no other may borrow it but by what the compiler allows:
+///
+/// ```compile_fail,E0277
+/// uthread::local!(static COUNT: std::cell::Cell<u32> = std::cell::Cell::new(1));
+///
+/// COUNT.with(|count| {
+///     uthread::scope(|scope| {
+///         scope.spawn(|| count.set(2));
+///     });
+/// });
+/// ```
+#[macro_export]
+macro_rules! local {
+    () => {};
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $init:expr; $($rest:tt)*) => {
+        $crate::local!($(#[$attribute])* $visibility static $name: $type = $init);
+        $crate::local!($($rest)*);
+    };
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $init:expr) => {
+        $(#[$attribute])*
+        $visibility static $name: $crate::local::Key<$type> = {
+            fn init() -> $type {
+                $init
+            }
+            $crate::local::Key::new(init)
+        };
+    };
+}
+
+/// A key to values of which each fiber has one, declared by [`local!`](crate::local!); with the methods of
+/// [`std::thread::LocalKey`].
+///
+/// # Destruction
+///
+/// The values are dropped when their fiber ends, before it can be joined, also when it panics or is
+/// cancelled: on its stack, the one first that was made last. Their destructors may wait, and use other
+/// keys; values made meanwhile are dropped as well. A value that is dropped is not made again: the key
+/// gives [`AccessError`] from then on, but for types that need no dropping. A panic of a destructor is the
+/// fiber's, if it has no other. Outside the runtime all that happens at the end of the thread, where a panic
+/// ends the process.
+///
+/// # Migration
+///
+/// A value moves with its fiber. Of one that is not [`Send`], a program that uses
+/// [`Builder::migrating`](crate::Builder::migrating) promises the same as of any on the fiber's stack.
+///
+/// The second closure of [`join`](crate::join) may run in the fiber of the first, and has its values then.
+pub struct Key<T: 'static> {
+    /// From one on; zero before the first use.
+    number: AtomicUsize,
+    init: fn() -> T,
+}
+
+impl<T: 'static> fmt::Debug for Key<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Key").finish_non_exhaustive()
+    }
+}
+
+/// The value of a [`Key`] is destroyed, or just being; from [`Key::try_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccessError;
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the value of the fiber is already destroyed")
+    }
+}
+
+impl Error for AccessError {}
+
+impl<T: 'static> Key<T> {
+    /// For [`local!`](crate::local!).
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(init: fn() -> T) -> Key<T> {
+        Key {
+            number: AtomicUsize::new(0),
+            init,
+        }
+    }
+
+    /// Calls `f` with the fiber's value, which is made first if there is none yet.
+    ///
+    /// # Panics
+    ///
+    /// If the value is destroyed.
+    ///
+    /// ```
+    /// uthread::local!(static NAME: String = String::from("nobody"));
+    /// assert_eq!(NAME.with(|name| name.len()), 6);
+    /// ```
+    ///
+    /// The value cannot be kept:
+    ///
+    /// ```compile_fail
+    /// uthread::local!(static NAME: String = String::from("nobody"));
+    /// let name: &'static String = NAME.with(|name| name);
+    /// ```
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        f(&self.value())
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] if the value is destroyed.
+    ///
+    /// ```
+    /// uthread::local!(static NAME: String = String::from("nobody"));
+    /// assert_eq!(NAME.try_with(String::len), Ok(6));
+    /// ```
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        let value = self.get_or_make(self.init)?;
+        Ok(f(&value))
+    }
+
+    #[track_caller]
+    fn value(&'static self) -> Rc<T> {
+        self.or_panic(self.get_or_make(self.init))
+    }
+
+    #[track_caller]
+    fn or_panic<V>(&self, value: Result<V, AccessError>) -> V {
+        match value {
+            Ok(value) => value,
+            Err(error) => panic!("a fiber-local value is used too late: {error}"),
+        }
+    }
+
+    /// The value, or what `make` returns if there is none yet.
+    fn get_or_make(&'static self, make: impl FnOnce() -> T) -> Result<Rc<T>, AccessError> {
+        let key = self.number();
+        if let Some(value) =
+            with_locals(|locals| locals.get(key)).map_err(|Destroyed| AccessError)?
+        {
+            return Ok(value);
+        }
+        let value = Rc::new(make());
+        with_locals(|locals| locals.set(key, Rc::clone(&value)));
+        Ok(value)
+    }
+
+    #[inline]
+    fn number(&self) -> usize {
+        #[cold]
+        fn first(number: &AtomicUsize) -> usize {
+            static NEXT: AtomicUsize = AtomicUsize::new(1);
+            let new = NEXT.fetch_add(1, Ordering::Relaxed);
+            let set = number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+            set.map_or_else(|number| number, |_| new)
+        }
+        // Relaxed throughout: it is only a number, and no two keys have the same.
+        match self.number.load(Ordering::Relaxed) {
+            0 => first(&self.number),
+            number => number,
+        }
+    }
+}
+
+impl<T: 'static> Key<Cell<T>> {
+    /// Sets the value; the one that the key would begin with is not made.
+    ///
+    /// # Panics
+    ///
+    /// If the value is destroyed.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// uthread::local!(static USER: Cell<u32> = panic!("nobody has said who"));
+    /// USER.set(7);
+    /// assert_eq!(USER.get(), 7);
+    /// ```
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        let mut value = Some(value);
+        let cell = self.get_or_make(|| Cell::new(value.take().expect("it is made once")));
+        let cell = self.or_panic(cell);
+        if let Some(value) = value {
+            cell.set(value);
+        }
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Panics
+    ///
+    /// If the value is destroyed.
+    #[track_caller]
+    pub fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.value().get()
+    }
+
+    /// Takes the value and leaves the default of its type.
+    ///
+    /// # Panics
+    ///
+    /// If the value is destroyed.
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.value().take()
+    }
+
+    /// Sets the value and returns the one before.
+    ///
+    /// # Panics
+    ///
+    /// If the value is destroyed.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// uthread::local!(static DEPTH: Cell<u32> = Cell::new(1));
+    /// assert_eq!(DEPTH.replace(2), 1);
+    /// assert_eq!(DEPTH.take(), 2);
+    /// assert_eq!(DEPTH.get(), 0);
+    /// ```
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.value().replace(value)
+    }
+}
+
+impl<T: 'static> Key<RefCell<T>> {
+    /// Calls `f` with the value borrowed.
+    ///
+    /// # Panics
+    ///
+    /// If the value is mutably borrowed, or destroyed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// uthread::local!(static STACK: RefCell<Vec<u32>> = RefCell::default());
+    /// STACK.with_borrow_mut(|stack| stack.push(1));
+    /// assert_eq!(STACK.with_borrow(Vec::len), 1);
+    /// ```
+    #[track_caller]
+    pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        f(&self.value().borrow())
+    }
+
+    /// Calls `f` with the value mutably borrowed.
+    ///
+    /// # Panics
+    ///
+    /// If the value is borrowed, or destroyed.
+    #[track_caller]
+    pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.value().borrow_mut())
+    }
+
+    /// Sets the value; the one that the key would begin with is not made.
+    ///
+    /// # Panics
+    ///
+    /// If the value is borrowed, or destroyed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// uthread::local!(static WORDS: RefCell<Vec<&'static str>> = panic!("none yet"));
+    /// WORDS.set(vec!["plain", "blocking"]);
+    /// assert_eq!(WORDS.replace(vec!["code"]).len(), 2);
+    /// assert_eq!(WORDS.take(), ["code"]);
+    /// ```
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        let mut value = Some(value);
+        let cell = self.get_or_make(|| RefCell::new(value.take().expect("it is made once")));
+        let cell = self.or_panic(cell);
+        if let Some(value) = value {
+            cell.replace(value);
+        }
+    }
+
+    /// Takes the value and leaves the default of its type.
+    ///
+    /// # Panics
+    ///
+    /// If the value is borrowed, or destroyed.
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.value().take()
+    }
+
+    /// Sets the value and returns the one before.
+    ///
+    /// # Panics
+    ///
+    /// If the value is borrowed, or destroyed.
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.value().replace(value)
+    }
+}
+
+thread_local! {
+    /// Never dropped by itself: destructors use it to the last.
+    static OF_THREAD: ManuallyDrop<Locals> = const { ManuallyDrop::new(Locals::new()) };
+    static END_OF_THREAD: EndOfThread = const { EndOfThread };
+}
+
+/// Calls `action` with what the calling fiber keeps, or the calling thread outside the runtime.
+#[inline]
+fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
+    let mut action = Some(action);
+    let mut call = |locals: &Locals| action.take().map(|action| action(locals));
+    wait::with_locals(&mut call)
+        .unwrap_or_else(|| with_locals_of_thread(&mut call))
+        .expect("it is called once")
+}
+
+/// Never inlined, as every access to a thread-local that fibers may make.
+#[inline(never)]
+fn with_locals_of_thread<R>(action: impl FnOnce(&Locals) -> R) -> R {
+    // It fails at the end of the thread only, and that is on its way then.
+    let _ = END_OF_THREAD.try_with(|_| ());
+    OF_THREAD.with(|locals| action(locals))
+}
+
+/// Dropped with the thread's own locals.
+struct EndOfThread;
+
+impl Drop for EndOfThread {
+    fn drop(&mut self) {
+        if let Err(payload) = OF_THREAD.with(|locals| locals.close()) {
+            panic::resume_unwind(payload);
+        }
+    }
+}
