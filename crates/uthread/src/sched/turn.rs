@@ -7,12 +7,10 @@ use super::wait;
 use crate::fiber::Waiter;
 
 /// A ticket lock: whoever comes first is served first.
-#[derive(Default)]
 pub(crate) struct Turns {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     next_ticket: u64,
     serving: u64,
@@ -21,6 +19,16 @@ struct State {
 }
 
 impl Turns {
+    pub(crate) const fn new() -> Turns {
+        Turns {
+            state: Mutex::new(State {
+                next_ticket: 0,
+                serving: 0,
+                waiting: VecDeque::new(),
+            }),
+        }
+    }
+
     /// Waits for the caller's turn, which lasts as long as the result lives.
     pub(crate) fn take(&self) -> Turn<'_> {
         let mut state = self.lock();
@@ -36,6 +44,12 @@ impl Turns {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns::new()
     }
 }
 

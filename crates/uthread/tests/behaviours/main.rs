@@ -34,8 +34,12 @@ mod files_beyond_std;
 mod locked_files;
 mod names_of_files;
 mod opening;
+mod pipe_ends;
 mod pipes;
 mod positions;
+
+mod standard_input;
+mod standard_output;
 
 mod conversions;
 
@@ -92,8 +96,11 @@ fn main() -> ExitCode {
         locked_files,
         names_of_files,
         opening,
+        pipe_ends,
         pipes,
         positions,
+        standard_input,
+        standard_output,
         conversions,
         cancel,
         cancelled,

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
+use crate::harness::child::run_alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, Gap, ON_ONE_WORKER, behaviours};
 use rustix::fs::{CWD, FileType, Mode};
@@ -73,7 +74,7 @@ fn a_read_returns_what_is_there_and_nothing_at_the_end(place: Place) {
 }
 
 fn a_write_that_nobody_can_read_is_an_error(place: Place) {
-    place.run(|| {
+    run_alone(place, || {
         let (reader, mut writer) = pipe();
         drop(reader);
         assert_eq!(

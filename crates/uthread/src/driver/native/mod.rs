@@ -338,7 +338,7 @@ pub(super) fn open(
 }
 
 /// Which of the events, or what ends waits for any, are there now.
-pub(super) fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<PollFlags> {
+pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<PollFlags> {
     let mut asked = [PollFd::from_borrowed_fd(fd, events)];
     rustix::event::poll(&mut asked, Some(&Timespec::default()))?;
     Ok(asked[0].revents())

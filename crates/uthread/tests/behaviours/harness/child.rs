@@ -5,6 +5,8 @@ use std::{env, thread};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use super::place::Place;
+
 /// Set for a child; says which trial it is to be.
 const CHILD: &str = "UTHREAD_TEST_CHILD";
 
@@ -52,4 +54,10 @@ pub(crate) fn alone(body: impl FnOnce()) {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Runs the body in the place in such a process: for what must not be disturbed by trials that start processes,
+/// which have a copy of every descriptor for a moment, and for those that do.
+pub(crate) fn run_alone(place: Place, body: impl FnOnce() + Send) {
+    alone(|| place.run(body));
 }

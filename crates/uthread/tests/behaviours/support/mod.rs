@@ -6,6 +6,7 @@
 
 pub(crate) mod mounted;
 pub(crate) mod signals;
+pub(crate) mod standard;
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};

@@ -1,0 +1,36 @@
+//! Input and output by the names of `std::io`: all of it, and in place of the standard streams and pipes our own.
+//!
+//! A program that reads from [`stdin`], or writes to a [`stdout`] that somebody reads slowly, suspends its
+//! fiber and leaves the worker to the others. The traits and adapters are `std`'s own ([`Read`], [`Write`],
+//! [`BufRead`], [`BufReader`], [`copy`]), so all that is written against them works with our types.
+//!
+//! The descriptors 0, 1 and 2 are shared with other processes, so they are never made non-blocking.
+//!
+//! ```
+//! use uthread::io::{self, BufRead, BufReader, Write};
+//!
+//! let (reader, mut writer) = io::pipe()?;
+//! let count = uthread::spawn(move || BufReader::new(reader).lines().count());
+//! writer.write_all(b"one\ntwo\n")?;
+//! drop(writer);
+//! assert_eq!(count.join().unwrap(), 2);
+//! # Ok::<(), io::Error>(())
+//! ```
+
+pub(crate) mod stream;
+
+mod pipe;
+
+mod reentrant;
+mod stdin;
+mod stdout;
+
+mod terminal;
+
+#[doc(no_inline)]
+pub use std::io::*;
+
+pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use stdin::{Stdin, StdinLock, stdin};
+pub use stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout};
+pub use terminal::IsTerminal;

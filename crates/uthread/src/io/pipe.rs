@@ -1,0 +1,101 @@
+//! Anonymous pipes.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use super::stream::{Stream, impl_read, impl_stream, impl_write};
+
+/// Makes a pipe, as [`std::io::pipe`]: its ends are for fibers, threads and child processes in any mix.
+///
+/// A read waits for a writer's bytes and ends when all writers are gone; a write waits for room. The kernel
+/// gives a pipe 64 KiB by default.
+///
+/// # Errors
+///
+/// The kernel's: `EMFILE`, `ENFILE`.
+///
+/// ```
+/// use uthread::io::{Read, Write, pipe};
+///
+/// let (mut answers, mut answer) = pipe()?;
+/// uthread::spawn(move || answer.write_all(b"42"));
+/// let mut text = String::new();
+/// answers.read_to_string(&mut text)?;
+/// assert_eq!(text, "42");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    Ok((reader.into(), writer.into()))
+}
+
+/// The end of a [`pipe`] to read from; as [`std::io::PipeReader`].
+pub struct PipeReader(Stream);
+
+impl PipeReader {
+    /// Another handle to the same end.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, `EMFILE` above all.
+    ///
+    /// ```
+    /// use uthread::io::{Read, Write, pipe};
+    ///
+    /// let (mut reader, mut writer) = pipe()?;
+    /// let mut other = reader.try_clone()?;
+    /// writer.write_all(b"ab")?;
+    /// let (mut first, mut second) = ([0], [0]);
+    /// reader.read_exact(&mut first)?;
+    /// other.read_exact(&mut second)?;
+    /// assert_eq!([first, second], [*b"a", *b"b"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn try_clone(&self) -> io::Result<PipeReader> {
+        self.0.try_clone().map(PipeReader)
+    }
+}
+
+/// The end of a [`pipe`] to write to; as [`std::io::PipeWriter`].
+pub struct PipeWriter(Stream);
+
+impl PipeWriter {
+    /// Another handle to the same end: readers come to the end when all are gone.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, `EMFILE` above all.
+    ///
+    /// ```
+    /// use uthread::io::{Write, pipe, read_to_string};
+    ///
+    /// let (reader, mut writer) = pipe()?;
+    /// let mut other = writer.try_clone()?;
+    /// uthread::spawn(move || other.write_all(b"both")).join().unwrap()?;
+    /// writer.write_all(b" ends")?;
+    /// drop(writer);
+    /// assert_eq!(read_to_string(reader)?, "both ends");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn try_clone(&self) -> io::Result<PipeWriter> {
+        self.0.try_clone().map(PipeWriter)
+    }
+}
+
+impl_stream!(PipeReader = io::PipeReader, PipeWriter = io::PipeWriter);
+impl_read!(PipeReader);
+impl_write!(PipeWriter);
+
+macro_rules! impl_from_raw_fd {
+    ($($end:ident),*) => {$(
+        #[allow(unsafe_code, reason = "the trait's method is unsafe to call")]
+        impl FromRawFd for $end {
+            unsafe fn from_raw_fd(fd: RawFd) -> $end {
+                // SAFETY: the caller owns the descriptor, as the trait demands.
+                unsafe { OwnedFd::from_raw_fd(fd) }.into()
+            }
+        }
+    )*};
+}
+
+impl_from_raw_fd!(PipeReader, PipeWriter);

@@ -1,0 +1,252 @@
+//! The standard input.
+//!
+//! One buffer serves the process, as in `std`, but it is not `std`'s: nobody can look whether that one holds
+//! bytes without waiting for some. It lies aside while nobody has the lock, and moves to whoever does: so
+//! nothing of a thread is held while a fiber waits.
+//!
+//! The descriptor may come to mean another file at any time (`dup2`), so what a driver remembers of it lasts
+//! for one operation.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::{stream, terminal};
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::sched::offload;
+use crate::sched::turn::{Turn, Turns};
+
+/// As much as `std` buffers.
+const BUFFER_BYTES: usize = 8 * 1024;
+
+static TURNS: Turns = Turns::new();
+static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
+
+/// A handle to the standard input of the process, as [`std::io::stdin`]: all handles share one buffer.
+///
+/// Do not mix it with `std::io::stdin()`, which has a buffer of its own and would take bytes that are missed
+/// here.
+///
+/// ```no_run
+/// use uthread::io;
+///
+/// let mut name = String::new();
+/// io::stdin().read_line(&mut name)?;
+/// println!("hello, {}", name.trim_end());
+/// # Ok::<(), io::Error>(())
+/// ```
+///
+/// A fiber that waits here keeps no other from running, nor the program from its end: dropping the runtime
+/// cancels it.
+#[must_use]
+pub fn stdin() -> Stdin {
+    Stdin(())
+}
+
+/// A handle to the standard input; see [`stdin`]. As [`std::io::Stdin`].
+///
+/// Each read takes the lock. A fiber waits for input without its worker, a thread blocks. Where the
+/// descriptor is closed, reads find the end, as in `std`.
+pub struct Stdin(());
+
+/// A locked standard input, as [`std::io::StdinLock`]; see [`Stdin::lock`]. It stays with whoever locked it:
+///
+/// ```compile_fail,E0277
+/// let locked = uthread::io::stdin().lock();
+/// uthread::spawn(move || drop(locked));
+/// ```
+pub struct StdinLock<'a> {
+    /// There while it is locked.
+    reader: Option<BufReader<Unbuffered>>,
+    _turn: Turn<'static>,
+    /// As in `std`: not to be sent.
+    lifetime: PhantomData<MutexGuard<'a, ()>>,
+}
+
+impl Stdin {
+    /// Waits until no other fiber or thread has it locked, and gives the buffered reader.
+    ///
+    /// Whoever locks it twice at once waits for ever, as in `std`.
+    ///
+    /// ```
+    /// use uthread::io::{self, BufRead};
+    ///
+    /// let lines = io::stdin().lock().lines().count();
+    /// assert!(lines < usize::MAX);
+    /// ```
+    #[must_use]
+    pub fn lock(&self) -> StdinLock<'static> {
+        let turn = TURNS.take();
+        let kept = buffer().take();
+        let new = || BufReader::with_capacity(BUFFER_BYTES, Unbuffered);
+        StdinLock {
+            reader: Some(kept.unwrap_or_else(new)),
+            _turn: turn,
+            lifetime: PhantomData,
+        }
+    }
+
+    /// Appends the next line, with its newline, and returns its length in bytes; 0 at the end.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's; `InvalidData` where it is not UTF-8; `ECANCELED` once the fiber is cancelled.
+    ///
+    /// ```
+    /// let mut line = String::new();
+    /// let bytes = uthread::io::stdin().read_line(&mut line)?;
+    /// assert_eq!(bytes, line.len());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn read_line(&self, line: &mut String) -> io::Result<usize> {
+        self.lock().read_line(line)
+    }
+
+    /// The lines to come, without their newlines. It stays locked as long as the iterator lives.
+    ///
+    /// ```
+    /// for line in uthread::io::stdin().lines() {
+    ///     println!("got a line: {}", line?);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lines(self) -> Lines<StdinLock<'static>> {
+        self.lock().lines()
+    }
+}
+
+impl StdinLock<'_> {
+    fn reader(&mut self) -> &mut BufReader<Unbuffered> {
+        self.reader.as_mut().expect("there until it is dropped")
+    }
+}
+
+impl Drop for StdinLock<'_> {
+    fn drop(&mut self) {
+        *buffer() = self.reader.take();
+    }
+}
+
+fn buffer() -> MutexGuard<'static, Option<BufReader<Unbuffered>>> {
+    BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The descriptor 0, whatever it is.
+struct Unbuffered;
+
+impl Read for Unbuffered {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let fd = rustix::stdio::stdin();
+        let result = if terminal::may_stop_worker(fd) {
+            terminal::await_ready(fd, PollFlags::IN)?;
+            offload::perform(|| Ok(rustix::io::read(fd, buffer)?))
+        } else {
+            let watcher = Watcher::new();
+            let file = Descriptor {
+                fd,
+                watcher: &watcher,
+            };
+            stream::read(file, buffer)
+        };
+        match result {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Ok(0),
+            result => result,
+        }
+    }
+}
+
+impl Read for StdinLock<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader().read(buffer)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.reader().read_vectored(buffers)
+    }
+
+    fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        self.reader().read_to_end(bytes)
+    }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        self.reader().read_to_string(text)
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.reader().read_exact(buffer)
+    }
+}
+
+impl BufRead for StdinLock<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader().fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.reader().consume(count);
+    }
+}
+
+macro_rules! impl_read_by_lock {
+    ($($handle:ty),*) => {$(
+        impl Read for $handle {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.lock().read(buffer)
+            }
+
+            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                self.lock().read_vectored(buffers)
+            }
+
+            fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+                self.lock().read_to_end(bytes)
+            }
+
+            fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+                self.lock().read_to_string(text)
+            }
+
+            fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+                self.lock().read_exact(buffer)
+            }
+        }
+    )*};
+}
+
+impl_read_by_lock!(Stdin, &Stdin);
+
+macro_rules! impl_descriptor {
+    ($($handle:ty),*) => {$(
+        impl AsFd for $handle {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                rustix::stdio::stdin()
+            }
+        }
+
+        impl AsRawFd for $handle {
+            fn as_raw_fd(&self) -> RawFd {
+                rustix::stdio::raw_stdin()
+            }
+        }
+    )*};
+}
+
+impl_descriptor!(Stdin, StdinLock<'_>);
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Stdin").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StdinLock<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StdinLock").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! The standard outputs.
+//!
+//! The buffer of the standard output is `std`'s own, so that `println!` and [`stdout`] keep their order, and
+//! what is left is written when the program ends. A fiber first waits, through its driver, until the
+//! descriptor has room, and then gives `std` no more than fits there: `std`'s system call does not wait.
+//!
+//! ```text
+//!   a pipe with room has a free page, of 4096 bytes:
+//!     1024 that std has buffered, at most | ROOM_BYTES of the caller's
+//!   more than that: std's buffer is flushed, and the driver writes the whole lines
+//!   to a terminal: a thread of the pool writes, ROOM_BYTES at most
+//! ```
+//!
+//! Only where another process fills the same pipe between the look and the call may the call wait after all.
+
+use std::fmt;
+use std::io::{self, IoSlice, Write};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::process::Stdio;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::reentrant::{Locked, Reentrant};
+use super::{stream, terminal};
+use crate::driver::native;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::sched::{offload, wait};
+
+/// What fits besides `std`'s buffer into one page of a pipe.
+const ROOM_BYTES: usize = 3 * 1024;
+
+static STDOUT: Reentrant = Reentrant::new();
+static STDERR: Reentrant = Reentrant::new();
+
+/// A handle to the standard output of the process, as [`std::io::stdout`]: buffered by lines, flushed when the
+/// program ends.
+///
+/// It shares the buffer of `print!` and `println!`: a fiber or thread may mix them, and its bytes keep their
+/// order. Those macros themselves are `std`'s and block the worker while nobody reads; `writeln!` to this
+/// handle does not.
+///
+/// ```
+/// use uthread::io::{self, Write};
+///
+/// uthread::spawn(|| {
+///     print!("one, ");
+///     writeln!(io::stdout(), "two")
+/// }).join().unwrap()?;
+/// # Ok::<(), io::Error>(())
+/// ```
+#[must_use]
+pub fn stdout() -> Stdout {
+    Stdout(())
+}
+
+/// A handle to the standard error stream of the process, as [`std::io::stderr`]: not buffered.
+///
+/// ```
+/// use uthread::io::{self, Write};
+/// writeln!(io::stderr(), "cannot say more")?;
+/// # Ok::<(), io::Error>(())
+/// ```
+#[must_use]
+pub fn stderr() -> Stderr {
+    Stderr(())
+}
+
+/// A handle to the standard output; see [`stdout`]. As [`std::io::Stdout`].
+///
+/// Each write takes the lock. Where the descriptor is closed, bytes are dropped without an error, as in `std`.
+///
+/// # Errors
+///
+/// Writes return the kernel's: `EPIPE` where nobody will read; `ECANCELED` once the fiber is cancelled.
+pub struct Stdout(());
+
+/// A handle to the standard error stream; see [`stderr`]. As [`std::io::Stderr`], and otherwise as [`Stdout`].
+pub struct Stderr(());
+
+/// A locked standard output, as [`std::io::StdoutLock`]; see [`Stdout::lock`]. It stays with whoever locked it:
+///
+/// ```compile_fail,E0277
+/// let locked = uthread::io::stdout().lock();
+/// uthread::spawn(move || drop(locked));
+/// ```
+pub struct StdoutLock<'a> {
+    _locked: Locked,
+    lifetime: PhantomData<&'a ()>,
+}
+
+/// A locked standard error stream, as [`std::io::StderrLock`]; see [`Stderr::lock`].
+pub struct StderrLock<'a> {
+    _locked: Locked,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl Stdout {
+    /// Waits until no other fiber or thread has it locked. Who has it locked may lock it again.
+    ///
+    /// The lock is among the handles of this module: it does not hold up a `println!` of somebody else.
+    ///
+    /// ```
+    /// use uthread::io::{self, Write};
+    ///
+    /// let mut out = io::stdout().lock();
+    /// for number in 1..=3 {
+    ///     writeln!(out, "{number} of 3")?;
+    /// }
+    /// # Ok::<(), io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lock(&self) -> StdoutLock<'static> {
+        StdoutLock {
+            _locked: STDOUT.lock(),
+            lifetime: PhantomData,
+        }
+    }
+}
+
+impl Stderr {
+    /// Waits until no other fiber or thread has it locked; as [`Stdout::lock`].
+    ///
+    /// ```
+    /// use uthread::io::{self, Write};
+    /// writeln!(io::stderr().lock(), "in one piece")?;
+    /// # Ok::<(), io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lock(&self) -> StderrLock<'static> {
+        StderrLock {
+            _locked: STDERR.lock(),
+            lifetime: PhantomData,
+        }
+    }
+}
+
+/// Writes to a standard output, whose handle of `std` is `inner`.
+fn write(mut inner: impl Write + AsFd + Send, buffer: &[u8]) -> io::Result<usize> {
+    if !await_room(inner.as_fd())? {
+        return inner.write(buffer);
+    }
+    let little = &buffer[..buffer.len().min(ROOM_BYTES)];
+    if terminal::may_stop_worker(inner.as_fd()) {
+        return offload::perform(|| inner.write(little));
+    }
+    if little.len() == buffer.len() {
+        return inner.write(buffer);
+    }
+    inner.flush()?;
+    let end = buffer.iter().rposition(|byte| *byte == b'\n');
+    let lines = &buffer[..end.map_or(buffer.len(), |end| end + 1)];
+    let watcher = Watcher::new();
+    let file = Descriptor {
+        fd: inner.as_fd(),
+        watcher: &watcher,
+    };
+    match stream::write(file, lines) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Ok(buffer.len()),
+        result => result,
+    }
+}
+
+fn flush(mut inner: impl Write + AsFd + Send) -> io::Result<()> {
+    let in_fiber = await_room(inner.as_fd())?;
+    if in_fiber && terminal::may_stop_worker(inner.as_fd()) {
+        return offload::perform(|| inner.flush());
+    }
+    inner.flush()
+}
+
+/// Waits until a write of a few bytes does not wait; false for who may as well wait in that.
+fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    if !wait::in_fiber() {
+        return Ok(false);
+    }
+    wait::refusal().map_or(Ok(()), Err)?;
+    wait::spend_turn();
+    // Mostly there is room, which a look tells sooner than a wait. An error is for the write to find.
+    if native::ready_now(fd, PollFlags::OUT).is_ok_and(|ready| ready.is_empty()) {
+        terminal::await_ready(fd, PollFlags::OUT)?;
+    }
+    Ok(true)
+}
+
+macro_rules! impl_output {
+    ($($handle:ident, $lock:ident, $function:ident;)*) => {$(
+        impl Write for $lock<'_> {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                write(io::$function(), buffer)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                flush(io::$function())
+            }
+        }
+
+        impl_output!(@handle $handle);
+        impl_output!(@handle &$handle);
+        impl_output!(@descriptor $handle, $function);
+        impl_output!(@descriptor $lock<'_>, $function);
+
+        impl fmt::Debug for $handle {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.debug_struct(stringify!($handle)).finish_non_exhaustive()
+            }
+        }
+
+        impl fmt::Debug for $lock<'_> {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.debug_struct(stringify!($lock)).finish_non_exhaustive()
+            }
+        }
+
+        impl From<$handle> for Stdio {
+            fn from(_: $handle) -> Stdio {
+                io::$function().into()
+            }
+        }
+    )*};
+    (@handle $handle:ty) => {
+        impl Write for $handle {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                self.lock().write(buffer)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                self.lock().flush()
+            }
+
+            fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
+                self.lock().write_all(buffer)
+            }
+
+            fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.lock().write_vectored(buffers)
+            }
+
+            fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+                self.lock().write_fmt(arguments)
+            }
+        }
+    };
+    (@descriptor $handle:ty, $function:ident) => {
+        impl AsFd for $handle {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                rustix::stdio::$function()
+            }
+        }
+
+        impl AsRawFd for $handle {
+            fn as_raw_fd(&self) -> RawFd {
+                self.as_fd().as_raw_fd()
+            }
+        }
+    };
+}
+
+impl_output! {
+    Stdout, StdoutLock, stdout;
+    Stderr, StderrLock, stderr;
+}

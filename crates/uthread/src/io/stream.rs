@@ -1,0 +1,189 @@
+//! Bytes that come or go in order: what pipes of every kind have in common.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::FileOperation;
+use crate::sched::wait;
+
+/// A descriptor of ours without a position.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    fd: OwnedFd,
+    watcher: Watcher,
+}
+
+impl Stream {
+    pub(crate) fn try_clone(&self) -> io::Result<Stream> {
+        Ok(self.fd.try_clone()?.into())
+    }
+
+    pub(crate) fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor {
+            fd: self.as_fd(),
+            watcher: &self.watcher,
+        }
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        read(self.descriptor(), buffer)
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        write(self.descriptor(), buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Stream {
+    fn from(fd: OwnedFd) -> Stream {
+        Stream {
+            fd,
+            watcher: Watcher::new(),
+        }
+    }
+}
+
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> OwnedFd {
+        stream.fd
+    }
+}
+
+/// Reads what there is, and waits where there is nothing.
+pub(super) fn read(file: Descriptor<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut operation = Operation::File(FileOperation::Read {
+        file,
+        buffer,
+        offset: None,
+    });
+    Ok(wait::perform(&mut operation, None)? as usize)
+}
+
+/// Writes as much as there is room for, and waits where there is none.
+pub(super) fn write(file: Descriptor<'_>, buffer: &[u8]) -> io::Result<usize> {
+    let mut operation = Operation::File(FileOperation::Write {
+        file,
+        buffer,
+        offset: None,
+    });
+    Ok(wait::perform(&mut operation, None)? as usize)
+}
+
+/// What a public type around a [`Stream`] has like its counterpart of `std`.
+macro_rules! impl_stream {
+    ($($stream:ident = $counterpart:path),* $(,)?) => {$(
+        impl std::fmt::Debug for $stream {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let fd = std::os::fd::AsRawFd::as_raw_fd(self);
+                formatter.debug_struct(stringify!($stream)).field("fd", &fd).finish()
+            }
+        }
+
+        impl std::os::fd::AsFd for $stream {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                std::os::fd::AsFd::as_fd(&self.0)
+            }
+        }
+
+        impl std::os::fd::AsRawFd for $stream {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                std::os::fd::AsFd::as_fd(&self.0).as_raw_fd()
+            }
+        }
+
+        impl std::os::fd::IntoRawFd for $stream {
+            fn into_raw_fd(self) -> std::os::fd::RawFd {
+                std::os::fd::OwnedFd::from(self).into_raw_fd()
+            }
+        }
+
+        impl From<std::os::fd::OwnedFd> for $stream {
+            fn from(fd: std::os::fd::OwnedFd) -> $stream {
+                $stream(fd.into())
+            }
+        }
+
+        impl From<$stream> for std::os::fd::OwnedFd {
+            fn from(stream: $stream) -> std::os::fd::OwnedFd {
+                stream.0.into()
+            }
+        }
+
+        impl From<$counterpart> for $stream {
+            fn from(stream: $counterpart) -> $stream {
+                std::os::fd::OwnedFd::from(stream).into()
+            }
+        }
+
+        impl From<$stream> for $counterpart {
+            fn from(stream: $stream) -> $counterpart {
+                std::os::fd::OwnedFd::from(stream).into()
+            }
+        }
+
+        impl From<$stream> for std::process::Stdio {
+            fn from(stream: $stream) -> std::process::Stdio {
+                std::os::fd::OwnedFd::from(stream).into()
+            }
+        }
+    )*};
+}
+pub(crate) use impl_stream;
+
+macro_rules! impl_read {
+    ($($stream:ident),*) => {$(
+        impl std::io::Read for &$stream {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                std::io::Read::read(&mut &self.0, buffer)
+            }
+        }
+
+        impl std::io::Read for $stream {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                std::io::Read::read(&mut &self.0, buffer)
+            }
+        }
+    )*};
+}
+pub(crate) use impl_read;
+
+macro_rules! impl_write {
+    ($($stream:ident),*) => {$(
+        impl std::io::Write for &$stream {
+            fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+                std::io::Write::write(&mut &self.0, buffer)
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+
+        impl std::io::Write for $stream {
+            fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+                std::io::Write::write(&mut &self.0, buffer)
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+    )*};
+}
+pub(crate) use impl_write;
