@@ -37,6 +37,7 @@ mod metrics;
 pub mod net;
 pub mod os;
 mod runtime;
+pub mod signal;
 pub mod sync;
 pub mod thread;
 pub mod time;

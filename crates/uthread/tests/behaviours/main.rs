@@ -41,6 +41,8 @@ mod positions;
 mod standard_input;
 mod standard_output;
 
+mod signals;
+
 mod conversions;
 
 mod cancel;
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         positions,
         standard_input,
         standard_output,
+        signals,
         conversions,
         cancel,
         cancelled,
