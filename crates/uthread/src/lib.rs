@@ -36,6 +36,7 @@ pub mod local;
 mod metrics;
 pub mod net;
 pub mod os;
+pub mod process;
 mod runtime;
 pub mod signal;
 pub mod sync;

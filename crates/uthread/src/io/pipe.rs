@@ -16,12 +16,15 @@ use super::stream::{Stream, impl_read, impl_stream, impl_write};
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe};
+/// use uthread::process::Command;
 ///
-/// let (mut answers, mut answer) = pipe()?;
-/// uthread::spawn(move || answer.write_all(b"42"));
+/// let (mut answers, answer) = pipe()?;
+/// let mut child = Command::new("cat").stdin(std::fs::File::open("Cargo.toml")?).stdout(answer).spawn()?;
+/// // `Command` kept no copy of the writer, as it is a temporary: so there is an end.
 /// let mut text = String::new();
 /// answers.read_to_string(&mut text)?;
-/// assert_eq!(text, "42");
+/// assert!(text.starts_with("[package]"));
+/// assert!(child.wait()?.success());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {

@@ -90,6 +90,10 @@ impl Signal {
     pub fn as_raw(self) -> i32 {
         self.0
     }
+
+    pub(crate) fn named(self) -> Named {
+        Named::from_named_raw(self.0).expect("it was made of one")
+    }
 }
 
 impl fmt::Display for Signal {

@@ -41,6 +41,8 @@ mod positions;
 mod standard_input;
 mod standard_output;
 
+mod process_faults;
+mod processes;
 mod signals;
 
 mod conversions;
@@ -103,6 +105,8 @@ fn main() -> ExitCode {
         positions,
         standard_input,
         standard_output,
+        process_faults,
+        processes,
         signals,
         conversions,
         cancel,

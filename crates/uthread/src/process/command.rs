@@ -1,0 +1,419 @@
+//! What a child process is started by.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
+
+use super::Child;
+use crate::sched::{offload, wait};
+
+/// Builds and starts a child process, as [`std::process::Command`]; what `std` has in `CommandExt`, a trait that
+/// only its own type can implement, are methods here.
+///
+/// Starting a program takes until the kernel has loaded it, so a fiber lets a thread of the pool do that. What
+/// the kernel keeps for each thread (affinity, niceness, capabilities, namespaces) the child has of that one.
+///
+/// ```
+/// use uthread::process::Command;
+///
+/// let output = Command::new("sh").arg("-c").arg("echo hello").output()?;
+/// assert_eq!(output.stdout, b"hello\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Command {
+    inner: std::process::Command,
+    /// Which streams the caller has chosen: of the others it depends on the call.
+    chosen: Chosen,
+    runs_closures: bool,
+}
+
+#[derive(Default)]
+struct Chosen {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Command {
+    /// Of a program, by a path or by a name that is looked for in `PATH`; without arguments, with the caller's
+    /// environment and working directory.
+    ///
+    /// ```
+    /// use uthread::process::Command;
+    /// assert!(Command::new("true").status()?.success());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
+        Command {
+            inner: std::process::Command::new(program),
+            chosen: Chosen::default(),
+            runs_closures: false,
+        }
+    }
+
+    /// Adds an argument.
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("echo").arg("-n").arg("a b").output()?;
+    /// assert_eq!(output.stdout, b"a b");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn arg<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
+        self.inner.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("echo").args(["a", "b"]).output()?;
+    /// assert_eq!(output.stdout, b"a b\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn args<I, S>(&mut self, args: I) -> &mut Command
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.inner.args(args);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    ///
+    /// ```
+    /// let mut command = uthread::process::Command::new("sh");
+    /// let output = command.env("FRUIT", "pear").args(["-c", "echo $FRUIT"]).output()?;
+    /// assert_eq!(output.stdout, b"pear\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn env<K, V>(&mut self, key: K, value: V) -> &mut Command
+    where
+        K: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        self.inner.env(key, value);
+        self
+    }
+
+    /// Sets variables of the environment.
+    ///
+    /// ```
+    /// let mut command = uthread::process::Command::new("sh");
+    /// let output = command.envs([("A", "1"), ("B", "2")]).args(["-c", "echo $A$B"]).output()?;
+    /// assert_eq!(output.stdout, b"12\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn envs<I, K, V>(&mut self, variables: I) -> &mut Command
+    where
+        I: IntoIterator<Item = (K, V)>,
+        K: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        self.inner.envs(variables);
+        self
+    }
+
+    /// Leaves out a variable of the environment.
+    ///
+    /// ```
+    /// let mut command = uthread::process::Command::new("sh");
+    /// let output = command.env_remove("HOME").args(["-c", "echo ${HOME-none}"]).output()?;
+    /// assert_eq!(output.stdout, b"none\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
+        self.inner.env_remove(key);
+        self
+    }
+
+    /// Leaves out all variables of the environment but those set after this.
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("/usr/bin/env").env_clear().env("A", "1").output()?;
+    /// assert_eq!(output.stdout, b"A=1\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn env_clear(&mut self) -> &mut Command {
+        self.inner.env_clear();
+        self
+    }
+
+    /// Sets the working directory of the child.
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("pwd").current_dir("/").output()?;
+    /// assert_eq!(output.stdout, b"/\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn current_dir<P: AsRef<Path>>(&mut self, directory: P) -> &mut Command {
+        self.inner.current_dir(directory);
+        self
+    }
+
+    /// Sets the child's input: by default the caller's, and nothing for [`output`](Command::output).
+    ///
+    /// ```
+    /// use uthread::{fs::File, process::Command};
+    /// let output = Command::new("cat").stdin(File::open("Cargo.toml")?).output()?;
+    /// assert!(output.stdout.starts_with(b"[package]"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stdin<T: Into<Stdio>>(&mut self, stream: T) -> &mut Command {
+        self.inner.stdin(stream);
+        self.chosen.stdin = true;
+        self
+    }
+
+    /// Sets the child's output: by default the caller's, and a pipe for [`output`](Command::output).
+    ///
+    /// ```
+    /// use uthread::process::{Command, Stdio};
+    /// assert!(Command::new("echo").stdout(Stdio::null()).status()?.success());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stdout<T: Into<Stdio>>(&mut self, stream: T) -> &mut Command {
+        self.inner.stdout(stream);
+        self.chosen.stdout = true;
+        self
+    }
+
+    /// Sets where the child's errors go: by default as [`stdout`](Command::stdout).
+    ///
+    /// ```
+    /// use uthread::process::{Command, Stdio};
+    /// let status = Command::new("cat").arg("no such file").stderr(Stdio::null()).status()?;
+    /// assert!(!status.success());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stderr<T: Into<Stdio>>(&mut self, stream: T) -> &mut Command {
+        self.inner.stderr(stream);
+        self.chosen.stderr = true;
+        self
+    }
+
+    /// Starts the child.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOENT` where there is no such program, `EACCES` where it may not be run, `E2BIG` of too
+    /// many arguments, `EMFILE`, `EAGAIN` at the limit of processes. `InvalidInput` of a NUL byte.
+    ///
+    /// ```
+    /// use uthread::{io::ErrorKind, process::Command};
+    ///
+    /// let mut child = Command::new("true").spawn()?;
+    /// child.wait()?;
+    /// let missing = Command::new("no such program").spawn();
+    /// assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        self.start(Stdio::inherit, Stdio::inherit)
+    }
+
+    /// Starts the child, waits until it has ended, and returns all that it has written.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Command::spawn) and [`Child::wait_with_output`].
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("cat").arg("no such file").output()?;
+    /// assert!(!output.status.success() && output.stdout.is_empty() && !output.stderr.is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn output(&mut self) -> io::Result<Output> {
+        self.start(Stdio::null, Stdio::piped)?.wait_with_output()
+    }
+
+    /// Starts the child and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Command::spawn) and [`Child::wait`].
+    ///
+    /// ```
+    /// let status = uthread::process::Command::new("sh").args(["-c", "exit 7"]).status()?;
+    /// assert_eq!(status.code(), Some(7));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn status(&mut self) -> io::Result<ExitStatus> {
+        self.spawn()?.wait()
+    }
+
+    /// Starts the child, with these for streams that the caller has not chosen.
+    fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
+        self.choose_rest(input, output);
+        let inner = &mut self.inner;
+        let child = match self.runs_closures {
+            false => offload::perform(|| inner.spawn()),
+            // Here: a signal for the death of the parent means the death of its thread.
+            true => wait::refusal().map_or_else(|| inner.spawn(), Err),
+        };
+        child.map(Child::from)
+    }
+
+    fn choose_rest(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) {
+        if !self.chosen.stdin {
+            self.inner.stdin(input());
+        }
+        if !self.chosen.stdout {
+            self.inner.stdout(output());
+        }
+        if !self.chosen.stderr {
+            self.inner.stderr(output());
+        }
+    }
+
+    /// The program, as it was given.
+    ///
+    /// ```
+    /// assert_eq!(uthread::process::Command::new("ls").get_program(), "ls");
+    /// ```
+    #[must_use]
+    pub fn get_program(&self) -> &OsStr {
+        self.inner.get_program()
+    }
+
+    /// The arguments, without the program.
+    ///
+    /// ```
+    /// let mut command = uthread::process::Command::new("ls");
+    /// assert!(command.args(["-l", "/"]).get_args().eq(["-l", "/"]));
+    /// ```
+    pub fn get_args(&self) -> CommandArgs<'_> {
+        self.inner.get_args()
+    }
+
+    /// The variables that are set, or left out (`None`).
+    ///
+    /// ```
+    /// let mut command = uthread::process::Command::new("ls");
+    /// command.env("A", "1").env_remove("B");
+    /// assert_eq!(command.get_envs().filter(|(_, value)| value.is_none()).count(), 1);
+    /// ```
+    pub fn get_envs(&self) -> CommandEnvs<'_> {
+        self.inner.get_envs()
+    }
+
+    /// The working directory, if one was set.
+    ///
+    /// ```
+    /// assert_eq!(uthread::process::Command::new("ls").get_current_dir(), None);
+    /// ```
+    #[must_use]
+    pub fn get_current_dir(&self) -> Option<&Path> {
+        self.inner.get_current_dir()
+    }
+}
+
+/// What `std` has in `std::os::unix::process::CommandExt`.
+impl Command {
+    /// Sets the user of the child.
+    ///
+    /// ```
+    /// let own = rustix::process::getuid().as_raw();
+    /// let output = uthread::process::Command::new("id").arg("-u").uid(own).output()?;
+    /// assert_eq!(output.stdout, format!("{own}\n").into_bytes());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn uid(&mut self, id: u32) -> &mut Command {
+        self.inner.uid(id);
+        self
+    }
+
+    /// Sets the group of the child.
+    ///
+    /// ```
+    /// let own = rustix::process::getgid().as_raw();
+    /// let output = uthread::process::Command::new("id").arg("-g").gid(own).output()?;
+    /// assert_eq!(output.stdout, format!("{own}\n").into_bytes());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn gid(&mut self, id: u32) -> &mut Command {
+        self.inner.gid(id);
+        self
+    }
+
+    /// Sets the name by which the child knows itself, in place of the program's.
+    ///
+    /// ```
+    /// let output = uthread::process::Command::new("sh").arg0("me").args(["-c", "echo $0"]).output()?;
+    /// assert_eq!(output.stdout, b"me\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
+        self.inner.arg0(arg);
+        self
+    }
+
+    /// Puts the child into a process group; 0 makes one of its own.
+    ///
+    /// ```
+    /// use uthread::process::{Command, Stdio};
+    ///
+    /// let mut child = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn()?;
+    /// let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+    /// let group = stat.split(' ').nth(4).unwrap();
+    /// assert_eq!(group, child.id().to_string());
+    /// child.wait()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn process_group(&mut self, group: i32) -> &mut Command {
+        self.inner.process_group(group);
+        self
+    }
+
+    /// Runs a closure in the child before the program. The child is then a copy of the whole process, made by
+    /// the calling thread itself, which is the worker of a fiber: other fibers of this worker wait for
+    /// that. A child that asks to be told of its parent's death (`PR_SET_PDEATHSIG`) is told when that thread
+    /// ends: at the end of the runtime.
+    ///
+    /// # Safety
+    ///
+    /// As of `std`'s: between `fork` and `exec` only what may be done in a handler of a signal, in particular no
+    /// allocation and no call of this crate.
+    ///
+    /// ```
+    /// use uthread::{io, process::Command};
+    ///
+    /// let mut command = Command::new("true");
+    /// // SAFETY: it only makes an error of a number.
+    /// unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(5))) };
+    /// assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(5));
+    /// ```
+    #[allow(unsafe_code, reason = "the method of std is unsafe to call")]
+    pub unsafe fn pre_exec<F>(&mut self, closure: F) -> &mut Command
+    where
+        F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+    {
+        // SAFETY: promised by the caller.
+        unsafe { self.inner.pre_exec(closure) };
+        self.runs_closures = true;
+        self
+    }
+
+    /// Becomes the program, in place of the whole calling process; returns only where that fails.
+    ///
+    /// Nothing is unwound, and what is buffered is lost. As in `std`, a failure may leave the process with
+    /// the streams, directory or user of the child.
+    ///
+    /// ```
+    /// let error = uthread::process::Command::new("no such program").exec();
+    /// assert_eq!(error.kind(), uthread::io::ErrorKind::NotFound);
+    /// ```
+    pub fn exec(&mut self) -> io::Error {
+        self.choose_rest(Stdio::inherit, Stdio::inherit);
+        self.inner.exec()
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(formatter)
+    }
+}

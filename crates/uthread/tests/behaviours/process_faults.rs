@@ -1,0 +1,184 @@
+//! What goes wrong with child processes, and how it is told: as the kernel and `std` do.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::child::{alone, run_alone};
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours, lacks};
+use crate::support::{errno, kind};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
+use uthread::io::{ErrorKind, Read, Write, pipe};
+use uthread::process::{Command, Stdio};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            a_program_that_is_not_there,
+            a_program_that_may_not_be_run,
+            too_many_arguments,
+            a_nul_byte,
+            a_shortage_of_descriptors,
+            a_child_that_does_not_read,
+            a_child_that_somebody_else_has_waited_for,
+            a_kernel_without_pidfds
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            a_wait_ends_with_the_runtime_and_not_the_child,
+            nothing_starts_once_the_runtime_ends
+        ]
+    ),
+];
+
+fn a_program_that_is_not_there(place: Place) {
+    run_alone(place, || {
+        for program in ["/no/such/program", "no-such-program"] {
+            assert_eq!(errno(Command::new(program).spawn()), Errno::NOENT);
+            assert_eq!(errno(Command::new(program).output()), Errno::NOENT);
+        }
+        let nowhere = Command::new("true").current_dir("/no/such").status();
+        assert_eq!(errno(nowhere), Errno::NOENT);
+    });
+}
+
+fn a_program_that_may_not_be_run(place: Place) {
+    run_alone(place, || {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.into_temp_path();
+        assert_eq!(errno(Command::new(&path).spawn()), Errno::ACCESS);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(&path, b"\x7fELF, but not really").unwrap();
+        assert_eq!(errno(Command::new(&path).spawn()), Errno::NOEXEC);
+    });
+}
+
+fn too_many_arguments(place: Place) {
+    run_alone(place, || {
+        let result = Command::new("true").arg("x".repeat(10_000_000)).spawn();
+        assert_eq!(errno(result), Errno::TOOBIG);
+    });
+}
+
+fn a_nul_byte(place: Place) {
+    run_alone(place, || {
+        let result = Command::new("true").arg("a\0b").spawn();
+        assert_eq!(kind(result), ErrorKind::InvalidInput);
+    });
+}
+
+fn a_shortage_of_descriptors(place: Place) {
+    run_alone(place, || {
+        let limit = Rlimit {
+            current: Some(64),
+            ..getrlimit(Resource::Nofile)
+        };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        let mut taken = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            taken.push(file);
+        }
+        assert_eq!(errno(Command::new("true").output()), Errno::MFILE);
+        // None is needed to start it, and none is left to know the child by: its number serves.
+        assert_eq!(errno(pipe()), Errno::MFILE);
+        assert!(Command::new("true").status().unwrap().success());
+        drop(taken);
+    });
+}
+
+fn a_child_that_does_not_read(place: Place) {
+    run_alone(place, || {
+        let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        child.wait().unwrap();
+        assert_eq!(errno(input.write(b"text")), Errno::PIPE);
+    });
+}
+
+fn a_child_that_somebody_else_has_waited_for(place: Place) {
+    run_alone(place, || {
+        let (reader, input) = pipe().unwrap();
+        let mut child = Command::new("cat").stdin(reader).spawn().unwrap();
+        let id = Pid::from_raw(child.id().cast_signed());
+        drop(input);
+        waitpid(id, WaitOptions::empty()).unwrap();
+        assert_eq!(errno(child.wait()), Errno::CHILD);
+        assert_eq!(errno(child.try_wait()), Errno::CHILD);
+        // The number may mean another process by now, which must not be killed.
+        assert_eq!(errno(child.kill()), Errno::SRCH);
+    });
+}
+
+fn a_kernel_without_pidfds(place: Place) {
+    run_alone(place, || {
+        forbid_pidfds();
+        let (reader, input) = pipe().unwrap();
+        let mut child = Command::new("cat").stdin(reader).spawn().unwrap();
+        assert_eq!(child.try_wait().unwrap(), None);
+        let status = place.meanwhile(|| child.wait(), || drop(input)).unwrap();
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(child.try_wait().unwrap(), Some(status));
+        let (reader, _input) = pipe().unwrap();
+        let mut child = Command::new("cat").stdin(reader).spawn().unwrap();
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        let output = Command::new("echo").arg("text").output().unwrap();
+        assert_eq!(output.stdout, b"text\n");
+    });
+}
+
+/// For the calling thread and those it starts from now on, as a sandbox does.
+fn forbid_pidfds() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
+    let Ok(architecture) = std::env::consts::ARCH.try_into() else {
+        lacks("filters are not known for this architecture");
+    };
+    let calls = [(libc::SYS_pidfd_open, vec![])].into();
+    let refused = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, refused, architecture).unwrap();
+    let program = BpfProgram::try_from(filter).unwrap();
+    apply_filter_all_threads(&program).unwrap();
+}
+
+fn a_wait_ends_with_the_runtime_and_not_the_child(place: Place) {
+    alone(|| {
+        let (reader, mut input) = pipe().unwrap();
+        let (mut output, writer) = pipe().unwrap();
+        let runtime = place.runtime_of(1);
+        let child = runtime.run(|| Command::new("cat").stdin(reader).stdout(writer).spawn());
+        let mut child = child.unwrap();
+        let waiting = place.spawn_waiting(&runtime, move || (child.wait(), child));
+        let mut command = Command::new("cat");
+        let (other_reader, other_input) = pipe().unwrap();
+        command.stdin(other_reader);
+        let reading = place.spawn_waiting(&runtime, move || command.output());
+        drop(runtime);
+        let (result, mut child) = waiting.join().unwrap();
+        assert_eq!(errno(result), Errno::CANCELED);
+        assert_eq!(errno(reading.join().unwrap()), Errno::CANCELED);
+        input.write_all(b"still there").unwrap();
+        drop((input, other_input));
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "still there");
+        assert!(child.wait().unwrap().success());
+    });
+}
+
+fn nothing_starts_once_the_runtime_ends(place: Place) {
+    alone(|| {
+        let runtime = place.runtime_of(1);
+        let (reader, _writer) = pipe().unwrap();
+        let waiting = place.spawn_waiting(&runtime, move || {
+            let refused = (&reader).read(&mut [0]).is_err();
+            (refused, Command::new("true").spawn())
+        });
+        drop(runtime);
+        let (refused, child) = waiting.join().unwrap();
+        assert!(refused);
+        assert_eq!(errno(child), Errno::CANCELED);
+    });
+}
