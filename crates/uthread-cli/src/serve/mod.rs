@@ -124,7 +124,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     let listener = Arc::new(listen(args.listen)?);
     let addr = listener.local_addr()?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
-    let hurry = stop::watch_signals(Arc::clone(&listener), Arc::clone(&peers))
+    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), Arc::clone(&peers))
         .context("cannot watch for signals")?;
     let log = AccessLog::start(args.log).context("cannot start the access log")?;
     raise_descriptor_limit(args.max_connections);

@@ -3,15 +3,12 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use uthread::net::TcpListener;
-// Waits for signals for the whole life of the program: an OS thread, never a fiber.
-use std::thread as native;
 use std::time::{Duration, Instant};
-use uthread::sleep;
+use uthread::net::TcpListener;
+use uthread::signal::{Signal, Signals};
+use uthread::{Runtime, sleep};
 
 use rustix::net::{Shutdown, shutdown};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::peers::Peers;
 
@@ -26,25 +23,24 @@ pub(crate) struct Hurry(AtomicBool);
 
 /// From now on a signal drains the peers and ends the accept loop, and another one sets the hurry.
 pub(crate) fn watch_signals(
+    runtime: &Runtime,
     listener: Arc<TcpListener>,
     peers: Arc<Peers>,
 ) -> io::Result<Arc<Hurry>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let signals = Signals::new([Signal::TERM, Signal::INT])?;
     let hurry = Arc::new(Hurry::default());
     let second = Arc::clone(&hurry);
-    native::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for _ in signals.forever() {
-                if peers.draining() {
-                    second.0.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                peers.drain();
-                // Wakes the accept. It cannot fail: the socket is listening.
-                let _ = shutdown(&*listener, Shutdown::Both);
+    runtime.spawn(move || {
+        for _ in signals {
+            if peers.draining() {
+                second.0.store(true, Ordering::Relaxed);
+                continue;
             }
-        })?;
+            peers.drain();
+            // Wakes the accept. It cannot fail: the socket is listening.
+            let _ = shutdown(&*listener, Shutdown::Both);
+        }
+    });
     Ok(hurry)
 }
 
