@@ -1,5 +1,11 @@
 //! The protocols of the layer `fiber`, and the waiter that stands in for a fiber.
 
+use std::cell::RefCell;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU8, Ordering};
+use loom::thread::{self, Thread};
+
 #[path = "../../uthread/src/fiber/outcome.rs"]
 pub(crate) mod outcome;
 #[path = "../../uthread/src/fiber/wake.rs"]
@@ -8,18 +14,60 @@ pub(crate) mod wake;
 pub(crate) mod whereabouts;
 
 /// A thread of the model that parks.
-pub(crate) struct Waiter(loom::thread::Thread);
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    thread: Thread,
+    token: Option<Arc<AtomicU8>>,
+}
+
+const RUNNING: u8 = 0;
+const PARKED: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+loom::thread_local! {
+    static TOKEN: RefCell<Option<Arc<AtomicU8>>> = RefCell::new(None);
+}
+
+/// Lets the calling thread be woken by a token of its own, which makes a model larger. An `unpark` of loom's
+/// is lost if the thread waits for a lock at that time, as it may that waits at several channels.
+pub(crate) fn keep_wakes() {
+    TOKEN.with(|token| *token.borrow_mut() = Some(Arc::new(AtomicU8::new(RUNNING))));
+}
+
+fn token() -> Option<Arc<AtomicU8>> {
+    TOKEN.with(|token| token.borrow().clone())
+}
 
 impl Waiter {
     pub(crate) fn current() -> Waiter {
-        Waiter(loom::thread::current())
+        Waiter {
+            thread: thread::current(),
+            token: token(),
+        }
     }
 
     pub(crate) fn is_current(&self) -> bool {
-        self.0.id() == loom::thread::current().id()
+        self.thread.id() == thread::current().id()
     }
 
     pub(crate) fn wake(&self) {
-        self.0.unpark();
+        // AcqRel pairs with itself in `park`.
+        let token = self.token.as_ref();
+        if token.is_none_or(|token| token.swap(NOTIFIED, Ordering::AcqRel) == PARKED) {
+            self.thread.unpark();
+        }
     }
+}
+
+/// Waits until the caller is woken.
+pub(crate) fn park() {
+    let Some(token) = token() else {
+        return thread::park();
+    };
+    let (order, or_else) = (Ordering::AcqRel, Ordering::Acquire);
+    let parked = token.compare_exchange(RUNNING, PARKED, order, or_else);
+    if parked.is_ok() {
+        thread::park();
+    }
+    token.swap(RUNNING, Ordering::AcqRel);
 }

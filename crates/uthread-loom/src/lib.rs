@@ -19,6 +19,8 @@ mod idle_models;
 
 mod channel_models;
 
+mod choice_models;
+
 mod returned_models;
 
 mod runtime;

@@ -7,6 +7,13 @@ pub(crate) mod idle;
 #[path = "../../uthread/src/sched/inbox.rs"]
 pub(crate) mod inbox;
 
+/// What stands in for the lot, which has no part in what must hold.
+pub(crate) mod lot {
+    pub(crate) fn draw(_bound: usize) -> usize {
+        0
+    }
+}
+
 /// What stands in for a wait: a thread of the model for the fiber, and for some of them an end.
 pub(crate) mod wait {
     use std::cell::RefCell;
@@ -15,9 +22,9 @@ pub(crate) mod wait {
 
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, Ordering};
-    use loom::thread::{self, Thread};
+    use loom::thread::Thread;
 
-    use crate::fiber::Waiter;
+    use crate::fiber::{Waiter, park};
 
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -63,6 +70,11 @@ pub(crate) mod wait {
         }
     }
 
+    /// Any time from now: the deadline.
+    pub(crate) fn after(_begin: Instant, _duration: Duration) -> Instant {
+        deadline()
+    }
+
     pub(crate) fn is_cancelled() -> bool {
         ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
     }
@@ -78,13 +90,15 @@ pub(crate) mod wait {
     pub(crate) fn park_unless_cancelled() -> bool {
         let shut_down = is_cancelled();
         if !shut_down {
-            thread::park();
+            park();
         }
         !shut_down
     }
 
-    pub(crate) fn park_deadline(_deadline: Instant) {
-        thread::park();
+    pub(crate) fn park_deadline(deadline: Instant) {
+        if now() < deadline {
+            park();
+        }
     }
 
     /// As in a destructor, where the call returns.

@@ -105,12 +105,25 @@ impl Iterator for Interval {
 
     /// Waits for the next event. As any call without an error, it unwinds a fiber whose runtime is dropped.
     fn next(&mut self) -> Option<Instant> {
-        let late = wait::now().saturating_duration_since(self.last);
-        let since_missed = Duration::from_nanos_u128(late.as_nanos() % self.period.as_nanos());
-        let missed = self.last + (late - since_missed);
-        let next = wait::after(missed, self.period);
+        self.take_due(wait::now());
+        let next = self.following();
         wait::sleep_until(next);
         self.last = next;
         Some(next)
+    }
+}
+
+impl Interval {
+    /// Takes the last of the events that were due by `now` and not taken, if there is one.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Instant> {
+        let late = now.saturating_duration_since(self.last);
+        let since_due = Duration::from_nanos_u128(late.as_nanos() % self.period.as_nanos());
+        self.last += late - since_due;
+        (late >= self.period).then_some(self.last)
+    }
+
+    /// The event after the one taken last.
+    pub(crate) fn following(&self) -> Instant {
+        wait::after(self.last, self.period)
     }
 }

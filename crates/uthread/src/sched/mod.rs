@@ -20,6 +20,7 @@
 //! | [`turn`] | a fair lock for fibers and threads |
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
+//! | [`lot`] | which of several that are ready is looked at first |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
 pub(crate) mod budget;
@@ -31,6 +32,7 @@ pub(crate) mod door;
 pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;
+pub(crate) mod lot;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod ready;

@@ -2,7 +2,7 @@
 //! comes to. The clock is virtual, and moves only while all of them sleep, or a fiber computes.
 //!
 //! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs`,
-//! `operations.rs` and `channels.rs` show what holds whatever the seed chooses. To try more seeds than usual,
+//! `operations.rs`, `channels.rs` and `choices.rs` show what holds whatever the seed chooses. To try more seeds than usual,
 //! or one again:
 //!
 //! ```sh
@@ -15,6 +15,7 @@ mod programs;
 
 mod cancellation;
 mod channels;
+mod choices;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -26,9 +27,9 @@ use std::{env, mem};
 use crate::driver::sim::{self, Watch, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
-use crate::sched::current;
 use crate::sched::shared::Shared;
 use crate::sched::worker::{Turn, Worker};
+use crate::sched::{current, lot};
 use crate::stack::pool::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
@@ -102,6 +103,7 @@ impl Simulation {
     fn new(seed: u64, workers: usize, mode: Mode) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
+        lot::begin_again();
         let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
         let shared = Arc::new(shared);
         let seat = |(index, queues)| {

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use crate::support::sides::{Counted, Running, mixed};
 use crate::support::{HANG, eventually};
 use uthread::sync::mpsc::{
     RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError, channel,
     sync_channel,
 };
-use uthread::{JoinHandle, Runtime, yield_now};
+use uthread::yield_now;
 
 behaviours![(
     EVERYWHERE,
@@ -35,58 +36,6 @@ behaviours![(
         a_timeout_of_nothing_takes_what_is_there
     ]
 )];
-
-/// Where one end of a channel is used.
-enum Side<'a> {
-    Fiber(&'a Runtime),
-    Thread,
-}
-
-/// What runs at a side, to be waited for.
-enum Running<T> {
-    Fiber(JoinHandle<T>),
-    Thread(std::thread::JoinHandle<T>),
-}
-
-impl Side<'_> {
-    fn start<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Running<T> {
-        match self {
-            Side::Fiber(runtime) => Running::Fiber(runtime.spawn(f)),
-            Side::Thread => Running::Thread(std::thread::spawn(f)),
-        }
-    }
-}
-
-impl<T> Running<T> {
-    fn join(self) -> T {
-        let result = match self {
-            Running::Fiber(fiber) => fiber.join(),
-            Running::Thread(thread) => thread.join(),
-        };
-        result.unwrap_or_else(|payload| panic::resume_unwind(payload))
-    }
-}
-
-/// Runs a behaviour with each mix of senders' and receiver's sides: two fibers, a thread and a fiber; or two
-/// threads.
-fn mixed(place: Place, behaviour: impl Fn(&Side<'_>, &Side<'_>)) {
-    if place.is_outside() {
-        return behaviour(&Side::Thread, &Side::Thread);
-    }
-    let runtime = place.runtime();
-    behaviour(&Side::Fiber(&runtime), &Side::Fiber(&runtime));
-    behaviour(&Side::Fiber(&runtime), &Side::Thread);
-    behaviour(&Side::Thread, &Side::Fiber(&runtime));
-}
-
-/// Notes that it was dropped.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 fn values_arrive_in_order_and_then_the_end(place: Place) {
     mixed(place, |sending, receiving| {

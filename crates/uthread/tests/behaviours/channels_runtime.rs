@@ -1,18 +1,18 @@
 //! Channels in a runtime: in which order its fibers are served, what becomes of the others beside one that
 //! never waits, and what of those that wait when the runtime ends.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc as native};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::sides::{InDrop, assert_neighbour_runs, is_cancelled};
 use crate::support::{HANG, let_all_wait};
 use uthread::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError,
     channel, sync_channel,
 };
-use uthread::thread::{Cancelled, park};
-use uthread::{JoinHandle, spawn, yield_now};
+use uthread::thread::park;
+use uthread::{spawn, yield_now};
 
 behaviours![
     (
@@ -39,30 +39,6 @@ behaviours![
         ]
     ),
 ];
-
-/// Calls its function when it is dropped.
-struct InDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for InDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-/// Runs fibers of one worker that never have to wait, until another fiber has run.
-fn assert_neighbour_runs(place: Place, calls: impl Fn() + Send) {
-    let neighbour = Arc::new(AtomicBool::new(false));
-    let ran = Arc::clone(&neighbour);
-    place.run(move || {
-        spawn(move || ran.store(true, Ordering::Relaxed));
-        let mut rounds = 0;
-        while !neighbour.load(Ordering::Relaxed) {
-            calls();
-            rounds += 1;
-            assert!(rounds < 10_000, "the neighbour starves");
-        }
-    });
-}
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel();
@@ -151,10 +127,6 @@ fn waiting_senders_are_served_in_the_order_of_their_calls(place: Place) {
         );
         senders.into_iter().for_each(|fiber| fiber.join().unwrap());
     }
-}
-
-fn is_cancelled<T>(fiber: JoinHandle<T>) -> bool {
-    fiber.join().is_err_and(|payload| payload.is::<Cancelled>())
 }
 
 fn the_end_of_the_runtime_unwinds_those_who_wait(place: Place) {

@@ -16,6 +16,9 @@ mod panics;
 
 mod channels;
 mod channels_runtime;
+mod select;
+mod select_arms;
+mod select_runtime;
 
 mod net;
 mod net_addresses;
@@ -84,6 +87,9 @@ fn main() -> ExitCode {
         panics,
         channels,
         channels_runtime,
+        select,
+        select_arms,
+        select_runtime,
         net,
         net_addresses,
         net_faults,

@@ -9,6 +9,9 @@
 //!          otherwise                              -> the receiver suspends
 //! ```
 //!
+//! Either may wait for other things besides (`selecting.rs`). Such a sender is in the line as any, but its
+//! value can be taken only by a claim; without room, such a receiver gets a value only by a claim.
+//!
 //! One lock guards it all. Nobody is woken and no value is dropped under it: a destructor may wait, or
 //! use the channel. Whoever has waited looks at the state again and believes no wake-up.
 //!
@@ -24,42 +27,49 @@ use std::time::Instant;
 use crate::atomic::{Mutex, MutexGuard};
 use crate::fiber::Waiter;
 use crate::sched::wait;
+use crate::sync::select::Place;
 
 /// How much room an empty queue keeps, in values: enough that a steady stream allocates nothing, so
 /// little that the memory of a burst is given back.
 const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
-    bound: usize,
+    pub(super) bound: usize,
     state: Mutex<State<T>>,
     /// Whoever waited first to receive: mostly it stays that one, and is woken without a count of its
     /// references being touched.
     usual_receiver: OnceLock<Waiter>,
 }
 
-struct State<T> {
+pub(super) struct State<T> {
     /// At most as many as the bound, and with bound 0 the one for a receiver that has been woken.
-    queue: VecDeque<T>,
-    /// Values for which there is no room, by ticket. Not empty only while the queue is full.
-    line: VecDeque<InLine<T>>,
+    pub(super) queue: VecDeque<T>,
+    /// Values for which there is no room, by ticket. While there is room, only some that nobody can claim.
+    pub(super) line: VecDeque<InLine<T>>,
     next_ticket: u64,
-    receiver: Receiving,
-    senders: usize,
-    receiver_gone: bool,
+    pub(super) receiver: Receiving,
+    pub(super) senders: usize,
+    pub(super) receiver_gone: bool,
 }
 
-struct InLine<T> {
+pub(super) struct InLine<T> {
     ticket: u64,
     value: T,
     /// Gone once it has been woken for the end of the receiver.
-    sender: Option<Waiter>,
+    pub(super) sender: Option<Side>,
 }
 
 /// Whether the receiver waits: only while there is neither a value nor an end.
-enum Receiving {
+pub(super) enum Receiving {
     Not,
     Usual,
-    Other(Waiter),
+    Unusual(Side),
+}
+
+/// A sender in the line, or a receiver.
+pub(super) enum Side {
+    Waits(Waiter),
+    Chooses(Place),
 }
 
 /// The senders.
@@ -101,11 +111,11 @@ impl<T> Channel<T> {
         if state.receiver_gone {
             return Err(SendError(value));
         }
-        if self.admits(&state) {
+        if self.admit(&state) {
             self.put(state, value);
             return Ok(None);
         }
-        Ok(Some(state.join_line(value)))
+        Ok(Some(state.join_line(value, Side::Waits(wait::waiter()))))
     }
 
     /// What became of the value with this ticket; none while it is in the line.
@@ -129,11 +139,15 @@ impl<T> Channel<T> {
 
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         wait::spend_turn();
+        self.attempt_send(value)
+    }
+
+    pub(super) fn attempt_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let state = self.lock();
         if state.receiver_gone {
             return Err(TrySendError::Disconnected(value));
         }
-        if !self.admits(&state) {
+        if !self.admit(&state) {
             return Err(TrySendError::Full(value));
         }
         self.put(state, value);
@@ -154,11 +168,17 @@ impl<T> Channel<T> {
         }
     }
 
-    fn admits(&self, state: &State<T>) -> bool {
-        state.queue.len() < self.bound || !matches!(state.receiver, Receiving::Not)
+    /// Whether the caller puts its value into the queue: there is room, or a receiver for it.
+    fn admit(&self, state: &State<T>) -> bool {
+        state.queue.len() < self.bound
+            || match &state.receiver {
+                Receiving::Not => false,
+                Receiving::Usual => true,
+                Receiving::Unusual(receiver) => receiver.claim(),
+            }
     }
 
-    /// Adds a value to the queue, which admits it.
+    /// Adds a value to the queue, to which it was admitted.
     fn put(&self, mut state: MutexGuard<'_, State<T>>, value: T) {
         state.queue.push_back(value);
         self.wake_receiver(state);
@@ -173,10 +193,10 @@ impl<T> Channel<T> {
                 drop(state);
                 self.usual_receiver().wake();
             }
-            Receiving::Other(_) => {
+            Receiving::Unusual(_) => {
                 let receiver = mem::replace(&mut state.receiver, Receiving::Not);
                 drop(state);
-                if let Receiving::Other(receiver) = receiver {
+                if let Receiving::Unusual(receiver) = receiver {
                     receiver.wake();
                 }
             }
@@ -233,7 +253,7 @@ impl<T> Channel<T> {
         if let Some(value) = state.queue.pop_front() {
             return Some(Ok(self.make_room(state, value)));
         }
-        if let Some(first) = state.line.pop_front() {
+        if let Some(first) = state.take_first() {
             return Some(Ok(first.hand_over(state)));
         }
         if state.senders == 0 {
@@ -242,18 +262,22 @@ impl<T> Channel<T> {
         state.receiver = match waits {
             false => Receiving::Not,
             true if wait::is_caller(self.usual_receiver()) => Receiving::Usual,
-            true => Receiving::Other(wait::waiter()),
+            true => Receiving::Unusual(Side::Waits(wait::waiter())),
         };
         None
     }
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
         wait::spend_turn();
+        self.attempt_recv()
+    }
+
+    pub(super) fn attempt_recv(&self) -> Result<T, TryRecvError> {
         let mut state = self.lock();
         if let Some(value) = state.queue.pop_front() {
             return Ok(self.make_room(state, value));
         }
-        match state.line.pop_front() {
+        match state.take_first() {
             Some(first) => Ok(first.hand_over(state)),
             None if state.senders == 0 => Err(TryRecvError::Disconnected),
             None => Err(TryRecvError::Empty),
@@ -268,7 +292,7 @@ impl<T> Channel<T> {
         let line = state.line.iter_mut();
         let senders: Vec<_> = line.filter_map(|place| place.sender.take()).collect();
         drop(state);
-        senders.iter().for_each(Waiter::wake);
+        senders.iter().for_each(Side::wake);
         drop(values);
     }
 }
@@ -278,7 +302,7 @@ impl<T> Channel<T> {
     /// given back.
     fn make_room(&self, mut state: MutexGuard<'_, State<T>>, taken: T) -> T {
         if state.queue.len() < self.bound
-            && let Some(first) = state.line.pop_front()
+            && let Some(first) = state.take_first()
         {
             state.queue.push_back(first.value);
             drop(state);
@@ -289,14 +313,40 @@ impl<T> Channel<T> {
         taken
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn wake(waiter: Option<Waiter>) {
-    if let Some(waiter) = waiter {
-        waiter.wake();
+fn wake(sender: Option<Side>) {
+    if let Some(sender) = sender {
+        sender.wake();
+    }
+}
+
+impl Side {
+    fn wake(&self) {
+        match self {
+            Side::Waits(waiter) => waiter.wake(),
+            Side::Chooses(place) => place.wake(),
+        }
+    }
+
+    /// Whether the caller may exchange a value with it: not if it has chosen otherwise, and is about to
+    /// leave.
+    fn claim(&self) -> bool {
+        match self {
+            Side::Waits(_) => true,
+            Side::Chooses(place) => place.claim(),
+        }
+    }
+
+    /// Whether `other`, which chooses too, could claim it.
+    pub(super) fn may_meet(&self, other: &Place) -> bool {
+        match self {
+            Side::Waits(_) => true,
+            Side::Chooses(place) => place.may_meet(other),
+        }
     }
 }
 
@@ -310,30 +360,52 @@ impl<T> InLine<T> {
 }
 
 impl<T> State<T> {
-    /// Puts a value and the calling sender at the end of the line; its ticket.
-    fn join_line(&mut self, value: T) -> u64 {
+    /// Takes the first in the line whose value can be had.
+    #[inline]
+    fn take_first(&mut self) -> Option<InLine<T>> {
+        match self.line.front()?.sender {
+            Some(Side::Waits(_)) => self.line.pop_front(),
+            _ => self.claim_first(),
+        }
+    }
+
+    #[inline(never)]
+    fn claim_first(&mut self) -> Option<InLine<T>> {
+        let mut senders = self.line.iter().map(|in_line| in_line.sender.as_ref());
+        let index = senders.position(|sender| sender.is_none_or(Side::claim))?;
+        self.line.remove(index)
+    }
+
+    /// Puts a value and its sender at the end of the line; its ticket.
+    pub(super) fn join_line(&mut self, value: T, sender: Side) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.line.push_back(InLine {
             ticket,
             value,
-            sender: Some(wait::waiter()),
+            sender: Some(sender),
         });
         ticket
     }
 
-    /// Whether the sender with this ticket, which has not left by itself, still waits: those before it go
-    /// first.
+    /// Whether the value with this ticket has not been taken.
     fn is_in_line(&self, ticket: u64) -> bool {
-        self.line
-            .front()
-            .is_some_and(|first| first.ticket <= ticket)
+        self.find_in_line(ticket).is_ok()
     }
 
     /// Takes a value that is in line back.
     fn leave_line(&mut self, ticket: u64) -> T {
-        let index = self.line.partition_point(|place| place.ticket < ticket);
-        let place = self.line.remove(index).expect("it is in line");
-        place.value
+        self.try_leave_line(ticket).expect("it is in line")
+    }
+
+    /// Takes a value back; none if it was taken.
+    pub(super) fn try_leave_line(&mut self, ticket: u64) -> Option<T> {
+        let index = self.find_in_line(ticket).ok()?;
+        self.line.remove(index).map(|place| place.value)
+    }
+
+    fn find_in_line(&self, ticket: u64) -> Result<usize, usize> {
+        self.line
+            .binary_search_by_key(&ticket, |place| place.ticket)
     }
 }

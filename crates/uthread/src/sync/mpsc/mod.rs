@@ -33,6 +33,7 @@
 //! the other side were gone. Calls that need not wait work on.
 
 mod channel;
+mod selecting;
 
 mod iter;
 
@@ -45,9 +46,11 @@ use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
+use super::select::{Receive, Transmit};
 use crate::sched::wait;
 use channel::Channel;
 pub use iter::{IntoIter, Iter, TryIter};
+use selecting::{Received, Sent};
 
 /// The bound of a channel that has none: memory is one.
 const UNBOUNDED: usize = usize::MAX;
@@ -138,6 +141,14 @@ impl<T> Drop for Sender<T> {
     }
 }
 
+impl<'a, T> Transmit<'a, T> for &'a Sender<T> {
+    type Event = Sent<'a, T>;
+
+    fn event(self, value: &'a mut Option<T>) -> Sent<'a, T> {
+        Sent::new(&self.channel, value)
+    }
+}
+
 impl<T> UnwindSafe for Sender<T> {}
 impl<T> RefUnwindSafe for Sender<T> {}
 
@@ -202,6 +213,14 @@ impl<T> Clone for SyncSender<T> {
 impl<T> Drop for SyncSender<T> {
     fn drop(&mut self) {
         self.channel.remove_sender();
+    }
+}
+
+impl<'a, T> Transmit<'a, T> for &'a SyncSender<T> {
+    type Event = Sent<'a, T>;
+
+    fn event(self, value: &'a mut Option<T>) -> Sent<'a, T> {
+        Sent::new(&self.channel, value)
     }
 }
 
@@ -329,6 +348,14 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.channel.remove_receiver();
+    }
+}
+
+impl<'a, T> Receive for &'a Receiver<T> {
+    type Event = Received<'a, T>;
+
+    fn event(self) -> Received<'a, T> {
+        Received::new(&self.channel)
     }
 }
 

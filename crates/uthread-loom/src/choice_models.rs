@@ -1,0 +1,248 @@
+//! Choices against the other sides of their channels, and against each other. A lost wake-up is a deadlock
+//! here, which loom reports.
+
+use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+use std::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread::{self, JoinHandle};
+
+use crate::check;
+use crate::fiber::keep_wakes;
+use crate::sched::wait::Ending;
+use crate::sync::channel::Channel;
+use crate::sync::select::{Case, choose, choose_timeout};
+use crate::sync::selecting::{Received, Sent};
+
+/// Two threads: some seconds at most.
+const PREEMPTIONS_MAX_OF_TWO: usize = 8;
+/// Three threads: the same.
+const PREEMPTIONS_MAX_OF_THREE: usize = 5;
+
+type Channels = [Arc<Channel<u32>>; 2];
+
+fn two_channels(bound: usize) -> Channels {
+    [0, 1].map(|_| Arc::new(Channel::new(bound)))
+}
+
+/// Receives from whichever of the two has a value; which, and what.
+fn receive_either(channels: &Channels) -> (usize, Result<u32, RecvError>) {
+    keep_wakes();
+    let [mut first, mut second] = channels
+        .each_ref()
+        .map(|channel| Case::new(Received::new(channel)));
+    match choose(&mut [&mut first, &mut second]) {
+        0 => (0, first.take().unwrap()),
+        _ => (1, second.take().unwrap()),
+    }
+}
+
+/// Sends 1 to the first or 2 to the second channel; to which it did, and what it has left.
+fn send_either(channels: &Channels) -> (usize, [Option<u32>; 2]) {
+    keep_wakes();
+    let mut values = [Some(1), Some(2)];
+    let [one, two] = &mut values;
+    let mut first = Case::new(Sent::new(&channels[0], one));
+    let mut second = Case::new(Sent::new(&channels[1], two));
+    let chosen = choose(&mut [&mut first, &mut second]);
+    let outcomes = [first.take(), second.take()];
+    assert_eq!(outcomes[chosen], Some(Ok(())));
+    assert_eq!(outcomes[1 - chosen], None);
+    (chosen, values)
+}
+
+fn send(channel: &Arc<Channel<u32>>, value: u32) -> JoinHandle<()> {
+    let channel = Arc::clone(channel);
+    thread::spawn(move || channel.send(value).unwrap())
+}
+
+/// Otherwise a receiver that chooses would sleep beside a value, or take two at once and keep one.
+#[test]
+fn a_choice_receives_from_both() {
+    for bound in [0, 1] {
+        check(PREEMPTIONS_MAX_OF_THREE, move || {
+            let channels = two_channels(bound);
+            let sending = [send(&channels[0], 0), send(&channels[1], 1)];
+            let mut received = [receive_either(&channels), receive_either(&channels)];
+            received.sort_by_key(|(from, _)| *from);
+            assert_eq!(received, [(0, Ok(0)), (1, Ok(1))]);
+            sending
+                .into_iter()
+                .for_each(|sending| sending.join().unwrap());
+        });
+    }
+}
+
+/// Otherwise a sender that chooses would send both values, lose one, or wait beside a receiver.
+#[test]
+fn a_choice_sends_to_one() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let channels = two_channels(0);
+        let receiving = channels.clone().map(|channel| {
+            thread::spawn(move || {
+                let received = channel.recv();
+                channel.remove_receiver();
+                received
+            })
+        });
+        let (chosen, left) = send_either(&channels);
+        let expected = if chosen == 0 {
+            [None, Some(2)]
+        } else {
+            [Some(1), None]
+        };
+        assert_eq!(left, expected);
+        channels.iter().for_each(|channel| channel.remove_sender());
+        let received = receiving.map(|receiving| receiving.join().unwrap());
+        assert_eq!(received[chosen], Ok(chosen as u32 + 1));
+        assert_eq!(received[1 - chosen], Err(RecvError));
+    });
+}
+
+/// Otherwise two choices would each wait for the other to move, or one would go on alone.
+#[test]
+fn two_choices_meet() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let channels = two_channels(0);
+        let sending = {
+            let channels = channels.clone();
+            thread::spawn(move || send_either(&channels).0)
+        };
+        let (from, value) = receive_either(&channels);
+        assert_eq!(value, Ok(from as u32 + 1));
+        assert_eq!(sending.join().unwrap(), from);
+    });
+}
+
+/// Each sends where the other receives, and both may find each other at once.
+#[test]
+fn crossed_choices_meet() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let channels = two_channels(0);
+        let exchange = |to: &Channel<u32>, from: &Channel<u32>| {
+            keep_wakes();
+            let mut value = Some(1);
+            let mut sent = Case::new(Sent::new(to, &mut value));
+            let mut received = Case::new(Received::new(from));
+            choose(&mut [&mut sent, &mut received])
+        };
+        let other = {
+            let [first, second] = channels.clone();
+            thread::spawn(move || exchange(&first, &second))
+        };
+        let chosen = exchange(&channels[1], &channels[0]);
+        assert_eq!(chosen + other.join().unwrap(), 1, "one sends, one receives");
+    });
+}
+
+/// Otherwise both receivers would take a value of a choice that sends one.
+#[test]
+fn a_choice_is_claimed_once() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let channels = two_channels(0);
+        let choosing = {
+            let channels = channels.clone();
+            thread::spawn(move || send_either(&channels))
+        };
+        let other = {
+            let channel = Arc::clone(&channels[1]);
+            thread::spawn(move || channel.try_recv().ok())
+        };
+        let first = channels[0].try_recv().ok();
+        let mut received = [first, other.join().unwrap()];
+        if received == [None, None] {
+            received[0] = channels[0].recv().ok();
+        }
+        let (chosen, left) = choosing.join().unwrap();
+        let expected = if chosen == 0 {
+            [Some(1), None]
+        } else {
+            [None, Some(2)]
+        };
+        assert_eq!(received, expected);
+        assert_eq!(left, [expected[0].xor(Some(1)), expected[1].xor(Some(2))]);
+    });
+}
+
+/// A receiver that chooses gives up just when a value is handed to it.
+#[test]
+fn a_choice_keeps_what_it_was_handed_at_its_deadline() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let channel = Arc::new(Channel::new(0));
+        let ending = Ending::default();
+        let choosing = {
+            let (channel, ending) = (Arc::clone(&channel), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                let mut case = Case::new(Received::new(&channel));
+                choose_timeout(&mut [&mut case], Duration::ZERO);
+                case.take()
+            })
+        };
+        let late = {
+            let chooser = choosing.thread().clone();
+            thread::spawn(move || ending.pass_deadline(&chooser))
+        };
+        let sent = channel.try_send(1);
+        late.join().unwrap();
+        match choosing.join().unwrap() {
+            Some(received) => assert_eq!((sent, received), (Ok(()), Ok(1))),
+            None => assert_eq!(sent, Err(TrySendError::Full(1))),
+        }
+    });
+}
+
+/// A choice is ended by its runtime just when its value is taken.
+#[test]
+fn a_choice_that_is_cut_off_has_sent_or_has_its_value() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let channel = Arc::new(Channel::new(0));
+        let ending = Ending::default();
+        let choosing = {
+            let (channel, ending) = (Arc::clone(&channel), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                let mut value = Some(1);
+                let mut case = Case::new(Sent::new(&channel, &mut value));
+                choose(&mut [&mut case]);
+                case.take().unwrap()
+            })
+        };
+        let ended = {
+            let chooser = choosing.thread().clone();
+            thread::spawn(move || ending.shut_down(&chooser))
+        };
+        let received = channel.try_recv();
+        ended.join().unwrap();
+        match choosing.join().unwrap() {
+            Ok(()) => assert_eq!(received, Ok(1)),
+            Err(SendError(value)) => {
+                assert_eq!((value, received), (1, Err(TryRecvError::Empty)));
+            }
+        }
+    });
+}
+
+/// The last sender goes while the receiver chooses, the receiver while a sender does.
+#[test]
+fn the_end_of_a_channel_ends_a_choice() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let channels = two_channels(0);
+        let first = Arc::clone(&channels[0]);
+        let going = thread::spawn(move || first.remove_sender());
+        assert_eq!(receive_either(&channels), (0, Err(RecvError)));
+        going.join().unwrap();
+    });
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let channel = Arc::new(Channel::new(0));
+        let going = {
+            let channel = Arc::clone(&channel);
+            thread::spawn(move || channel.remove_receiver())
+        };
+        let mut value = Some(1);
+        let mut case = Case::new(Sent::new(&channel, &mut value));
+        choose(&mut [&mut case]);
+        assert_eq!(case.take(), Some(Err(SendError(1))));
+        going.join().unwrap();
+    });
+}

@@ -1,0 +1,124 @@
+//! The ends of a channel among the cases of a choice.
+//!
+//! A value in the line, or a receiver that waits, serves a choice that is enlisted later; unless it is another
+//! choice that has come to its end, which will attempt again and find this one enlisted. Nor does a choice
+//! meet itself, where it has both ends.
+
+use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
+
+use super::channel::{Channel, Receiving, Side};
+use crate::sync::select::{Event, Place};
+
+/// That a value can be received.
+pub struct Received<'a, T>(&'a Channel<T>);
+
+impl<'a, T> Received<'a, T> {
+    pub(crate) fn new(channel: &'a Channel<T>) -> Received<'a, T> {
+        Received(channel)
+    }
+}
+
+impl<T> Event for Received<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
+        match self.0.attempt_recv() {
+            Ok(value) => Some(Ok(value)),
+            Err(TryRecvError::Disconnected) => Some(Err(RecvError)),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    fn enlist(&mut self, place: Place) -> bool {
+        let mut state = self.0.lock();
+        let has_come = !state.queue.is_empty()
+            || state.senders == 0
+            || state.line.iter().any(|in_line| {
+                let sender = in_line.sender.as_ref();
+                sender.is_none_or(|sender| sender.may_meet(&place))
+            });
+        if !has_come {
+            state.receiver = Receiving::Unusual(Side::Chooses(place));
+        }
+        !has_come
+    }
+
+    fn withdraw(&mut self) {
+        self.0.lock().receiver = Receiving::Not;
+    }
+
+    fn claimed(&mut self) -> Result<T, RecvError> {
+        self.attempt().expect("a value was put there for it")
+    }
+
+    fn cut_off(&mut self) -> Result<T, RecvError> {
+        Err(RecvError)
+    }
+}
+
+/// That a value was sent.
+pub struct Sent<'a, T> {
+    channel: &'a Channel<T>,
+    value: &'a mut Option<T>,
+    /// Of the value while it is in the line.
+    ticket: Option<u64>,
+}
+
+impl<'a, T> Sent<'a, T> {
+    pub(crate) fn new(channel: &'a Channel<T>, value: &'a mut Option<T>) -> Sent<'a, T> {
+        Sent {
+            channel,
+            value,
+            ticket: None,
+        }
+    }
+}
+
+impl<T> Event for Sent<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn attempt(&mut self) -> Option<Result<(), SendError<T>>> {
+        match self.channel.attempt_send(self.value.take()?) {
+            Ok(()) => Some(Ok(())),
+            Err(TrySendError::Disconnected(value)) => Some(Err(SendError(value))),
+            Err(TrySendError::Full(value)) => {
+                *self.value = Some(value);
+                None
+            }
+        }
+    }
+
+    fn enlist(&mut self, place: Place) -> bool {
+        let mut state = self.channel.lock();
+        let may_come = state.receiver_gone
+            || state.queue.len() < self.channel.bound
+            || match &state.receiver {
+                Receiving::Not => false,
+                Receiving::Usual => true,
+                Receiving::Unusual(receiver) => receiver.may_meet(&place),
+            };
+        if may_come {
+            return false;
+        }
+        let value = self.value.take();
+        self.ticket = value.map(|value| state.join_line(value, Side::Chooses(place)));
+        true
+    }
+
+    fn withdraw(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            *self.value = self.channel.lock().try_leave_line(ticket);
+        }
+    }
+
+    fn claimed(&mut self) -> Result<(), SendError<T>> {
+        self.ticket = None;
+        Ok(())
+    }
+
+    fn cut_off(&mut self) -> Result<(), SendError<T>> {
+        self.value
+            .take()
+            .map_or(Ok(()), |value| Err(SendError(value)))
+    }
+}

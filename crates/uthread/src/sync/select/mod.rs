@@ -1,0 +1,99 @@
+//! Waiting for one of several: messages, room for them, times, readiness. [`select!`](crate::select) is the
+//! way to write it.
+//!
+//! The arms of [`select!`](crate::select) are calls of the functions of this module, each of which makes a
+//! [`Case`]. Where the number of cases is known at run time only, call them by hand, and then [`choose`].
+//!
+//! | arm | has come when | gives |
+//! | --- | --- | --- |
+//! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | what its `recv` returns |
+//! | [`send(&sender, &mut value)`](send) | the channel has room, or its receiver is gone | what its `send` returns |
+//! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
+//! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
+
+mod choice;
+mod select_macro;
+mod times;
+
+pub use choice::{Case, Choice, choose, choose_timeout, try_choose};
+pub(crate) use choice::{Event, Place};
+pub use times::{after, at, tick};
+
+/// The case that a receiver has something: a value, or the word that none comes any more.
+///
+/// Takes `&mpsc::Receiver`, and gives what its `recv` returns.
+///
+/// ```
+/// use uthread::sync::mpsc;
+///
+/// let (sender, requests) = mpsc::channel();
+/// let (_stop, stopped) = mpsc::channel::<()>();
+/// uthread::spawn(move || sender.send(1).unwrap());
+/// uthread::select! {
+///     recv(&requests) -> request => assert_eq!(request, Ok(1)),
+///     recv(&stopped) => unreachable!("nobody stops it"),
+/// }
+/// ```
+///
+/// Two fibers cannot wait at one receiver:
+///
+/// ```compile_fail,E0277
+/// use uthread::sync::{mpsc, select};
+///
+/// let (_sender, receiver) = mpsc::channel::<i32>();
+/// uthread::scope(|scope| {
+///     scope.spawn(|| select::try_choose(&mut [&mut select::recv(&receiver)]));
+///     scope.spawn(|| select::try_choose(&mut [&mut select::recv(&receiver)]));
+/// });
+/// ```
+pub fn recv<R: Receive>(receiver: R) -> Case<R::Event> {
+    Case::new(receiver.event())
+}
+
+/// What a value can be received from.
+pub trait Receive {
+    /// That something comes.
+    type Event: Event;
+
+    /// Its event.
+    fn event(self) -> Self::Event;
+}
+
+/// The case that a value can be sent without waiting: it takes the value out of the `Option`, and gives what
+/// the sender's `send` returns. If another case is chosen the value stays. Without a value it never comes.
+///
+/// ```
+/// let (sender, receiver) = uthread::sync::mpsc::sync_channel(1);
+/// let mut value = Some("first");
+/// uthread::select! {
+///     send(&sender, &mut value) -> sent => sent.unwrap(),
+/// }
+/// assert_eq!(value, None);
+/// value = Some("second");
+/// uthread::select! {
+///     send(&sender, &mut value) => unreachable!("it is full"),
+///     default => assert_eq!(value, Some("second")),
+/// }
+/// assert_eq!(receiver.recv(), Ok("first"));
+/// ```
+pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> Case<S::Event> {
+    match value {
+        Some(_) => Case::new(sender.event(value)),
+        None => Case::disabled(),
+    }
+}
+
+/// What a value can be sent to.
+pub trait Transmit<'a, T> {
+    /// That it was sent.
+    type Event: Event;
+
+    /// Its event.
+    fn event(self, value: &'a mut Option<T>) -> Self::Event;
+}
+
+/// The case, or one that is never chosen: what [`select!`](crate::select) calls for an arm with a condition.
+#[doc(hidden)]
+pub fn guarded<E: Event>(case: Option<Case<E>>) -> Case<E> {
+    case.unwrap_or_else(Case::disabled)
+}

@@ -1,0 +1,119 @@
+//! Times among the cases of a choice.
+
+use std::time::{Duration, Instant};
+
+use super::{Case, Event, Place};
+use crate::sched::wait;
+use crate::time::Interval;
+
+/// The case that so much time has passed, counted from this call.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::sync::mpsc;
+///
+/// let (_sender, receiver) = mpsc::channel::<()>();
+/// let heartbeat = Duration::from_millis(1);
+/// uthread::select! {
+///     recv(&receiver) => unreachable!("nobody sends"),
+///     after(heartbeat) => {}
+/// }
+/// ```
+pub fn after(duration: Duration) -> Case<Time> {
+    at(wait::after(wait::now(), duration))
+}
+
+/// The case that the time has come.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// let (sender, receiver) = uthread::sync::mpsc::channel();
+/// let deadline = Instant::now() + Duration::from_secs(60);
+/// (0..3).for_each(|number| sender.send(number).unwrap());
+/// drop(sender);
+/// let mut sum = 0;
+/// loop {
+///     uthread::select! {
+///         recv(&receiver) -> number => match number {
+///             Ok(number) => sum += number,
+///             Err(_) => break,
+///         },
+///         at(deadline) => panic!("it took a minute"),
+///     }
+/// }
+/// assert_eq!(sum, 3);
+/// ```
+pub fn at(instant: Instant) -> Case<Time> {
+    Case::new(Time(instant))
+}
+
+/// The case that the next event of an interval is due; gives when that was.
+///
+/// An event that comes while other cases are chosen is kept for the next choice; of several, the last.
+///
+/// ```
+/// use uthread::time::{Duration, Instant, interval};
+///
+/// let start = Instant::now();
+/// let mut ticks = interval(Duration::from_millis(1));
+/// for _ in 0..3 {
+///     uthread::select! {
+///         tick(&mut ticks) -> due => assert!(due <= Instant::now()),
+///     }
+/// }
+/// assert!(start.elapsed() >= Duration::from_millis(3));
+/// ```
+pub fn tick(interval: &mut Interval) -> Case<Tick<'_>> {
+    Case::new(Tick(interval))
+}
+
+/// The event of [`at`].
+#[derive(Debug)]
+pub struct Time(Instant);
+
+impl Event for Time {
+    type Output = ();
+
+    fn attempt(&mut self) -> Option<()> {
+        (wait::now() >= self.0).then_some(())
+    }
+
+    fn enlist(&mut self, _: Place) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.0)
+    }
+
+    fn cut_off(&mut self) {}
+}
+
+/// The event of [`tick`].
+#[derive(Debug)]
+pub struct Tick<'a>(&'a mut Interval);
+
+impl Event for Tick<'_> {
+    type Output = Instant;
+
+    fn attempt(&mut self) -> Option<Instant> {
+        self.0.take_due(wait::now())
+    }
+
+    fn enlist(&mut self, _: Place) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.0.following())
+    }
+
+    fn cut_off(&mut self) -> Instant {
+        self.0.following()
+    }
+}
