@@ -1,6 +1,7 @@
 //! The end of a fiber against the holder of its join handle.
 
 use std::sync::Arc as Count;
+use std::thread::Result;
 
 use loom::sync::Arc;
 use loom::thread;
@@ -14,11 +15,11 @@ const PREEMPTIONS_MAX: Option<usize> = None;
 
 /// Completes an outcome in a thread of its own while `handle` does what a join handle does, then
 /// sees that the value is gone.
-fn check_handle(handle: fn(&Outcome<Count<()>>)) {
+fn check_handle(handle: fn(&Outcome<Result<Count<()>>>)) {
     check(PREEMPTIONS_MAX, move || {
         let witness = Count::new(());
         let value = Count::clone(&witness);
-        let outcome = Arc::new(Outcome::new());
+        let outcome: Arc<Outcome<Result<_>>> = Arc::new(Outcome::new());
         let fiber = {
             let outcome = Arc::clone(&outcome);
             thread::spawn(move || outcome.complete(Ok(value)))
@@ -58,5 +59,37 @@ fn a_joiner_may_give_up() {
     check_handle(|outcome| {
         outcome.await_done(Waiter::current());
         outcome.detach();
+    });
+}
+
+/// As `oneshot::Receiver`: waits for a time, gives up, and waits again. Otherwise the second wait would not
+/// be ended, or the fiber and the joiner take the first waiter from each other.
+#[test]
+fn a_joiner_may_give_up_and_wait_again() {
+    check_handle(|outcome| {
+        outcome.await_done(Waiter::current());
+        outcome.withdraw();
+        while !outcome.is_done() && outcome.await_done(Waiter::current()) {
+            thread::park();
+            outcome.withdraw();
+        }
+        assert!(outcome.take().is_ok());
+        outcome.detach();
+    });
+}
+
+/// Otherwise a value would come back to its sender and be received as well.
+#[test]
+fn what_nobody_will_take_comes_back() {
+    check(PREEMPTIONS_MAX, || {
+        let outcome = Arc::new(Outcome::new());
+        let sending = {
+            let outcome = Arc::clone(&outcome);
+            thread::spawn(move || outcome.deliver(Count::new(())))
+        };
+        let received = outcome.is_done().then(|| outcome.take());
+        outcome.detach();
+        let back = sending.join().unwrap();
+        assert!(received.is_none() || back.is_none(), "received, and back");
     });
 }

@@ -143,7 +143,7 @@ pub(crate) struct Fiber<F, T> {
     control: Control,
     /// Taken once, by the worker that starts or abandons the fiber.
     closure: UnsafeCell<Option<F>>,
-    outcome: Outcome<T>,
+    outcome: Outcome<thread::Result<T>>,
     scope: Option<Arc<Children>>,
 }
 
@@ -261,7 +261,7 @@ where
 
 /// What a join handle can do with a fiber without knowing its closure.
 pub(crate) trait Joinable<T>: Body {
-    fn outcome(&self) -> &Outcome<T>;
+    fn outcome(&self) -> &Outcome<thread::Result<T>>;
 }
 
 impl<F, T> Joinable<T> for Fiber<F, T>
@@ -269,7 +269,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn outcome(&self) -> &Outcome<T> {
+    fn outcome(&self) -> &Outcome<thread::Result<T>> {
         &self.outcome
     }
 }

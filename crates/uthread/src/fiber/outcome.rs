@@ -1,16 +1,17 @@
-//! A fiber's outcome: written once, waited for by at most one joiner.
+//! An outcome, of a fiber or sent by `oneshot`: written once, waited for by at most one joiner.
 //!
 //! ```text
 //!   RUNNING --complete--> DONE          the joiner finds the value
 //!   RUNNING --await-----> AWAITED --complete--> DONE + wake the waiter
-//!   RUNNING --detach----> DETACHED --complete-> DONE, value dropped by the fiber
+//!                         AWAITED --withdraw--> RUNNING
+//!   RUNNING --detach----> DETACHED --complete-> DONE, the value goes back to who wrote it
 //! ```
 //!
 //! The value of a detached fiber is dropped by whoever comes second, so that nothing a scoped
 //! fiber returned outlives its scope.
 
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
-use std::{mem, thread};
 
 use super::Waiter;
 use crate::atomic::{AtomicU8, Ordering, UnsafeCell};
@@ -22,7 +23,7 @@ const DONE: u8 = 3;
 
 pub(crate) struct Outcome<T> {
     state: AtomicU8,
-    value: UnsafeCell<Option<thread::Result<T>>>,
+    value: UnsafeCell<Option<T>>,
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
@@ -41,10 +42,15 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Called once, by the fiber.
-    pub(crate) fn complete(&self, result: thread::Result<T>) {
+    /// Called once, by the fiber: as [`deliver`](Outcome::deliver), and drops what nobody will take.
+    pub(crate) fn complete(&self, result: T) {
+        drop_quietly(self.deliver(result));
+    }
+
+    /// Called once, by the side that writes: the value again if nobody will take it.
+    pub(crate) fn deliver(&self, result: T) -> Option<T> {
         self.value.with_mut(|value| {
-            // SAFETY: before DONE only the fiber touches the value.
+            // SAFETY: before DONE only who writes touches the value.
             let value = unsafe { &mut *value };
             *value = Some(result);
         });
@@ -60,10 +66,11 @@ impl<T> Outcome<T> {
                 if let Some(waiter) = waiter {
                     waiter.wake();
                 }
+                None
             }
-            // The handle is gone, so the value is the fiber's alone.
-            DETACHED => drop_quietly(self.take_value()),
-            _ => {}
+            // The handle is gone, so the value is the caller's alone.
+            DETACHED => self.take_value(),
+            _ => None,
         }
     }
 
@@ -73,7 +80,7 @@ impl<T> Outcome<T> {
     }
 
     /// Asks for `waiter` to be woken at completion; false if that has come already. The caller
-    /// is the only holder of the join handle and asks once.
+    /// is the only holder of the join handle and asks once, or again after it has withdrawn.
     pub(crate) fn await_done(&self, waiter: Waiter) -> bool {
         self.waiter.with_mut(|slot| {
             // SAFETY: before AWAITED only the joiner touches the waiter.
@@ -86,8 +93,25 @@ impl<T> Outcome<T> {
             .is_ok()
     }
 
+    /// Takes the wish to be woken back, unless completion has come first. The caller is the only holder of
+    /// the join handle.
+    pub(crate) fn withdraw(&self) {
+        // Relaxed: the waiter's cell is the caller's own again.
+        let withdrawn = self
+            .state
+            .compare_exchange(AWAITED, RUNNING, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        if withdrawn {
+            self.waiter.with_mut(|waiter| {
+                // SAFETY: who completes touches the waiter after AWAITED only, which it did not find.
+                let waiter = unsafe { &mut *waiter };
+                *waiter = None;
+            });
+        }
+    }
+
     /// Takes the value. The caller is the only holder of the join handle and saw `is_done`.
-    pub(crate) fn take(&self) -> thread::Result<T> {
+    pub(crate) fn take(&self) -> T {
         assert!(self.is_done(), "the outcome is taken after completion");
         self.take_value().expect("the outcome is taken once")
     }
@@ -102,10 +126,10 @@ impl<T> Outcome<T> {
     }
 
     /// Empties the value's cell: called after DONE, by the holder of the join handle or, once that
-    /// is gone, by the fiber.
-    fn take_value(&self) -> Option<thread::Result<T>> {
+    /// is gone, by who wrote it.
+    pub(crate) fn take_value(&self) -> Option<T> {
         self.value.with_mut(|value| {
-            // SAFETY: the fiber has written the value, and only one side is left to touch it.
+            // SAFETY: the value is written, and only one side is left to touch it.
             let value = unsafe { &mut *value };
             value.take()
         })

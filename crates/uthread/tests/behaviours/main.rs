@@ -16,6 +16,7 @@ mod panics;
 
 mod channels;
 mod channels_runtime;
+mod oneshot;
 mod select;
 mod select_arms;
 mod select_runtime;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         panics,
         channels,
         channels_runtime,
+        oneshot,
         select,
         select_arms,
         select_runtime,

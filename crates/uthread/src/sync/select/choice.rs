@@ -348,6 +348,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Who chooses, where there is nothing to claim.
+    pub(crate) fn waiter(&self) -> Waiter {
+        self.selection.chooser.clone()
+    }
+
     pub(crate) fn wake(&self) {
         self.selection.chooser.wake();
     }

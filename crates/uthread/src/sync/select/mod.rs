@@ -21,17 +21,18 @@ pub use times::{after, at, tick};
 
 /// The case that a receiver has something: a value, or the word that none comes any more.
 ///
-/// Takes `&mpsc::Receiver`, and gives what its `recv` returns.
+/// Takes `&mpsc::Receiver`, `&mut oneshot::Receiver` or `&mut broadcast::Receiver`, and gives what the `recv`
+/// of each returns.
 ///
 /// ```
-/// use uthread::sync::mpsc;
+/// use uthread::sync::{mpsc, oneshot};
 ///
 /// let (sender, requests) = mpsc::channel();
-/// let (_stop, stopped) = mpsc::channel::<()>();
+/// let (_stop, mut stopped) = oneshot::channel::<()>();
 /// uthread::spawn(move || sender.send(1).unwrap());
 /// uthread::select! {
 ///     recv(&requests) -> request => assert_eq!(request, Ok(1)),
-///     recv(&stopped) => unreachable!("nobody stops it"),
+///     recv(&mut stopped) => unreachable!("nobody stops it"),
 /// }
 /// ```
 ///

@@ -1,0 +1,341 @@
+//! One value, from one side to the other: the future of a value that somebody else will deliver.
+//!
+//! The names are those of `std::sync::oneshot`, which is not stable yet. A channel is one allocation, and
+//! sending and receiving take no lock. A value that several wait for is a [`promise`](super::promise).
+//!
+//! ```
+//! use uthread::sync::oneshot;
+//!
+//! let (sender, receiver) = oneshot::channel();
+//! uthread::spawn(move || sender.send("the answer").unwrap());
+//! assert_eq!(receiver.recv(), Ok("the answer"));
+//! ```
+//!
+//! | who | does | wakes |
+//! | --- | --- | --- |
+//! | [`Sender::send`] | leaves the value, or gets it back if the receiver is gone | the receiver |
+//! | the drop of the sender | leaves word that nothing comes | the receiver |
+//! | the drop of the receiver | lets the next send fail, drops what has come | nobody: a sender never waits |
+//!
+//! Who waits and is cancelled is unwound, as with [`mpsc`](super::mpsc#cancellation).
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub use std::sync::mpsc::{RecvError, SendError};
+
+use super::select::{Event, Place, Receive};
+use crate::fiber::Outcome;
+use crate::sched::wait;
+
+/// A channel for one value.
+///
+/// ```
+/// let (sender, receiver) = uthread::sync::oneshot::channel();
+/// sender.send(1).unwrap();
+/// assert_eq!(receiver.recv(), Ok(1));
+/// ```
+#[must_use]
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let outcome = Arc::new(Outcome::new());
+    let sender = Sender {
+        outcome: Some(Arc::clone(&outcome)),
+    };
+    (sender, Receiver { outcome })
+}
+
+/// The sending side of a [`channel`]. Dropped, it ends the receiver's wait with an error.
+///
+/// It sends once:
+///
+/// ```compile_fail,E0382
+/// let (sender, _receiver) = uthread::sync::oneshot::channel();
+/// sender.send(1);
+/// sender.send(2);
+/// ```
+pub struct Sender<T> {
+    /// None once it has sent. In it, nothing means that the sender is gone.
+    outcome: Option<Arc<Outcome<Option<T>>>>,
+}
+
+impl<T> Sender<T> {
+    /// Sends the value, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// With the value, if the receiver is gone. `Ok` is no promise that it will be received.
+    ///
+    /// ```
+    /// use uthread::sync::oneshot::{self, SendError};
+    ///
+    /// let (sender, receiver) = oneshot::channel();
+    /// drop(receiver);
+    /// assert_eq!(sender.send(1), Err(SendError(1)));
+    /// ```
+    pub fn send(mut self, value: T) -> Result<(), SendError<T>> {
+        let outcome = self.outcome.take().expect("it sends once");
+        match outcome.deliver(Some(value)).flatten() {
+            Some(value) => Err(SendError(value)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if let Some(outcome) = &self.outcome {
+            outcome.deliver(None);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+/// The receiving side of a [`channel`]. Dropped, it drops the value if that has come.
+///
+/// A call that takes it and comes away with nothing gives it back in its error. To wait for it and for
+/// others besides, lend it to [`select!`](crate::select): `recv(&mut receiver)`.
+///
+/// It receives once:
+///
+/// ```compile_fail,E0382
+/// let (_sender, receiver) = uthread::sync::oneshot::channel::<i32>();
+/// receiver.recv();
+/// receiver.recv();
+/// ```
+///
+/// A value moves between fibers only if it may:
+///
+/// ```compile_fail,E0277
+/// let (sender, receiver) = uthread::sync::oneshot::channel();
+/// uthread::spawn(move || receiver.recv().map(drop));
+/// sender.send(std::rc::Rc::new(1)).unwrap();
+/// ```
+pub struct Receiver<T> {
+    outcome: Arc<Outcome<Option<T>>>,
+}
+
+impl<T> Receiver<T> {
+    /// Receives the value, waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// When the sender is gone and has sent nothing.
+    ///
+    /// ```
+    /// use uthread::sync::oneshot::{self, RecvError};
+    ///
+    /// let (sender, receiver) = oneshot::channel::<i32>();
+    /// uthread::spawn(move || drop(sender));
+    /// assert_eq!(receiver.recv(), Err(RecvError));
+    /// ```
+    #[inline(always)]
+    pub fn recv(self) -> Result<T, RecvError> {
+        wait::spend_turn();
+        while !self.has_come() {
+            if !wait::park_unless_cancelled() && !self.outcome.is_done() {
+                wait::unwind_if_cancelled();
+                return Err(RecvError);
+            }
+            self.outcome.withdraw();
+        }
+        self.take()
+    }
+
+    /// Receives the value, waiting for it so long at most.
+    ///
+    /// # Errors
+    ///
+    /// With the receiver when nothing came in time; when the sender is gone and has sent nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uthread::sync::oneshot::{self, RecvTimeoutError};
+    ///
+    /// let (sender, receiver) = oneshot::channel();
+    /// let Err(RecvTimeoutError::Timeout(receiver)) = receiver.recv_timeout(Duration::ZERO) else {
+    ///     panic!("nothing was sent")
+    /// };
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv_timeout(Duration::ZERO).unwrap(), 1);
+    /// ```
+    pub fn recv_timeout(self, timeout: Duration) -> Result<T, RecvTimeoutError<T>> {
+        wait::spend_turn();
+        let deadline = wait::after(wait::now(), timeout);
+        match self.await_until(deadline) {
+            None => self.take().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(mpsc::RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout(self)),
+            Some(mpsc::RecvTimeoutError::Disconnected) => Err(RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Receives the value if it has come.
+    ///
+    /// # Errors
+    ///
+    /// With the receiver when it has not; when the sender is gone and has sent nothing.
+    ///
+    /// ```
+    /// use uthread::sync::oneshot::{self, TryRecvError};
+    ///
+    /// let (sender, receiver) = oneshot::channel::<i32>();
+    /// let Err(TryRecvError::Empty(receiver)) = receiver.try_recv() else {
+    ///     panic!("nothing was sent")
+    /// };
+    /// drop(sender);
+    /// assert!(matches!(receiver.try_recv(), Err(TryRecvError::Disconnected)));
+    /// ```
+    pub fn try_recv(self) -> Result<T, TryRecvError<T>> {
+        wait::spend_turn();
+        match self.outcome.is_done() {
+            true => self.take().map_err(|_| TryRecvError::Disconnected),
+            false => Err(TryRecvError::Empty(self)),
+        }
+    }
+
+    /// Waits until there is something to take; why it did not.
+    fn await_until(&self, deadline: Instant) -> Option<mpsc::RecvTimeoutError> {
+        while !self.has_come() {
+            let cancelled = wait::is_cancelled();
+            let late = wait::now() >= deadline;
+            if !cancelled && !late {
+                wait::park_deadline(deadline);
+            }
+            self.outcome.withdraw();
+            if self.outcome.is_done() {
+                break;
+            }
+            if cancelled {
+                wait::unwind_if_cancelled();
+                return Some(mpsc::RecvTimeoutError::Disconnected);
+            }
+            if late {
+                return Some(mpsc::RecvTimeoutError::Timeout);
+            }
+        }
+        None
+    }
+
+    /// Whether there is something to take; if not, the caller will be woken for it.
+    #[inline(never)]
+    fn has_come(&self) -> bool {
+        self.outcome.is_done() || !self.outcome.await_done(wait::waiter())
+    }
+
+    /// What has come; the same as no sender if it was taken already.
+    fn take(&self) -> Result<T, RecvError> {
+        self.outcome.take_value().flatten().ok_or(RecvError)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.outcome.detach();
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+/// Why [`Receiver::try_recv`] has received nothing.
+pub enum TryRecvError<T> {
+    /// Nothing has come yet.
+    Empty(Receiver<T>),
+    /// Nothing will come.
+    Disconnected,
+}
+
+impl<T> fmt::Display for TryRecvError<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryRecvError::Empty(_) => mpsc::TryRecvError::Empty.fmt(formatter),
+            TryRecvError::Disconnected => mpsc::TryRecvError::Disconnected.fmt(formatter),
+        }
+    }
+}
+
+impl<T> fmt::Debug for TryRecvError<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryRecvError::Empty(_) => formatter.write_str("Empty(..)"),
+            TryRecvError::Disconnected => formatter.write_str("Disconnected"),
+        }
+    }
+}
+
+impl<T> std::error::Error for TryRecvError<T> {}
+
+/// Why [`Receiver::recv_timeout`] has received nothing.
+pub enum RecvTimeoutError<T> {
+    /// Nothing came in time.
+    Timeout(Receiver<T>),
+    /// Nothing will come.
+    Disconnected,
+}
+
+impl<T> fmt::Display for RecvTimeoutError<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvTimeoutError::Timeout(_) => mpsc::RecvTimeoutError::Timeout.fmt(formatter),
+            RecvTimeoutError::Disconnected => mpsc::RecvTimeoutError::Disconnected.fmt(formatter),
+        }
+    }
+}
+
+impl<T> fmt::Debug for RecvTimeoutError<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvTimeoutError::Timeout(_) => formatter.write_str("Timeout(..)"),
+            RecvTimeoutError::Disconnected => formatter.write_str("Disconnected"),
+        }
+    }
+}
+
+impl<T> std::error::Error for RecvTimeoutError<T> {}
+
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+/// The event of [`recv`](super::select::recv) that a value comes.
+#[derive(Debug)]
+pub struct Received<'a, T>(&'a Receiver<T>);
+
+impl<'a, T> Receive for &'a mut Receiver<T> {
+    type Event = Received<'a, T>;
+
+    fn event(self) -> Received<'a, T> {
+        Received(self)
+    }
+}
+
+impl<T> Event for Received<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
+        self.0.outcome.is_done().then(|| self.0.take())
+    }
+
+    fn enlist(&mut self, place: Place) -> bool {
+        self.0.outcome.await_done(place.waiter())
+    }
+
+    fn withdraw(&mut self) {
+        self.0.outcome.withdraw();
+    }
+
+    fn cut_off(&mut self) -> Result<T, RecvError> {
+        Err(RecvError)
+    }
+}

@@ -1,0 +1,237 @@
+//! Channels for one value, with a fiber or a thread at either end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::sides::{Counted, InDrop, is_cancelled, mixed};
+use crate::support::{HANG, let_all_wait};
+use uthread::select;
+use uthread::sync::oneshot::{
+    Receiver, RecvError, RecvTimeoutError, SendError, Sender, TryRecvError, channel,
+};
+use uthread::thread::park;
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            the_value_arrives,
+            a_waiting_receiver_learns_that_the_sender_is_gone,
+            a_sender_learns_that_the_receiver_is_gone,
+            what_comes_in_time_is_received,
+            what_does_not_come_gives_the_receiver_back,
+            a_receiver_may_give_up_and_wait_elsewhere,
+            every_value_is_dropped_once,
+            the_value_is_one_event_of_a_choice,
+            the_ends_have_the_traits_of_the_standard_library
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            the_end_of_the_runtime_unwinds_who_waits,
+            at_the_end_of_the_runtime_a_destructor_finds_the_sender_gone
+        ]
+    ),
+];
+
+const SOON: Duration = Duration::from_millis(3);
+
+fn the_value_arrives(place: Place) {
+    mixed(place, |sending, receiving| {
+        for number in 0..50 {
+            let (sender, receiver) = channel();
+            let received = receiving.start(move || receiver.recv());
+            sending.start(move || sender.send(number).unwrap()).join();
+            assert_eq!(received.join(), Ok(number));
+            // Before anybody waits.
+            let (sender, receiver) = channel();
+            sending.start(move || sender.send(number).unwrap()).join();
+            assert_eq!(receiving.start(move || receiver.recv()).join(), Ok(number));
+        }
+    });
+}
+
+fn a_waiting_receiver_learns_that_the_sender_is_gone(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, receiver) = channel::<i32>();
+        let received = receiving.start(move || receiver.recv());
+        sending.start(move || drop(sender)).join();
+        assert_eq!(received.join(), Err(RecvError));
+        let (sender, receiver) = channel::<i32>();
+        let received = receiving.start(move || receiver.recv_timeout(HANG));
+        sending.start(move || drop(sender)).join();
+        assert!(matches!(
+            received.join(),
+            Err(RecvTimeoutError::Disconnected)
+        ));
+    });
+}
+
+fn a_sender_learns_that_the_receiver_is_gone(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, receiver) = channel();
+        receiving.start(move || drop(receiver)).join();
+        let sent = sending.start(move || sender.send(Box::new(1)));
+        assert_eq!(sent.join(), Err(SendError(Box::new(1))));
+    });
+}
+
+fn what_comes_in_time_is_received(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, receiver) = channel();
+        let received = receiving.start(move || receiver.recv_timeout(HANG).unwrap());
+        sending.start(move || sender.send(1).unwrap()).join();
+        assert_eq!(received.join(), 1);
+        let (sender, receiver) = channel();
+        sender.send(2).unwrap();
+        assert_eq!(receiver.recv_timeout(Duration::ZERO).unwrap(), 2);
+    });
+}
+
+/// Receives by trying, and by waiting for too short a time.
+fn give_up(receiver: Receiver<i32>) -> Receiver<i32> {
+    let Err(TryRecvError::Empty(receiver)) = receiver.try_recv() else {
+        panic!("nothing was sent")
+    };
+    let start = Instant::now();
+    let Err(RecvTimeoutError::Timeout(receiver)) = receiver.recv_timeout(SOON) else {
+        panic!("nothing was sent")
+    };
+    assert!(start.elapsed() >= SOON);
+    receiver
+}
+
+fn what_does_not_come_gives_the_receiver_back(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel();
+        let receiver = give_up(receiver);
+        sender.send(1).unwrap();
+        assert_eq!(receiver.try_recv().unwrap(), 1);
+        let (sender, receiver) = channel();
+        let receiver = give_up(receiver);
+        drop(sender);
+        assert!(matches!(
+            receiver.try_recv(),
+            Err(TryRecvError::Disconnected)
+        ));
+    });
+}
+
+/// The one who waited first is not woken any more.
+fn a_receiver_may_give_up_and_wait_elsewhere(place: Place) {
+    mixed(place, |here, there| {
+        let (sender, receiver) = channel();
+        let receiver = here.start(move || give_up(receiver)).join();
+        let received = there.start(move || receiver.recv());
+        here.start(move || sender.send(7).unwrap()).join();
+        assert_eq!(received.join(), Ok(7));
+    });
+}
+
+fn every_value_is_dropped_once(place: Place) {
+    mixed(place, |sending, receiving| {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let ends = || {
+            let (sender, receiver) = channel();
+            (sender, receiver, Counted(Arc::clone(&drops)))
+        };
+        for round in 1..=20 {
+            let (sender, receiver, value) = ends();
+            let sent = sending.start(move || drop(sender.send(value)));
+            receiving.start(move || drop(receiver)).join();
+            sent.join();
+            assert_eq!(drops.load(Ordering::Relaxed), 2 * round - 1);
+            let (sender, receiver, value) = ends();
+            let received = receiving.start(move || drop(receiver.recv()));
+            sending.start(move || drop(sender.send(value))).join();
+            received.join();
+            assert_eq!(drops.load(Ordering::Relaxed), 2 * round);
+        }
+    });
+}
+
+fn the_value_is_one_event_of_a_choice(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, mut receiver) = channel();
+        let (other, mut silent) = channel::<i32>();
+        select! {
+            recv(&mut receiver) => panic!("nothing was sent"),
+            recv(&mut silent) => panic!("nothing was sent"),
+            default(SOON) => {}
+        }
+        let received = receiving.start(move || {
+            let value = select! {
+                recv(&mut receiver) -> value => value,
+                recv(&mut silent) => panic!("nothing was sent there"),
+            };
+            // It was taken, and nothing more will come.
+            select! { recv(&mut receiver) -> again => assert_eq!(again, Err(RecvError)) }
+            (value, silent)
+        });
+        sending.start(move || sender.send(5).unwrap()).join();
+        let (value, mut silent) = received.join();
+        assert_eq!(value, Ok(5));
+        let received = receiving.start(move || {
+            select! {
+                recv(&mut silent) -> nothing => nothing,
+                after(HANG) => panic!("it does not notice"),
+            }
+        });
+        sending.start(move || drop(other)).join();
+        assert_eq!(received.join(), Err(RecvError));
+    });
+}
+
+fn the_ends_have_the_traits_of_the_standard_library(place: Place) {
+    use std::fmt::Debug;
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    fn check<T: Send + Sync + UnwindSafe + RefUnwindSafe + Debug>(_: &T) {}
+    place.run(|| {
+        let (sender, receiver): (Sender<Box<dyn Fn() + Send>>, _) = channel();
+        check(&sender);
+        check(&receiver);
+        assert_eq!(
+            format!("{sender:?} {receiver:?}"),
+            "Sender { .. } Receiver { .. }"
+        );
+        let empty = receiver.try_recv().err().unwrap();
+        assert_eq!(format!("{empty:?}"), "Empty(..)");
+        assert_eq!(empty.to_string(), "receiving on an empty channel");
+    });
+}
+
+fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+    let runtime = place.runtime();
+    let (_sender, receiver) = channel::<()>();
+    let (_other, timed) = channel::<()>();
+    let waiting = [
+        runtime.spawn(move || receiver.recv().is_ok()),
+        runtime.spawn(move || timed.recv_timeout(HANG).is_ok()),
+    ];
+    let_all_wait(&runtime);
+    drop(runtime);
+    assert!(waiting.into_iter().all(is_cancelled));
+}
+
+fn at_the_end_of_the_runtime_a_destructor_finds_the_sender_gone(place: Place) {
+    let runtime = place.runtime();
+    let (outcome, outcomes) = channel();
+    let mut outcome = Some(outcome);
+    let fiber = runtime.spawn(move || {
+        let _in_drop = InDrop(|| {
+            let (_sender, receiver) = channel::<()>();
+            let (_other, timed) = channel::<()>();
+            let received = (receiver.recv(), timed.recv_timeout(HANG).is_err());
+            outcome.take().unwrap().send(received).unwrap();
+        });
+        park();
+    });
+    let_all_wait(&runtime);
+    drop(runtime);
+    assert!(is_cancelled(fiber));
+    assert_eq!(outcomes.recv(), Ok((Err(RecvError), true)));
+}
