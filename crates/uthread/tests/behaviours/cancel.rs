@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as native};
 use std::time::Duration;
@@ -238,16 +238,18 @@ fn a_socket_can_be_used_after_its_reader_was_cancelled(place: Place) {
 }
 
 fn who_waits_for_another_fiber_is_unwound(place: Place) {
+    let runtime = place.runtime();
     let (sender, receiver) = native::channel();
-    assert!(is_cut_off(cancelled(place, move || {
+    let joining = place.spawn_waiting(&runtime, move || {
         let other = spawn(move || {
-            let result = panic::catch_unwind(AssertUnwindSafe(|| sleep(Duration::from_millis(20))));
-            sender.send(result.is_ok()).unwrap();
+            let slept = panic::catch_unwind(|| sleep(Duration::from_millis(20)));
+            sender.send(slept.is_ok()).unwrap();
         });
         other.join()
-    })));
-    // The runtime was dropped after the join: that may have been first.
-    let _slept: bool = receiver.recv().unwrap();
+    });
+    joining.cancel();
+    assert!(is_cut_off(joining.join()));
+    assert!(receiver.recv().unwrap(), "the other one was cancelled too");
 }
 
 /// Counts its drop.
