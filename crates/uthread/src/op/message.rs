@@ -94,6 +94,13 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// Notes that nothing was received.
+    pub(crate) fn clear(&mut self) {
+        self.header.0.msg_namelen = 0;
+        self.header.0.msg_controllen = 0;
+        self.header.0.msg_flags = 0;
+    }
+
     /// What the kernel gets.
     pub(crate) fn as_ptr(&mut self) -> *mut libc::msghdr {
         &raw mut self.header.0

@@ -68,7 +68,12 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
     match operation {
         Operation::Socket(operation) => {
             let result = retry(|| attempt_socket(operation));
-            if result == Err(Errno::AGAIN) {
+            // A Unix socket that finds a full queue has no event to wait for.
+            let waits = match operation {
+                SocketOperation::Connect { .. } => result == Err(Errno::INPROGRESS),
+                _ => result == Err(Errno::AGAIN),
+            };
+            if waits {
                 return Attempt::NotReady;
             }
             note_drained(operation, &result, watched);
@@ -188,6 +193,27 @@ fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32
     }
 }
 
+/// What an operation comes to that finds nothing after the end: of a shut down listener or datagram socket
+/// the kernel says so only to who blocks.
+pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
+    let (descriptor, _) = interest(operation)?;
+    let ready = retry(|| native::ready_now(descriptor.fd, PollFlags::RDHUP));
+    let has_ended = ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP));
+    let Operation::Socket(operation) = operation else {
+        return None;
+    };
+    match operation {
+        _ if !has_ended => None,
+        SocketOperation::Accept { .. } => Some(Err(Errno::INVAL)),
+        SocketOperation::Receive { .. } => Some(Ok(0)),
+        SocketOperation::ReceiveMessage { message, .. } => {
+            message.clear();
+            Some(Ok(0))
+        }
+        _ => None,
+    }
+}
+
 /// A stream that gave less than it was asked for, or took less, has no more at the moment.
 fn note_drained(
     operation: &SocketOperation<'_>,
@@ -222,7 +248,7 @@ fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result
 fn connect(socket: BorrowedFd<'_>, address: &SocketAddrAny) -> rustix::io::Result<u32> {
     rustix::io::ioctl_fionbio(socket, true)?;
     let connected = match rustix::net::connect(socket, address) {
-        Err(Errno::INPROGRESS | Errno::ALREADY) => return Err(Errno::AGAIN),
+        Err(Errno::INPROGRESS | Errno::ALREADY) => return Err(Errno::INPROGRESS),
         Err(Errno::ISCONN) => Ok(0),
         result => result.map(|()| 0),
     };

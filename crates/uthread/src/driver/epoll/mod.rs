@@ -277,10 +277,15 @@ impl Core {
             Attempt::NotReady => {
                 let waits = attempt::interest(operation);
                 let (descriptor, interest) = waits.expect("what is not ready will be");
+                let fd = descriptor.fd.as_raw_fd();
                 match watched.watch(descriptor) {
                     Ok(_) => {
                         watched.note_unready(descriptor, interest);
-                        return watched.wait(descriptor.fd.as_raw_fd(), interest, pending);
+                        let is_final = watched.is_final(fd);
+                        match is_final.then(|| attempt::at_end(operation)).flatten() {
+                            Some(result) => result,
+                            None => return watched.wait(fd, interest, pending),
+                        }
                     }
                     Err(errno) => Err(errno),
                 }

@@ -126,6 +126,11 @@ impl Watched {
                 .is_some_and(|file| !file.is_final && file.unready.0 & interest.0 == interest.0)
     }
 
+    /// Whether what has come ends every wait.
+    pub(super) fn is_final(&self, fd: RawFd) -> bool {
+        self.files.get(index(fd)).is_some_and(|file| file.is_final)
+    }
+
     /// Notes that an attempt was in vain, or that the next will be, if it is watched.
     pub(super) fn note_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
         if descriptor.watcher.is(self.id) {
