@@ -28,6 +28,7 @@ const LAYERS: [Layer; 8] = [
 const FACE: &[&str] = &[
     "lib",
     "net",
+    "os",
     "fs",
     "io",
     "os",

@@ -241,7 +241,7 @@ macro_rules! impl_buffer_sizes {
     };
 }
 
-/// What connected datagram sockets have.
+/// What connected datagram sockets have; they have a `send_whole` of their own.
 macro_rules! impl_datagram {
     ($socket:ident, $example:literal) => {
         impl $socket {
@@ -258,7 +258,7 @@ macro_rules! impl_datagram {
             /// # Ok::<(), std::io::Error>(())
             /// ```
             pub fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-                self.socket.send(buffer)
+                self.send_whole(buffer)
             }
 
             /// Receives a datagram. What does not fit into the buffer is lost.

@@ -12,6 +12,7 @@ mod send_file;
 mod serve;
 mod tcp;
 mod udp;
+pub mod unix;
 
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
@@ -21,3 +22,4 @@ pub use resolve::ToSocketAddrs;
 pub use serve::{Listener, serve};
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};
 pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixStream};

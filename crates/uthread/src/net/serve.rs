@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::{SocketAddr, TcpListener, TcpStream};
+use super::{SocketAddr, TcpListener, TcpStream, UnixListener, UnixStream, unix};
 use crate::fiber::Waiter;
 use crate::sched::wait;
 use crate::thread;
@@ -39,6 +39,15 @@ impl Listener for TcpListener {
 
     fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         TcpListener::accept(self)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+    type Address = unix::SocketAddr;
+
+    fn accept(&self) -> io::Result<(UnixStream, unix::SocketAddr)> {
+        UnixListener::accept(self)
     }
 }
 

@@ -62,6 +62,10 @@ impl UdpSocket {
         for_each_address(address, |address| self.socket.inner.connect(address))
     }
 
+    fn send_whole(&self, buffer: &[u8]) -> io::Result<usize> {
+        self.socket.send(buffer)
+    }
+
     /// Receives a datagram, and tells from where. What does not fit into the buffer is lost.
     ///
     /// # Errors

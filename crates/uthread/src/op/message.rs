@@ -21,6 +21,16 @@ impl Header {
         Header(unsafe { mem::zeroed() })
     }
 
+    /// How much of the room for what travels beside the bytes is filled, in bytes.
+    pub(crate) fn control_length(&self) -> usize {
+        self.0.msg_controllen as _
+    }
+
+    /// `MSG_*` of what was received.
+    pub(crate) fn flags(&self) -> i32 {
+        self.0.msg_flags
+    }
+
     /// The length of the address that was received, in bytes.
     pub(crate) fn address_length(&self) -> libc::socklen_t {
         self.0.msg_namelen

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
+use std::slice;
 use std::sync::atomic::AtomicBool;
 
 use rustix::event::PollFlags;
@@ -75,6 +76,14 @@ impl PeerAddress {
             storage: unsafe { mem::zeroed() },
             length: size_of::<libc::sockaddr_storage>() as libc::socklen_t,
         }
+    }
+
+    /// What the kernel has written.
+    #[allow(unsafe_code, reason = "the kernel's bytes are read as such")]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let length = (self.length as usize).min(size_of_val(&self.storage));
+        // SAFETY: the storage is initialised whole, without gaps between its fields, and longer than this.
+        unsafe { slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
 
     /// The address as an internet one.

@@ -1,6 +1,5 @@
 //! Our ends of a child's standard streams, and what of ours may become a child's.
 
-
 use crate::io::stream::{Stream, impl_read, impl_stream, impl_write};
 
 /// The end to which a child's input is written; as [`std::process::ChildStdin`]. The child finds the end of it

@@ -30,6 +30,9 @@ mod send_file;
 mod serve;
 mod udp;
 mod udp_options;
+mod unix;
+mod unix_datagrams;
+mod unix_fds;
 
 mod directories;
 mod file_limits;
@@ -99,6 +102,9 @@ fn main() -> ExitCode {
         net_timeouts,
         udp,
         udp_options,
+        unix,
+        unix_datagrams,
+        unix_fds,
         send_file,
         serve,
         directories,

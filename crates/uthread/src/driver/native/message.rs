@@ -24,7 +24,7 @@ pub(in crate::driver) fn receive(
 
 /// Sends, and waits for room only where asked to.
 #[allow(unsafe_code, reason = "the header goes to the kernel as it is")]
-pub(in crate::driver) fn send(
+pub(crate) fn send(
     socket: BorrowedFd<'_>,
     message: &mut Message<'_>,
     wait: bool,

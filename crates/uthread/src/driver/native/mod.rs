@@ -1,7 +1,7 @@
 //! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
 
 pub(crate) mod interrupt;
-pub(super) mod message;
+pub(crate) mod message;
 
 use std::ffi::CStr;
 use std::io;
