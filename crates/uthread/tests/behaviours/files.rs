@@ -1,7 +1,6 @@
 //! Files: each call does what the same call of `std` does, in a fiber and outside.
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, IsTerminal, Read, Seek, SeekFrom, Write};
-use std::num::NonZeroU64;
+use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use rustix::fs::Advice;
 use tempfile::{TempDir, tempdir};
 use uthread::fs::{self, File, FileTimes, OpenOptions};
 
@@ -19,9 +17,6 @@ behaviours![(
     [
         big_contents_come_back_byte_for_byte,
         copying_and_buffering_work_as_with_any_reader,
-        vectored_calls_go_through_all_buffers_at_once,
-        more_buffers_than_the_kernel_takes_are_left_for_the_next_call,
-        vectored_calls_of_megabytes_move_all,
         an_empty_buffer_moves_nothing,
         seeking_moves_where_the_next_call_is,
         calls_at_an_offset_leave_the_position_alone,
@@ -33,14 +28,12 @@ behaviours![(
         a_terminal_is_known,
         a_process_writes_into_a_file,
         text_is_appended_to_a_string,
-        what_is_longer_than_one_copy_is_copied_whole,
         clones_share_the_position_and_outlive_each_other,
         conversions_keep_the_descriptor_and_the_position,
         a_descriptor_opened_here_is_not_inherited,
         many_fibers_append_whole_records,
         text_that_is_none_is_refused_and_leaves_the_string_alone,
-        a_file_too_long_for_memory_is_an_error,
-        a_write_of_gigabytes_moves_what_the_kernel_takes_at_once
+        a_file_too_long_for_memory_is_an_error
     ]
 )];
 
@@ -106,78 +99,6 @@ fn copying_and_buffering_work_as_with_any_reader(place: Place) {
         copy.rewind().unwrap();
         let mut read = Vec::new();
         assert_eq!((&copy).read_to_end(&mut read).unwrap(), 300_000);
-        assert!(read == contents);
-    });
-}
-
-fn vectored_calls_go_through_all_buffers_at_once(place: Place) {
-    place.run(|| {
-        let mut file = nameless(b"");
-        let parts: [&[u8]; 4] = [b"", b"one ", b"two", b""];
-        let parts = parts.map(IoSlice::new);
-        assert_eq!(file.write_vectored(&parts).unwrap(), 7);
-        assert_eq!((&file).write_vectored(&parts).unwrap(), 7);
-        file.seek(SeekFrom::Start(1)).unwrap();
-        let (mut first, mut second) = ([0; 3], [0; 9]);
-        let mut buffers = [&mut first[..], &mut [], &mut second].map(IoSliceMut::new);
-        assert_eq!(file.read_vectored(&mut buffers).unwrap(), 12);
-        assert_eq!(buffers.each_ref().map(|buffer| buffer.len()), [3, 0, 9]);
-        assert_eq!(file.read_vectored(&mut buffers).unwrap(), 1);
-        assert_eq!((&first, &second), (b"oe ", b"twoone tw"));
-        assert_eq!(file.read_vectored(&mut buffers_of(&mut [])).unwrap(), 0);
-    });
-}
-
-fn buffers_of<'a>(buffers: &'a mut [&mut [u8]]) -> Vec<IoSliceMut<'a>> {
-    buffers
-        .iter_mut()
-        .map(|buffer| IoSliceMut::new(buffer))
-        .collect()
-}
-
-/// The kernel refuses such lists; `std` leaves out what is too much.
-fn more_buffers_than_the_kernel_takes_are_left_for_the_next_call(place: Place) {
-    const TAKEN_MAX: usize = 1024;
-    place.run(|| {
-        let mut file = nameless(b"");
-        let bytes = pattern(TAKEN_MAX + 10);
-        let parts: Vec<_> = bytes.chunks(1).map(IoSlice::new).collect();
-        assert_eq!(file.write_vectored(&parts).unwrap(), TAKEN_MAX);
-        assert_eq!(file.write_vectored(&parts[TAKEN_MAX..]).unwrap(), 10);
-        file.rewind().unwrap();
-        let mut read = vec![0; TAKEN_MAX + 10];
-        let mut parts: Vec<_> = read.chunks_mut(1).map(IoSliceMut::new).collect();
-        assert_eq!(file.read_vectored(&mut parts).unwrap(), TAKEN_MAX);
-        assert_eq!(file.read_vectored(&mut parts[TAKEN_MAX..]).unwrap(), 10);
-        assert!(read == bytes);
-    });
-}
-
-/// What a driver has in memory it moves first, and goes on in the midst of a buffer.
-fn vectored_calls_of_megabytes_move_all(place: Place) {
-    let contents = pattern(9_000_000);
-    place.run(|| {
-        let (_directory, path) = file_with(&contents);
-        let file = File::open(&path).unwrap();
-        for advice in [Advice::DontNeed, Advice::Normal] {
-            (&file).rewind().unwrap();
-            file.sync_all().unwrap();
-            // Every other part goes out of memory, where there is a disk to read it from again.
-            for part in (0..9).step_by(2) {
-                let length = NonZeroU64::new(1_000_000);
-                rustix::fs::fadvise(&file, part * 1_000_000, length, advice).unwrap();
-            }
-            let mut read = vec![0; 10_000_000];
-            let mut parts: Vec<_> = read.chunks_mut(777_777).map(IoSliceMut::new).collect();
-            assert_eq!((&file).read_vectored(&mut parts).unwrap(), contents.len());
-            assert!(read[..contents.len()] == contents);
-        }
-        let mut copy = nameless(b"");
-        let parts: Vec<_> = contents.chunks(777_777).map(IoSlice::new).collect();
-        assert_eq!(copy.write_vectored(&parts).unwrap(), contents.len());
-        let mut read = Vec::new();
-        copy.rewind().unwrap();
-        copy.read_to_end(&mut read).unwrap();
         assert!(read == contents);
     });
 }
@@ -383,33 +304,6 @@ fn text_is_appended_to_a_string(place: Place) {
     });
 }
 
-fn what_is_longer_than_one_copy_is_copied_whole(place: Place) {
-    const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
-    place.run(|| {
-        let (_directory, path) = file_with(b"");
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        let islands = [
-            0,
-            COPIED_AT_ONCE - 3,
-            2 * COPIED_AT_ONCE,
-            2 * COPIED_AT_ONCE + 10,
-        ];
-        for at in islands {
-            file.write_all_at(b"island", at).unwrap();
-        }
-        let copy = path.with_extension("copy");
-        let length = 2 * COPIED_AT_ONCE + 16;
-        assert_eq!(fs::copy(&path, &copy).unwrap(), length);
-        let copy = std::fs::File::open(&copy).unwrap();
-        assert_eq!(copy.metadata().unwrap().len(), length);
-        for at in islands {
-            let mut island = [0; 6];
-            copy.read_exact_at(&mut island, at).unwrap();
-            assert_eq!(island, *b"island");
-        }
-    });
-}
-
 fn clones_share_the_position_and_outlive_each_other(place: Place) {
     place.run(|| {
         let mut file = nameless(b"0123456789");
@@ -524,19 +418,5 @@ fn a_file_too_long_for_memory_is_an_error(place: Place) {
         let error = file.read_to_end(&mut bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(bytes, [1, 2, 3]);
-    });
-}
-
-/// The kernel cuts such calls, and a result has 31 bits: who goes on after a cut must not count beyond.
-fn a_write_of_gigabytes_moves_what_the_kernel_takes_at_once(place: Place) {
-    const TAKEN_MAX: usize = 0x7fff_f000;
-    place.run(|| {
-        // Never touched, so that it is addresses only.
-        let bytes = vec![0; 3 * 1024 * 1024 * 1024];
-        let mut null = OpenOptions::new().write(true).open("/dev/null").unwrap();
-        assert_eq!(null.write(&bytes).unwrap(), TAKEN_MAX);
-        let parts = [IoSlice::new(&bytes), IoSlice::new(&bytes)];
-        assert_eq!(null.write_vectored(&parts).unwrap(), TAKEN_MAX);
-        assert_eq!(null.write(&bytes[..10]).unwrap(), 10);
     });
 }

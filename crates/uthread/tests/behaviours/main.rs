@@ -38,6 +38,7 @@ mod directories;
 mod file_limits;
 mod files;
 mod files_beyond_std;
+mod files_vectored;
 mod locked_files;
 mod names_of_files;
 mod opening;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         file_limits,
         files,
         files_beyond_std,
+        files_vectored,
         locked_files,
         names_of_files,
         opening,

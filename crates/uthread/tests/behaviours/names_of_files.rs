@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, DirEntryExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, DirEntryExt, FileExt, FileTypeExt, MetadataExt, PermissionsExt,
+};
 use std::path::{Path, PathBuf};
 
 use crate::harness::place::Place;
@@ -21,6 +23,7 @@ behaviours![(
         what_removes_removes_the_same,
         what_makes_directories_makes_the_same,
         what_copies_copies_the_same,
+        what_is_longer_than_one_copy_is_copied_whole,
         what_changes_attributes_changes_the_same,
         every_call_takes_and_refuses_the_paths_that_std_does
     ]
@@ -276,6 +279,34 @@ fn what_copies_copies_the_same(place: Place) {
             fs::copy("/proc/version", at("longer")),
         ],
     );
+}
+
+fn what_is_longer_than_one_copy_is_copied_whole(place: Place) {
+    const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
+    place.run(|| {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = std::fs::File::create(&path).unwrap();
+        let islands = [
+            0,
+            COPIED_AT_ONCE - 3,
+            2 * COPIED_AT_ONCE,
+            2 * COPIED_AT_ONCE + 10,
+        ];
+        for at in islands {
+            file.write_all_at(b"island", at).unwrap();
+        }
+        let copy = path.with_extension("copy");
+        let length = 2 * COPIED_AT_ONCE + 16;
+        assert_eq!(uthread::fs::copy(&path, &copy).unwrap(), length);
+        let copy = std::fs::File::open(&copy).unwrap();
+        assert_eq!(copy.metadata().unwrap().len(), length);
+        for at in islands {
+            let mut island = [0; 6];
+            copy.read_exact_at(&mut island, at).unwrap();
+            assert_eq!(island, *b"island");
+        }
+    });
 }
 
 fn what_changes_attributes_changes_the_same(place: Place) {
