@@ -18,6 +18,7 @@ use std::io::{self, IoSlice, Write};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -30,6 +31,12 @@ use crate::sched::{offload, wait};
 
 /// What fits besides `std`'s buffer into one page of a pipe.
 const ROOM_BYTES: usize = 3 * 1024;
+
+/// Of pieces of lines, until there is a look whether there is room: less than the 1024 bytes that `std` buffers.
+const LEFT_BYTES_MAX: usize = 512;
+
+/// What we have left in `std`'s buffer, or somebody else has flushed since. Relaxed: only who has the lock uses it.
+static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static STDOUT: Reentrant = Reentrant::new();
 static STDERR: Reentrant = Reentrant::new();
@@ -136,6 +143,34 @@ impl Stderr {
     }
 }
 
+/// Writes to the standard output. A piece of a line goes into the buffer without a look at what is behind it.
+fn write_buffered(buffer: &[u8]) -> io::Result<usize> {
+    let lines = length_of_lines(buffer);
+    let left = LEFT_BYTES.load(Ordering::Relaxed);
+    if lines == 0 && left + buffer.len() <= LEFT_BYTES_MAX {
+        let count = io::stdout().write(buffer)?;
+        LEFT_BYTES.store(left + count, Ordering::Relaxed);
+        return Ok(count);
+    }
+    if lines == 0 {
+        flush_buffered()?;
+    }
+    let count = write(io::stdout(), buffer)?;
+    LEFT_BYTES.store(count.saturating_sub(lines), Ordering::Relaxed);
+    Ok(count)
+}
+
+fn flush_buffered() -> io::Result<()> {
+    LEFT_BYTES.store(0, Ordering::Relaxed);
+    flush(io::stdout())
+}
+
+/// Of all up to the last newline.
+fn length_of_lines(buffer: &[u8]) -> usize {
+    let last = buffer.iter().rposition(|byte| *byte == b'\n');
+    last.map_or(0, |last| last + 1)
+}
+
 /// Writes to a standard output, whose handle of `std` is `inner`.
 fn write(mut inner: impl Write + AsFd + Send, buffer: &[u8]) -> io::Result<usize> {
     if !await_room(inner.as_fd())? {
@@ -149,14 +184,16 @@ fn write(mut inner: impl Write + AsFd + Send, buffer: &[u8]) -> io::Result<usize
         return inner.write(buffer);
     }
     inner.flush()?;
-    let end = buffer.iter().rposition(|byte| *byte == b'\n');
-    let lines = &buffer[..end.map_or(buffer.len(), |end| end + 1)];
+    let whole = match length_of_lines(buffer) {
+        0 => buffer,
+        lines => &buffer[..lines],
+    };
     let watcher = Watcher::new();
     let file = Descriptor {
         fd: inner.as_fd(),
         watcher: &watcher,
     };
-    match stream::write(file, lines) {
+    match stream::write(file, whole) {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Ok(buffer.len()),
         result => result,
     }
@@ -185,14 +222,14 @@ fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 macro_rules! impl_output {
-    ($($handle:ident, $lock:ident, $function:ident;)*) => {$(
+    ($($handle:ident, $lock:ident, $function:ident, $write:expr, $flush:expr;)*) => {$(
         impl Write for $lock<'_> {
             fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-                write(io::$function(), buffer)
+                $write(buffer)
             }
 
             fn flush(&mut self) -> io::Result<()> {
-                flush(io::$function())
+                $flush()
             }
         }
 
@@ -258,6 +295,6 @@ macro_rules! impl_output {
 }
 
 impl_output! {
-    Stdout, StdoutLock, stdout;
-    Stderr, StderrLock, stderr;
+    Stdout, StdoutLock, stdout, write_buffered, flush_buffered;
+    Stderr, StderrLock, stderr, |buffer| write(io::stderr(), buffer), || flush(io::stderr());
 }

@@ -54,9 +54,15 @@ fn it_keeps_its_order_with_the_macros_of_std(place: Place) {
                 print!("i");
                 stdout().write_all(long.as_bytes()).unwrap();
                 println!("j");
+                for _ in 0..200 {
+                    write!(stdout(), "{}", "k".repeat(17)).unwrap();
+                    print!("l");
+                }
             });
         });
-        assert_eq!(text, format!("ab1c\ndef\ng{long}\nh{long}i{long}j\n"));
+        let pieces = format!("{}l", "k".repeat(17)).repeat(200);
+        let lines = format!("ab1c\ndef\ng{long}\nh{long}i{long}j\n");
+        assert_eq!(text, lines + &pieces);
     });
 }
 
@@ -219,7 +225,11 @@ fn a_full_pipe_does_not_keep_the_worker(place: Place) {
         fill(&output);
         with_stdout(output, || {
             place.run(|| {
-                let writer = spawn(|| writeln!(stdout(), "x"));
+                let writer = spawn(|| {
+                    // The pieces of a long line, of which few fit in the buffer.
+                    (0..300).try_for_each(|_| stdout().write_all(b"0123456789"))?;
+                    writeln!(stdout())
+                });
                 for _ in 0..100 {
                     yield_now();
                 }
