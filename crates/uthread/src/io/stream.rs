@@ -1,11 +1,11 @@
 //! Bytes that come or go in order: what pipes of every kind have in common.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
+use crate::op::{Operation, buffers};
 use crate::sched::wait;
 
 /// A descriptor of ours without a position.
@@ -32,11 +32,29 @@ impl Read for &Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         read(self.descriptor(), buffer)
     }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut operation = Operation::File(FileOperation::ReadVectored {
+            file: self.descriptor(),
+            buffers: &mut buffers::to_fill(buffers),
+            offset: None,
+        });
+        Ok(wait::perform(&mut operation, None)? as usize)
+    }
 }
 
 impl Write for &Stream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         write(self.descriptor(), buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut operation = Operation::File(FileOperation::WriteVectored {
+            file: self.descriptor(),
+            buffers: &mut buffers::to_empty(buffers),
+            offset: None,
+        });
+        Ok(wait::perform(&mut operation, None)? as usize)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -148,42 +166,45 @@ pub(crate) use impl_stream;
 
 macro_rules! impl_read {
     ($($stream:ident),*) => {$(
-        impl std::io::Read for &$stream {
-            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-                std::io::Read::read(&mut &self.0, buffer)
-            }
-        }
-
+        $crate::io::stream::impl_read!(@of &$stream);
+        $crate::io::stream::impl_read!(@of $stream);
+    )*};
+    (@of $stream:ty) => {
         impl std::io::Read for $stream {
             fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
                 std::io::Read::read(&mut &self.0, buffer)
             }
+
+            fn read_vectored(
+                &mut self,
+                buffers: &mut [std::io::IoSliceMut<'_>],
+            ) -> std::io::Result<usize> {
+                std::io::Read::read_vectored(&mut &self.0, buffers)
+            }
         }
-    )*};
+    };
 }
 pub(crate) use impl_read;
 
 macro_rules! impl_write {
     ($($stream:ident),*) => {$(
-        impl std::io::Write for &$stream {
-            fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
-                std::io::Write::write(&mut &self.0, buffer)
-            }
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-
+        $crate::io::stream::impl_write!(@of &$stream);
+        $crate::io::stream::impl_write!(@of $stream);
+    )*};
+    (@of $stream:ty) => {
         impl std::io::Write for $stream {
             fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
                 std::io::Write::write(&mut &self.0, buffer)
             }
 
+            fn write_vectored(&mut self, buffers: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                std::io::Write::write_vectored(&mut &self.0, buffers)
+            }
+
             fn flush(&mut self) -> std::io::Result<()> {
                 Ok(())
             }
         }
-    )*};
+    };
 }
 pub(crate) use impl_write;

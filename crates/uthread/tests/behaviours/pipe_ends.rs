@@ -21,6 +21,7 @@ behaviours![
             it_ends_when_all_writers_are_gone,
             what_nobody_can_read_is_an_error,
             adapters_of_std_work_on_it,
+            several_buffers_go_in_one_piece,
             it_is_converted_from_and_to_other_types
         ]
     ),
@@ -116,6 +117,22 @@ fn adapters_of_std_work_on_it(place: Place) {
         drop(to);
         let mut copy = Vec::new();
         assert_eq!(io::copy(&mut &from, &mut copy).unwrap(), 6);
+    });
+}
+
+fn several_buffers_go_in_one_piece(place: Place) {
+    place.run(|| {
+        let (mut reader, mut writer) = pipe().unwrap();
+        let pieces = [&b"one "[..], b"", b"two"].map(io::IoSlice::new);
+        assert_eq!(writer.write_vectored(&pieces).unwrap(), 7);
+        let (mut first, mut rest) = ([0; 2], [0; 10]);
+        let mut buffers = [&mut first[..], &mut rest[..]].map(io::IoSliceMut::new);
+        assert_eq!(reader.read_vectored(&mut buffers).unwrap(), 7);
+        assert_eq!((&first, &rest[..5]), (b"on", &b"e two"[..]));
+        let mut buffers = [&mut first[..], &mut rest[..]].map(io::IoSliceMut::new);
+        let read = || reader.read_vectored(&mut buffers);
+        let count = place.meanwhile(read, || writer.write_all(b"abc").unwrap());
+        assert_eq!(count.unwrap(), 3);
     });
 }
 

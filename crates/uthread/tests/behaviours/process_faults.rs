@@ -1,6 +1,7 @@
 //! What goes wrong with child processes, and how it is told: as the kernel and `std` do.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
@@ -10,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
 use uthread::io::{ErrorKind, Read, Write, pipe};
 use uthread::process::{Command, Stdio};
+use uthread::timeout;
 
 behaviours![
     (
@@ -29,7 +31,8 @@ behaviours![
         IN_FIBERS,
         [
             a_wait_ends_with_the_runtime_and_not_the_child,
-            nothing_starts_once_the_runtime_ends
+            nothing_starts_once_the_runtime_ends,
+            a_wait_ends_in_time_and_not_the_child
         ]
     ),
 ];
@@ -180,5 +183,27 @@ fn nothing_starts_once_the_runtime_ends(place: Place) {
         let (refused, child) = waiting.join().unwrap();
         assert!(refused);
         assert_eq!(errno(child), Errno::CANCELED);
+    });
+}
+
+fn a_wait_ends_in_time_and_not_the_child(place: Place) {
+    run_alone(place, || {
+        let soon = Duration::from_millis(5);
+        let (reader, input) = pipe().unwrap();
+        let mut child = Command::new("cat").stdin(reader).spawn().unwrap();
+        assert_eq!(
+            errno(timeout(soon, || child.wait()).unwrap()),
+            Errno::TIMEDOUT
+        );
+        assert_eq!(child.try_wait().unwrap(), None);
+        drop(input);
+        assert!(child.wait().unwrap().success());
+        let (reader, _input) = pipe().unwrap();
+        let mut command = Command::new("cat");
+        command.stdin(reader);
+        assert_eq!(
+            errno(timeout(soon, || command.output()).unwrap()),
+            Errno::TIMEDOUT
+        );
     });
 }

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{getpid, kill_process};
 use uthread::io::stdin;
 use uthread::signal::{Signal, Signals, ctrl_c};
-use uthread::spawn;
 use uthread::thread::Cancelled;
+use uthread::{spawn, timeout};
 
 behaviours![
     (
@@ -34,6 +34,7 @@ behaviours![
         IN_FIBERS,
         [
             a_wait_ends_with_the_runtime,
+            a_wait_ends_in_time,
             ctrl_c_ends_a_program_whose_fibers_wait_for_input
         ]
     ),
@@ -216,6 +217,26 @@ fn a_wait_ends_with_the_runtime(place: Place) {
         assert_eq!(errno(receiving.join().unwrap()), Errno::CANCELED);
         assert_eq!(errno(timed.join().unwrap()), Errno::CANCELED);
         assert!(iterating.join().unwrap_err().is::<Cancelled>());
+    });
+}
+
+fn a_wait_ends_in_time(place: Place) {
+    alone(|| {
+        place.run(|| {
+            let mut signals = Signals::new([Signal::USR1]).unwrap();
+            let soon = Duration::from_millis(5);
+            assert_eq!(
+                errno(timeout(soon, || signals.recv()).unwrap()),
+                Errno::TIMEDOUT
+            );
+            let wait = || signals.recv_timeout(2 * HANG);
+            assert_eq!(errno(timeout(soon, wait).unwrap()), Errno::TIMEDOUT);
+            // The earlier of the two ends it: here its own.
+            let wait = || signals.recv_timeout(soon);
+            assert_eq!(timeout(2 * HANG, wait).unwrap().unwrap(), None);
+            raise(Signal::USR1);
+            assert_eq!(signals.recv().unwrap(), Signal::USR1);
+        });
     });
 }
 

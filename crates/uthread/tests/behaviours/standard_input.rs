@@ -2,6 +2,7 @@
 
 use std::fs::File as StdFile;
 use std::io::Write as _;
+use std::time::Duration;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
@@ -11,7 +12,7 @@ use crate::support::{errno, file_of};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use uthread::io::{BufRead, IsTerminal, Read, stdin};
-use uthread::{spawn, yield_now};
+use uthread::{spawn, timeout, yield_now};
 
 behaviours![
     (
@@ -29,7 +30,10 @@ behaviours![
         ]
     ),
     (ON_ONE_WORKER, [a_waiting_fiber_leaves_its_worker_to_others]),
-    (IN_FIBERS, [a_wait_ends_with_the_runtime]),
+    (
+        IN_FIBERS,
+        [a_wait_ends_with_the_runtime, a_wait_ends_in_time]
+    ),
 ];
 
 /// What a person types to end the input.
@@ -231,6 +235,27 @@ fn a_wait_ends_with_the_runtime(place: Place) {
                 assert_eq!(errno(result), Errno::CANCELED, "{kind:?}");
             });
             drop(writer);
+        }
+    });
+}
+
+fn a_wait_ends_in_time(place: Place) {
+    alone(|| {
+        for kind in Kind::ALL {
+            let (input, mut writer) = kind.input();
+            with_stdin(input, || {
+                place.run(|| {
+                    let read = || {
+                        let mut line = String::new();
+                        stdin().read_line(&mut line).map(|_| line)
+                    };
+                    let result = timeout(Duration::from_millis(5), read);
+                    assert_eq!(errno(result.unwrap()), Errno::TIMEDOUT, "{kind:?}");
+                    // No byte is lost by that.
+                    writer.write_all(b"late\n").unwrap();
+                    assert_eq!(read().unwrap(), "late\n");
+                });
+            });
         }
     });
 }

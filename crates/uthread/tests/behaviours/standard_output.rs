@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::exit;
+use std::time::Duration;
 
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
@@ -13,7 +14,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use uthread::fs::File;
 use uthread::io::{Write, stderr, stdout};
-use uthread::{spawn, yield_now};
+use uthread::{spawn, timeout, yield_now};
 
 behaviours![
     (
@@ -30,7 +31,13 @@ behaviours![
             it_goes_on_blocking_for_other_processes
         ]
     ),
-    (IN_FIBERS, [a_wait_for_room_ends_with_the_runtime]),
+    (
+        IN_FIBERS,
+        [
+            a_wait_for_room_ends_with_the_runtime,
+            a_wait_for_room_ends_in_time
+        ]
+    ),
     (
         &[Gap(|place| !place.is_of_fibers(), "a thread blocks in it")],
         [a_full_pipe_does_not_keep_the_worker]
@@ -216,6 +223,25 @@ fn a_wait_for_room_ends_with_the_runtime(place: Place) {
                 let _ = reader.read(&mut [0; 10_000]).unwrap();
             });
         }
+    });
+}
+
+fn a_wait_for_room_ends_in_time(place: Place) {
+    alone(|| {
+        let (output, reader) = Kind::Pipe.output();
+        fill(&output);
+        with_stdout(output, || {
+            place.run(|| {
+                let soon = Duration::from_millis(5);
+                let result = timeout(soon, || stdout().write_all(&text()));
+                assert_eq!(errno(result.unwrap()), Errno::TIMEDOUT);
+                let result = timeout(soon, || writeln!(stdout(), "line"));
+                assert_eq!(errno(result.unwrap()), Errno::TIMEDOUT);
+            });
+            drop(reader);
+            let null = std::fs::File::options().write(true).open("/dev/null");
+            rustix::stdio::dup2_stdout(null.unwrap()).unwrap();
+        });
     });
 }
 
