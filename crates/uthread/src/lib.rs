@@ -37,6 +37,7 @@ mod metrics;
 pub mod net;
 pub mod os;
 pub mod process;
+pub mod ring;
 mod runtime;
 pub mod signal;
 pub mod sync;

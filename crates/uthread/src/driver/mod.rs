@@ -38,9 +38,9 @@ pub(crate) trait Driver {
     /// The kernel's: `EMFILE`.
     fn waker(&self) -> io::Result<Box<dyn Wake>>;
 
-    /// Whether there is room for one more operation or cancellation. Where there is none, a flush makes
-    /// some, provided that completions are reaped.
-    fn has_room(&mut self) -> bool;
+    /// Whether there is room for an operation of so many entries, or a cancellation, which takes one. Where
+    /// there is none, a flush makes some, provided that completions are reaped.
+    fn has_room(&mut self, entries: usize) -> bool;
 
     /// Takes an operation, for which there must be room; its completion will carry `token`. It reaches
     /// the kernel with the next flush or wait, not earlier.
@@ -61,6 +61,9 @@ pub(crate) trait Driver {
 
     /// The same, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
+
+    /// Whether its ring carries out operations of this code; `None` where it has no ring.
+    fn supports(&self, opcode: u8) -> Option<bool>;
 
     /// What it has done so far.
     fn counts(&self) -> Counts;
@@ -102,7 +105,7 @@ pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
     /// Tokens at and above this are the driver's own.
-    pub(crate) const RESERVED: u64 = u64::MAX - 15;
+    pub(crate) const RESERVED: u64 = 1 << 63;
 }
 
 #[cfg(test)]

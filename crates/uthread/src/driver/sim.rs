@@ -267,7 +267,7 @@ impl Driver for Sim {
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        assert!(self.has_room(), "whoever submits has looked for room");
+        assert!(self.has_room(1), "whoever submits has looked for room");
         let mut world = self.world.borrow_mut();
         let (result, buffer) = match operation {
             Operation::Socket(SocketOperation::Receive { buffer, .. })
@@ -293,13 +293,13 @@ impl Driver for Sim {
         });
     }
 
-    fn has_room(&mut self) -> bool {
+    fn has_room(&mut self, entries: usize) -> bool {
         let seat = self.seat.borrow();
-        seat.submitted.len() + seat.cancels.len() < ENTRIES_MAX
+        seat.submitted.len() + seat.cancels.len() + entries <= ENTRIES_MAX
     }
 
     fn cancel(&mut self, target: Token) {
-        assert!(self.has_room(), "whoever submits has looked for room");
+        assert!(self.has_room(1), "whoever submits has looked for room");
         self.seat.borrow_mut().cancels.push(target);
     }
 
@@ -311,6 +311,10 @@ impl Driver for Sim {
     /// Ends at once: the simulation has let the time pass before.
     fn wait(&mut self, _: Option<Duration>) {
         self.flush();
+    }
+
+    fn supports(&self, _: u8) -> Option<bool> {
+        None
     }
 
     fn counts(&self) -> Counts {

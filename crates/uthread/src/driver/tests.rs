@@ -100,7 +100,7 @@ fn more_operations_than_the_queue_holds_all_complete() {
         let watcher = Watcher::new();
         let mut operations = polls(&reader, &watcher, COUNT as usize);
         for (index, operation) in operations.iter_mut().enumerate() {
-            while !both.driver.has_room() {
+            while !both.driver.has_room(1) {
                 both.driver.flush();
                 done.append(&mut both.reap());
             }

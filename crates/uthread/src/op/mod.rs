@@ -9,6 +9,7 @@ pub(crate) mod descriptor;
 pub(crate) mod fs;
 pub(crate) mod message;
 pub(crate) mod net;
+pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -50,9 +51,19 @@ pub(crate) fn transfer_length(buffer: &[u8]) -> u32 {
 pub(crate) enum Operation<'a> {
     Socket(net::SocketOperation<'a>),
     File(fs::FileOperation<'a>),
+    /// What only a ring carries out. The result is the first request's, or zero where there are several.
+    Raw(raw::RawOperation<'a>),
 }
 
 impl Operation<'_> {
+    /// How many entries of a ring it takes.
+    pub(crate) fn entries(&self) -> usize {
+        match self {
+            Operation::Raw(operation) => operation.requests.len(),
+            _ => 1,
+        }
+    }
+
     /// Whether the fiber goes on before the others once this is done: who accepts a connection hands it to
     /// another fiber, and holds up a queue of them in the kernel.
     pub(crate) fn is_urgent(&self) -> bool {

@@ -21,6 +21,7 @@
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`lot`] | which of several that are ready is looked at first |
+//! | [`ring`] | whether the caller has a ring, and what it can do |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
 pub(crate) mod budget;
@@ -36,6 +37,7 @@ pub(crate) mod lot;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod ready;
+pub(crate) mod ring;
 pub(crate) mod shared;
 pub(crate) mod threads;
 pub(crate) mod timers;

@@ -55,6 +55,9 @@ mod signals;
 
 mod conversions;
 
+mod raw_chains;
+mod raw_requests;
+
 mod cancel;
 mod cancelled;
 mod deadlines;
@@ -125,6 +128,8 @@ fn main() -> ExitCode {
         processes,
         signals,
         conversions,
+        raw_requests,
+        raw_chains,
         cancel,
         cancelled,
         deadlines,

@@ -59,7 +59,8 @@ pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'
         Operation::File(
             FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. },
         ) => (*file, Interest::OUT),
-        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. }) => return None,
+        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
+        | Operation::Raw(_) => return None,
     })
 }
 
@@ -80,6 +81,7 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
             Attempt::Done(result)
         }
         Operation::File(operation) => attempt_file(operation, watched),
+        Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
     }
 }
 
@@ -352,7 +354,7 @@ fn open(
 /// Carries out the rest of an operation of which so many bytes are done, where the caller may block.
 pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::Result<u32> {
     let Operation::File(operation) = operation else {
-        unreachable!("sockets have events");
+        unreachable!("only files have none to wait for");
     };
     if let FileOperation::Open {
         directory,

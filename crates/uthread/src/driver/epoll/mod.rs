@@ -166,6 +166,10 @@ impl Driver for Epoll {
         Ok(Box::new(EpollWaker(self.core.eventfd.try_clone()?)))
     }
 
+    fn supports(&self, _: u8) -> Option<bool> {
+        None
+    }
+
     fn counts(&self) -> Counts {
         Counts {
             enters: self.counts.enters + self.core.state().attempts,
@@ -173,13 +177,13 @@ impl Driver for Epoll {
         }
     }
 
-    fn has_room(&mut self) -> bool {
-        self.gathered.len() < GATHERED_MAX
+    fn has_room(&mut self, entries: usize) -> bool {
+        self.gathered.len() + entries <= GATHERED_MAX
     }
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        assert!(self.has_room(), "whoever submits has looked for room");
+        assert!(self.has_room(1), "whoever submits has looked for room");
         self.counts.submissions += 1;
         self.gathered.push(Pending {
             token,

@@ -159,6 +159,7 @@ fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Res
             }
             attempt_file(operation)
         }
+        Operation::Raw(_) => Err(Errno::OPNOTSUPP),
     }
 }
 

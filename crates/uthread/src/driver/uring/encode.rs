@@ -16,6 +16,7 @@ pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
     match operation {
         Operation::Socket(operation) => encode_socket(operation),
         Operation::File(operation) => encode_file(operation),
+        Operation::Raw(_) => unreachable!("it has its entries"),
     }
 }
 

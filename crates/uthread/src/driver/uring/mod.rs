@@ -4,12 +4,14 @@
 //! [`Driver::wait`], so that a whole scheduler round costs one system call.
 
 mod encode;
+mod raw;
 mod setup;
 pub(crate) mod waker;
 
 pub(crate) mod probe;
 mod trial;
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,18 +19,20 @@ use std::time::{Duration, Instant};
 
 use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{CompletionQueue, EnterFlags, IoUring, SubmissionQueue, opcode};
+use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, opcode};
 use rustix::io::Errno;
 
+use self::raw::Raws;
 use self::waker::Waker;
 use super::{Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
+use crate::op::raw::RawOperation;
 pub(crate) use setup::is_refusal;
 
 /// The completion of a cancel request: the cancelled operation's own completion says all.
-const TOKEN_CANCEL: u64 = Token::RESERVED;
+const TOKEN_CANCEL: u64 = u64::MAX;
 /// A wake-up from another thread.
-const TOKEN_WAKE: u64 = Token::RESERVED + 1;
+const TOKEN_WAKE: u64 = u64::MAX - 1;
 
 /// Enters with deferred work still pending after a wait: each runs about 20 completions, so 8 fill
 /// a scheduler round without letting a flood of completions keep the fibers waiting.
@@ -40,6 +44,8 @@ pub(crate) struct Uring {
     mode: setup::Mode,
     waker: Waker,
     counts: Counts,
+    /// What operations the ring has, once somebody has asked; none where it does not tell.
+    probe: OnceCell<Option<Probe>>,
 }
 
 /// The other end.
@@ -50,6 +56,7 @@ pub(crate) struct UringCompletions {
 /// What both ends have. Each of its two queues belongs to one of them alone.
 struct Ring {
     io: IoUring,
+    raws: Raws,
     /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
     /// that reaps is locked against the wait of the other (`Desk`), which orders the two.
     woken: AtomicBool,
@@ -84,6 +91,7 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
     let waker = Waker::new(&io)?;
     let ring = Arc::new(Ring {
         io,
+        raws: Raws::default(),
         woken: AtomicBool::new(true),
     });
     let completions = UringCompletions {
@@ -94,6 +102,7 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
         mode,
         waker,
         counts: Counts::default(),
+        probe: OnceCell::new(),
     };
     Ok((driver, completions))
 }
@@ -115,11 +124,47 @@ impl Uring {
         assert!(pushed.is_ok(), "whoever submits has looked for room");
     }
 
+    /// # Safety
+    ///
+    /// As [`Driver::submit`].
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    unsafe fn submit_raw(&mut self, operation: &mut RawOperation<'_>, token: Token) {
+        self.counts.submissions += operation.requests.len() as u64;
+        // SAFETY: promised by the caller.
+        unsafe { self.ring.raws.begin(operation, token) };
+        // Published together, when this is dropped: what is linked must not be torn apart.
+        let mut submission = self.submission();
+        for request in &*operation.requests {
+            // SAFETY: promised by the caller.
+            let pushed = unsafe { submission.push(&request.entry) };
+            assert!(pushed.is_ok(), "whoever submits has looked for room");
+        }
+    }
+
+    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn push_cancellation(&mut self, target: u64) {
+        let entry = opcode::AsyncCancel::new(target)
+            .build()
+            .user_data(TOKEN_CANCEL);
+        // SAFETY: a cancel request points to no memory.
+        unsafe { self.push(&entry) };
+    }
+
+    /// Asks for the end of entries of raw operations; whether of all there are.
+    fn cancel_raws(&mut self) -> bool {
+        while self.has_room(1)
+            && let Some(target) = self.ring.raws.take_cancellation()
+        {
+            self.push_cancellation(target);
+        }
+        !self.ring.raws.has_cancellation()
+    }
+
     /// Listens for wake-ups again after one has come, where that takes a request; whether one has come
     /// meanwhile.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn listen(&mut self) -> bool {
-        if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room() {
+        if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room(1) {
             return false;
         }
         self.ring.woken.store(false, Ordering::Relaxed);
@@ -161,6 +206,13 @@ impl Uring {
     }
 }
 
+/// What operations there are; none where the ring does not tell, as under a filter that permits no registration.
+fn probe(ring: &IoUring) -> Option<Probe> {
+    let mut probe = Probe::new();
+    let told = ring.submitter().register_probe(&mut probe);
+    told.ok().map(|()| probe)
+}
+
 impl Driver for Uring {
     fn description(&self) -> String {
         format!("{}, wake by {}", self.mode, self.waker.kind())
@@ -174,29 +226,41 @@ impl Driver for Uring {
         self.counts
     }
 
-    fn has_room(&mut self) -> bool {
-        !self.submission().is_full()
+    fn has_room(&mut self, entries: usize) -> bool {
+        let submission = self.submission();
+        submission.capacity() - submission.len() >= entries
     }
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
+        if let Operation::Raw(operation) = operation {
+            // SAFETY: promised by the caller.
+            return unsafe { self.submit_raw(operation, token) };
+        }
         let entry = encode::encode(operation).user_data(token.0);
         self.counts.submissions += 1;
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.push(&entry) };
     }
 
-    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn supports(&self, opcode: u8) -> Option<bool> {
+        let probe = self.probe.get_or_init(|| probe(&self.ring.io));
+        Some(
+            probe
+                .as_ref()
+                .is_some_and(|probe| probe.is_supported(opcode)),
+        )
+    }
+
     fn cancel(&mut self, target: Token) {
-        let entry = opcode::AsyncCancel::new(target.0)
-            .build()
-            .user_data(TOKEN_CANCEL);
-        // SAFETY: a cancel request points to no memory.
-        unsafe { self.push(&entry) };
+        if !self.ring.raws.cancel(target) {
+            self.push_cancellation(target.0);
+        }
     }
 
     fn flush(&mut self) {
         self.listen();
+        self.cancel_raws();
         let submission = self.submission();
         let pending = submission.len();
         if pending > 0 || submission.taskrun() || submission.cq_overflow() {
@@ -207,7 +271,8 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Option<Duration>) {
         let woken = self.listen();
-        self.enter(u32::from(!woken), timeout);
+        let may_sleep = self.cancel_raws() && !woken;
+        self.enter(u32::from(may_sleep), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work a sleeping enter returns with the first completion and
             // leaves the others pending: fetch them, or batches shrink to one.
@@ -225,24 +290,32 @@ impl Driver for Uring {
 
 impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue(&mut self) -> CompletionQueue<'_> {
+    fn queue(&mut self) -> (CompletionQueue<'_>, &Raws) {
         // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
         // takes completions.
-        unsafe { self.ring.io.completion_shared() }
+        let queue = unsafe { self.ring.io.completion_shared() };
+        (queue, &self.ring.raws)
     }
 }
 
 impl Completions for UringCompletions {
     fn is_empty(&mut self) -> bool {
-        self.queue().is_empty()
+        self.queue().0.is_empty()
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
         let mut woken = false;
-        for entry in self.queue().take(max) {
+        let (queue, raws) = self.queue();
+        for entry in queue.take(max) {
             match entry.user_data() {
                 TOKEN_CANCEL => {}
                 TOKEN_WAKE => woken = true,
+                name if raw::is_name(name) => {
+                    let completed = raws.note(name, entry.result(), entry.flags());
+                    completed
+                        .into_iter()
+                        .for_each(|(token, result)| complete(token, result));
+                }
                 token => complete(Token(token), entry.result()),
             }
         }
@@ -252,3 +325,6 @@ impl Completions for UringCompletions {
         woken
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use io_uring::{Probe, opcode};
+use io_uring::opcode;
 
 use super::setup::{self, Mode};
 use super::waker::Waker;
@@ -162,7 +162,7 @@ const OPERATIONS: [Operation; 19] = [
 pub(crate) fn probe() -> Findings {
     let made = super::new(false).map(|(ring, _)| ring);
     let ring = made.as_ref().ok();
-    let supported = ring.and_then(supported_operations);
+    let supported = ring.and_then(|ring| super::probe(&ring.ring.io));
     let feature = |name, available, usage, instead| Feature {
         name,
         available,
@@ -181,13 +181,6 @@ pub(crate) fn probe() -> Findings {
         ring: made.map(|ring| ring.description()),
         locked_bytes: setup::locked_bytes(),
     }
-}
-
-/// None where the ring does not tell, as under a filter that permits no registration.
-fn supported_operations(ring: &Uring) -> Option<Probe> {
-    let mut probe = Probe::new();
-    let told = ring.ring.io.submitter().register_probe(&mut probe);
-    told.ok().map(|()| probe)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Worker {
     /// reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&self, operation: &mut Operation<'_>, deadline: Option<Instant>) {
-        self.make_room();
+        self.make_room(operation.entries());
         let token = self
             .desk
             .lock()

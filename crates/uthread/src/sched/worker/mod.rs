@@ -135,6 +135,11 @@ impl Worker {
         self.driver.borrow().description()
     }
 
+    /// Whether its ring carries out operations of this code; `None` where the driver has no ring.
+    pub(super) fn supports(&self, opcode: u8) -> Option<bool> {
+        self.driver.borrow().supports(opcode)
+    }
+
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
         self.desk.lock().assert_nothing_waits();
@@ -313,7 +318,7 @@ impl Worker {
     /// Asks for the end of the operations that are late.
     fn cancel_late(&self) {
         while let Some(token) = self.take_late() {
-            self.make_room();
+            self.make_room(1);
             self.driver.borrow_mut().cancel(token);
             self.note_unflushed();
         }
@@ -323,9 +328,9 @@ impl Worker {
         self.desk.lock().take_late()
     }
 
-    /// Makes room for one more entry of the driver.
-    fn make_room(&self) {
-        while !self.driver.borrow_mut().has_room() {
+    /// Makes room for so many more entries of the driver.
+    fn make_room(&self, entries: usize) {
+        while !self.driver.borrow_mut().has_room(entries) {
             self.flush();
             self.collect();
         }

@@ -40,6 +40,8 @@ pub(crate) const MORE_WORKERS: Gap = Gap(
 pub(crate) const STAYING: Gap = Gap(|place| !place.is_migrating(), "about fibers that migrate");
 pub(crate) const MIGRATING: Gap = Gap(Place::is_migrating, "about fibers that stay");
 
+pub(crate) const NO_RING: Gap = Gap(|place| !place.is_of_uring(), "takes a ring");
+
 pub(crate) const EVERYWHERE: &[Gap] = &[];
 pub(crate) const ON_A_THREAD: &[Gap] = &[INSIDE];
 pub(crate) const IN_FIBERS: &[Gap] = &[OUTSIDE];

@@ -119,6 +119,10 @@ impl Place {
         self.has(Driver::Threads)
     }
 
+    pub(crate) fn is_of_uring(self) -> bool {
+        self.has(Driver::Uring)
+    }
+
     pub(crate) fn is_of_epoll(self) -> bool {
         self.has(Driver::Epoll)
     }

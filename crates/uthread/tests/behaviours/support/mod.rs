@@ -6,6 +6,7 @@
 
 pub(crate) mod mounted;
 pub(crate) mod sides;
+pub(crate) mod requests;
 pub(crate) mod signals;
 pub(crate) mod standard;
 

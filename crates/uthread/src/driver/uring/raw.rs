@@ -1,0 +1,168 @@
+//! Raw operations in flight: several entries each, which complete one by one, some of them twice.
+//!
+//! The scheduler hears of an operation once, when all its entries have ended. Until then what came of them is
+//! written into the operation, and the entries carry names of this table in place of the token:
+//!
+//! ```text
+//!   bit 63  one of the driver's own | 16..48  the operation, counted | 0..16  which of its entries
+//! ```
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::driver::Token;
+use crate::op;
+use crate::op::raw::{RawOperation, RawRequest};
+
+const ID_SHIFT: u32 = 16;
+
+/// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
+#[derive(Default)]
+pub(super) struct Raws {
+    state: Mutex<State>,
+    /// Whether there are entries to be cancelled. Relaxed: a cancellation comes from the worker itself, or with a
+    /// completion, and who reaps that is locked against the worker's wait (`Desk`).
+    must_cancel: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// By number; bounded by the number of fibers, as each waits for one at most.
+    in_flight: HashMap<u32, Raw>,
+    /// The numbers by token.
+    numbers: HashMap<Token, u32>,
+    next: u32,
+    /// Names of entries to be cancelled. For each entry in flight at most as many as its operation has.
+    to_cancel: Vec<u64>,
+}
+
+struct Raw {
+    token: Token,
+    operation: NonNull<RawOperation<'static>>,
+    /// Entries that have not ended.
+    remaining: usize,
+    is_cancelled: bool,
+}
+
+#[allow(unsafe_code, reason = "a reference without a lifetime")]
+// SAFETY: whoever has it is the only one to use the operation until its completion was handed out, as promised
+// to `begin`; and an operation may be sent.
+unsafe impl Send for Raw {}
+
+/// Whether a completion with this name is to be [noted](Raws::note).
+pub(super) fn is_name(user_data: u64) -> bool {
+    user_data & Token::RESERVED != 0
+}
+
+fn name(id: u32, index: usize) -> u64 {
+    Token::RESERVED | u64::from(id) << ID_SHIFT | index as u64
+}
+
+impl Raws {
+    /// Names the entries of an operation, which is complete when each of them has been noted.
+    ///
+    /// # Safety
+    ///
+    /// The operation stays alive and untouched until then.
+    #[allow(unsafe_code, reason = "the operation is kept by address")]
+    pub(super) unsafe fn begin(&self, operation: &mut RawOperation<'_>, token: Token) {
+        let mut state = self.lock();
+        let id = state.next;
+        // Unique: what is in flight ends before four billion others.
+        state.next = id.wrapping_add(1);
+        for (index, request) in operation.requests.iter_mut().enumerate() {
+            request.entry.set_user_data(name(id, index));
+        }
+        let raw = Raw {
+            token,
+            remaining: operation.requests.len(),
+            operation: NonNull::from(operation).cast(),
+            is_cancelled: false,
+        };
+        state.in_flight.insert(id, raw);
+        state.numbers.insert(token, id);
+    }
+
+    /// Takes note of the completion of an entry; the operation and its result, if it was the last.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    pub(super) fn note(&self, name: u64, result: i32, flags: u32) -> Option<(Token, i32)> {
+        let mut state = self.lock();
+        let id = (name >> ID_SHIFT) as u32;
+        let index = usize::from(name as u16);
+        let raw = state.in_flight.get_mut(&id).expect("it is in flight");
+        // SAFETY: it is alive, as promised to `begin`, and used under this lock alone.
+        let operation = unsafe { raw.operation.as_mut() };
+        if !operation.requests[index].note(result, flags) {
+            return None;
+        }
+        raw.remaining -= 1;
+        if raw.remaining > 0 {
+            if raw.is_cancelled {
+                // The next of a chain may only now have begun.
+                self.cancel_entries(&mut state, id);
+            }
+            return None;
+        }
+        *operation.is_complete = true;
+        let (token, result) = (raw.token, result_of(operation, raw.is_cancelled));
+        state.in_flight.remove(&id);
+        state.numbers.remove(&token);
+        Some((token, result))
+    }
+
+    /// Has the entries of an operation cancelled; false if there is none of that name.
+    pub(super) fn cancel(&self, token: Token) -> bool {
+        let mut state = self.lock();
+        let Some(&id) = state.numbers.get(&token) else {
+            return false;
+        };
+        self.cancel_entries(&mut state, id);
+        true
+    }
+
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn cancel_entries(&self, state: &mut State, id: u32) {
+        let raw = state.in_flight.get_mut(&id).expect("it is in flight");
+        raw.is_cancelled = true;
+        // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+        let operation = unsafe { raw.operation.as_ref() };
+        let left = operation.requests.iter().enumerate();
+        let left = left.filter(|(_, request)| !request.has_ended());
+        state
+            .to_cancel
+            .extend(left.map(|(index, _)| name(id, index)));
+        self.must_cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Hands out the name of an entry to be cancelled.
+    pub(super) fn take_cancellation(&self) -> Option<u64> {
+        if !self.must_cancel.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut state = self.lock();
+        let name = state.to_cancel.pop();
+        self.must_cancel.store(name.is_some(), Ordering::Relaxed);
+        name
+    }
+
+    pub(super) fn has_cancellation(&self) -> bool {
+        self.must_cancel.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One result for all: a chain that was cut off is cancelled, whatever else became of its entries.
+fn result_of(operation: &RawOperation<'_>, is_cancelled: bool) -> i32 {
+    match &operation.requests[..] {
+        [request] => request.result,
+        requests if is_cancelled && requests.iter().any(RawRequest::was_cancelled) => {
+            -op::CANCELLED
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,139 @@
+//! Raw operations on a ring alone: when they are complete, and that there is room for them.
+#![allow(
+    unsafe_code,
+    reason = "the tests keep their operations alive themselves"
+)]
+
+use std::os::fd::AsRawFd;
+
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::Fd;
+
+use super::*;
+use crate::op::raw::RawRequest;
+
+/// No single step of these tests takes longer, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A ring for itself, and one that shares its completions; none where the kernel refuses them.
+fn rings() -> Vec<(Uring, UringCompletions)> {
+    match new(false) {
+        Err(error) if is_refusal(&error) => {
+            eprintln!("left out: {error}");
+            Vec::new()
+        }
+        own => vec![own.unwrap(), new(true).unwrap()],
+    }
+}
+
+struct Raw {
+    requests: Vec<RawRequest>,
+    is_complete: bool,
+}
+
+impl Raw {
+    fn new(entries: impl IntoIterator<Item = Entry>) -> Raw {
+        Raw {
+            requests: entries.into_iter().map(RawRequest::new).collect(),
+            is_complete: false,
+        }
+    }
+
+    fn operation(&mut self) -> Operation<'_> {
+        Operation::Raw(RawOperation {
+            requests: &mut self.requests,
+            is_complete: &mut self.is_complete,
+        })
+    }
+}
+
+fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut done = Vec::new();
+    while done.len() < count {
+        assert!(Instant::now() < deadline, "only {done:?} completed");
+        ring.wait(Some(Duration::from_millis(100)));
+        completions.reap(usize::MAX, &mut |token, result| {
+            done.push((token.0, result))
+        });
+    }
+    done
+}
+
+#[test]
+fn there_is_room_for_as_many_entries_as_it_says() {
+    const ENTRIES: usize = 30;
+    for (mut ring, mut completions) in rings() {
+        let mut raws = Vec::from_iter(
+            (0..20).map(|_| Raw::new((0..ENTRIES).map(|_| opcode::Nop::new().build()))),
+        );
+        let mut operations = Vec::from_iter(raws.iter_mut().map(Raw::operation));
+        let mut submitted = 0;
+        while ring.has_room(ENTRIES) {
+            // SAFETY: all operations outlive the completions that are awaited below.
+            unsafe { ring.submit(&mut operations[submitted], Token(submitted as u64)) };
+            submitted += 1;
+        }
+        assert!(submitted < operations.len());
+        let mut done = wait_for(&mut ring, &mut completions, submitted);
+        done.sort_unstable();
+        assert!(
+            done.into_iter()
+                .eq((0..submitted).map(|index| (index as u64, 0)))
+        );
+        drop(operations);
+        assert!(raws[..submitted].iter().all(|raw| raw.is_complete));
+        assert!(!raws[submitted].is_complete);
+    }
+}
+
+#[test]
+fn an_operation_is_complete_once_all_its_entries_are() {
+    for (mut ring, mut completions) in rings() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut byte = 0_u8;
+        let read = opcode::Read::new(Fd(reader.as_raw_fd()), &raw mut byte, 1).build();
+        let mut raw = Raw::new([opcode::Nop::new().build(), read, opcode::Nop::new().build()]);
+        let mut operation = raw.operation();
+        // SAFETY: it outlives its completion, which is awaited below.
+        unsafe { ring.submit(&mut operation, Token(1)) };
+        let mut early = Vec::new();
+        for _ in 0..3 {
+            ring.wait(Some(Duration::from_millis(1)));
+            completions.reap(usize::MAX, &mut |token, _| early.push(token));
+        }
+        assert_eq!(early, []);
+        drop(writer);
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+        assert!(raw.is_complete);
+    }
+}
+
+#[test]
+fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
+    for flushed in [false, true] {
+        for (mut ring, mut completions) in rings() {
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let mut bytes = [0_u8; 4];
+            let entries = bytes
+                .iter_mut()
+                .map(|byte| opcode::Read::new(Fd(reader.as_raw_fd()), byte, 1).build());
+            let mut entries = Vec::from_iter(entries);
+            for entry in &mut entries[..3] {
+                *entry = entry.clone().flags(Flags::IO_HARDLINK);
+            }
+            let mut raw = Raw::new(entries);
+            let mut operation = raw.operation();
+            // SAFETY: it outlives its completion, which is awaited below.
+            unsafe { ring.submit(&mut operation, Token(1)) };
+            if flushed {
+                ring.flush();
+            }
+            ring.cancel(Token(1));
+            let done = wait_for(&mut ring, &mut completions, 1);
+            assert_eq!(done, [(1, -libc::ECANCELED)]);
+            assert!(raw.requests.iter().all(RawRequest::was_cancelled));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests that the caller has put together: entries as the crate `io_uring` has them, and what came of each.
+//!
+//! Looked at before they are submitted: what would end the call too early, never, or on behalf of somebody
+//! else's request is refused.
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{cqueue, opcode};
+
+use super::CANCELLED_RESULTS;
+
+/// Entries of one operation: as many as the submission queue of the smallest ring has, as linked ones have to
+/// reach the kernel together.
+pub(crate) const ENTRIES_MAX: usize = 32;
+
+/// Entries that are submitted together, at most [`ENTRIES_MAX`]. Complete when all are.
+pub(crate) struct RawOperation<'a> {
+    pub(crate) requests: &'a mut [RawRequest],
+    /// Set by the driver that has carried it out.
+    pub(crate) is_complete: &'a mut bool,
+}
+
+/// One of them, and what came of it.
+pub(crate) struct RawRequest {
+    pub(crate) entry: Entry,
+    pub(crate) result: i32,
+    pub(crate) flags: u32,
+    /// What a second completion said: that the kernel is done with the memory, too.
+    pub(crate) notification: Option<i32>,
+    has_result: bool,
+    has_ended: bool,
+}
+
+impl RawRequest {
+    pub(crate) fn new(entry: Entry) -> RawRequest {
+        RawRequest {
+            entry,
+            result: 0,
+            flags: 0,
+            notification: None,
+            has_result: false,
+            has_ended: false,
+        }
+    }
+
+    /// Takes note of a completion; whether it was the last.
+    pub(crate) fn note(&mut self, result: i32, flags: u32) -> bool {
+        if self.has_result {
+            self.notification = Some(result);
+        } else {
+            (self.result, self.flags) = (result, flags);
+            self.has_result = true;
+        }
+        self.has_ended = !cqueue::more(flags);
+        self.has_ended
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    pub(crate) fn was_cancelled(&self) -> bool {
+        CANCELLED_RESULTS.contains(&self.result)
+    }
+
+    /// Why it cannot be submitted before others of the same operation, or as the last of them.
+    pub(crate) fn refusal(&self, is_last: bool) -> Option<&'static str> {
+        let head = Head::of(&self.entry);
+        if head.flags.contains(Flags::SKIP_SUCCESS) {
+            Some("SKIP_SUCCESS: the call returns with the completion, which this leaves out")
+        } else if head.flags.contains(Flags::IO_DRAIN) {
+            Some("IO_DRAIN: it would wait for the requests of all other fibers")
+        } else if is_last && head.flags.intersects(Flags::IO_LINK | Flags::IO_HARDLINK) {
+            Some("a link at the last entry: it would tie the request of another fiber to this one")
+        } else if head.is_multishot() {
+            Some("a multishot request: the call returns with the last completion only")
+        } else {
+            None
+        }
+    }
+}
+
+/// The kernel's `struct io_uring_sqe` as far as it has to be looked at.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Head {
+    opcode: u8,
+    flags: Flags,
+    priority: u16,
+    _fd: i32,
+    _offset: u64,
+    _address: u64,
+    length: u32,
+    operation_flags: u32,
+}
+
+impl Head {
+    #[allow(unsafe_code, reason = "the crate lets nobody read an entry")]
+    fn of(entry: &Entry) -> Head {
+        const { assert!(size_of::<Head>() <= size_of::<Entry>()) };
+        // SAFETY: an entry is the kernel's structure, initialised whole, and these are its first fields: integers,
+        // and flags that take any bits.
+        unsafe { *std::ptr::from_ref(entry).cast::<Head>() }
+    }
+
+    /// Whether it may complete any number of times.
+    fn is_multishot(self) -> bool {
+        // IORING_ACCEPT_MULTISHOT, IORING_RECV_MULTISHOT, IORING_POLL_ADD_MULTI, IORING_TIMEOUT_MULTISHOT and
+        // IORING_URING_CMD_MULTISHOT.
+        match self.opcode {
+            opcode::Accept::CODE => self.priority & 1 != 0,
+            opcode::Recv::CODE | opcode::RecvMsg::CODE => self.priority & 2 != 0,
+            opcode::PollAdd::CODE | opcode::PollRemove::CODE => self.length & 1 != 0,
+            opcode::Timeout::CODE => self.operation_flags & (1 << 6) != 0,
+            opcode::UringCmd16::CODE => self.operation_flags & 2 != 0,
+            opcode::ReadMulti::CODE | opcode::RecvZc::CODE => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use io_uring::types::{Fd, Timespec};
+
+    use super::*;
+
+    fn refused(entry: Entry) -> Option<&'static str> {
+        RawRequest::new(entry).refusal(true)
+    }
+
+    #[test]
+    fn what_would_not_end_with_one_completion_is_refused() {
+        let time = Timespec::new();
+        let multishot = [
+            opcode::AcceptMulti::new(Fd(0)).build(),
+            opcode::RecvMulti::new(Fd(0), 1).build(),
+            opcode::RecvMultiBundle::new(Fd(0), 1).build(),
+            opcode::RecvMsgMulti::new(Fd(0), std::ptr::null(), 1).build(),
+            opcode::PollAdd::new(Fd(0), 1).multi(true).build(),
+            opcode::ReadMulti::new(Fd(0), 0, 1).build(),
+            opcode::RecvZc::new(Fd(0), 0).build(),
+            opcode::Timeout::new(&raw const time)
+                .flags(io_uring::types::TimeoutFlags::MULTISHOT)
+                .build(),
+        ];
+        for entry in multishot {
+            assert!(
+                refused(entry.clone()).unwrap().contains("multishot"),
+                "{entry:?}"
+            );
+        }
+        for flag in [
+            Flags::SKIP_SUCCESS,
+            Flags::IO_DRAIN,
+            Flags::IO_LINK,
+            Flags::IO_HARDLINK,
+        ] {
+            assert!(
+                refused(opcode::Nop::new().build().flags(flag)).is_some(),
+                "{flag:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_ends_with_one_completion_is_not() {
+        let mut byte = 0;
+        let time = Timespec::new();
+        let single = [
+            opcode::Nop::new().build().flags(Flags::ASYNC),
+            opcode::Recv::new(Fd(0), &raw mut byte, 1).build(),
+            opcode::PollAdd::new(Fd(0), 1).build(),
+            opcode::Timeout::new(&raw const time).build(),
+            opcode::SendZc::new(Fd(0), &raw const byte, 1).build(),
+            opcode::Accept::new(Fd(0), std::ptr::null_mut(), std::ptr::null_mut()).build(),
+        ];
+        for entry in single {
+            assert_eq!(refused(entry), None);
+        }
+        let linked = opcode::Nop::new().build().flags(Flags::IO_LINK);
+        assert_eq!(RawRequest::new(linked).refusal(false), None);
+    }
+}

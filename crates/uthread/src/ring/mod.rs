@@ -1,0 +1,30 @@
+//! What io_uring has and `std` has no name for: requests of your own.
+//!
+//! Everything else of this crate works the same on every driver. This module is for programs that know
+//! io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
+//! until it has ended; [`submit_all`] does so with several, linked or not. Both need a fiber on
+//! [`Driver::Uring`](crate::Driver::Uring), and anywhere else return an error of the kind
+//! [`Unsupported`](std::io::ErrorKind::Unsupported), which says what to do. [`supported`] asks the kernel.
+
+mod refusal;
+mod submit;
+
+pub use io_uring;
+
+use crate::sched;
+pub use submit::{Completion, submit, submit_all};
+
+/// Whether the ring of the calling fiber carries out operations of this code, such as
+/// `opcode::Splice::CODE`. False where there is no ring, or it does not tell.
+///
+/// ```
+/// use uthread::ring::{self, io_uring::opcode};
+///
+/// assert!(!ring::supported(opcode::Nop::CODE), "no fiber");
+/// let in_a_fiber = uthread::run(|| ring::supported(opcode::Nop::CODE));
+/// # drop(in_a_fiber); // Depends on the driver.
+/// ```
+#[must_use]
+pub fn supported(opcode: u8) -> bool {
+    sched::ring::supports(opcode).unwrap_or(false)
+}

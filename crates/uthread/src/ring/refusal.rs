@@ -1,0 +1,26 @@
+//! What a call says that needs a ring where there is none.
+
+use std::io;
+
+use crate::sched::ring::{self, NoRing};
+
+/// # Errors
+///
+/// `Unsupported` where the caller has no ring; the message names what it has, and the remedy.
+pub(super) fn require_ring() -> io::Result<()> {
+    let has_ring = ring::supports(0).map(drop);
+    has_ring.map_err(|no_ring| io::Error::new(io::ErrorKind::Unsupported, explain(no_ring)))
+}
+
+fn explain(no_ring: NoRing) -> &'static str {
+    match no_ring {
+        NoRing::OtherDriver => {
+            "the epoll driver has no ring: choose Driver::Uring or, where io_uring is refused, see \
+             Runtime::driver() for what to do"
+        }
+        NoRing::Threads => "the threads driver has no ring: choose Driver::Uring",
+        NoRing::Outside => {
+            "a thread outside the runtime has no ring: make the call in a fiber, on Driver::Uring"
+        }
+    }
+}
