@@ -1,7 +1,7 @@
 //! Drivers: what carries operations to the kernel.
 //!
 //! A driver serves one worker and knows neither fibers nor who waits: it is given operations with
-//! a token each and gives back tokens with results. It is made on the worker's thread, by step-down
+//! a token each and gives back tokens with results, one for each but for those that complete many times. It is made on the worker's thread, by step-down
 //! where the kernel lacks something, in two parts: the [`Driver`] takes operations in, and only its worker
 //! has it; the [`Completions`] hand results out, and may do so on any thread.
 //!
@@ -48,16 +48,20 @@ pub(crate) trait Driver {
     /// # Safety
     ///
     /// All that the operation borrows stays alive and, where it is borrowed mutably, untouched
-    /// until that completion was reaped; so does the operation itself.
+    /// until its last completion was reaped; so does the operation itself. One that completes many times need only
+    /// live until the driver [is flushed](Driver::is_flushed).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token);
 
-    /// Asks for the end of an operation, for which there must be room. Its completion still comes,
-    /// cancelled or not.
+    /// Asks for the end of an operation, for which there must be room. Its last completion still comes,
+    /// cancelled or not, if it has not yet.
     fn cancel(&mut self, target: Token);
 
     /// Passes on what gathered, without sleeping. Does nothing when there is nothing.
     fn flush(&mut self);
+
+    /// Whether all that gathered has been passed on.
+    fn is_flushed(&mut self) -> bool;
 
     /// The same, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
@@ -75,10 +79,28 @@ pub(crate) trait Driver {
 /// Where the results of a driver's operations arrive.
 pub(crate) trait Completions: Send {
     /// Hands out the completions there are, `max` at most; whether a wake-up was among them.
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool;
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool;
 
     /// Whether there is nothing to hand out.
     fn is_empty(&mut self) -> bool;
+}
+
+/// What a driver says of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// A count or descriptor, or a negated errno.
+    pub(crate) result: i32,
+    /// Whether others of the same operation follow.
+    pub(crate) more: bool,
+}
+
+impl Completion {
+    pub(crate) fn last(result: i32) -> Completion {
+        Completion {
+            result,
+            more: false,
+        }
+    }
 }
 
 /// Both parts of a worker's driver.

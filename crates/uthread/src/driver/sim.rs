@@ -2,7 +2,7 @@
 //!
 //! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
 //! error, or in a race with its cancellation; only a poll waits until it is cancelled. Each completes
-//! exactly once, and what it would write is written at that very moment, as the kernel would: into
+//! exactly once, but for those that complete many times: their results count up until one is the last. What it would write is written at that very moment, as the kernel would: into
 //! memory that had better still be there.
 //!
 //! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::{Completions, Counts, Driver, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
@@ -89,7 +89,7 @@ pub(crate) struct Sim {
 pub(crate) struct Arrivals(Arc<Mutex<VecDeque<Arrival>>>);
 
 enum Arrival {
-    Completion(Token, i32),
+    Completion(Token, Completion),
     WakeUp,
 }
 
@@ -108,6 +108,8 @@ struct Flight {
     submitted_at: Duration,
     /// Whether it ends by itself.
     ends: bool,
+    /// Whether it completes again.
+    more: bool,
     due: Option<Duration>,
     result: i32,
     /// What a receiving operation writes on completion.
@@ -127,13 +129,13 @@ impl Wake for Arrivals {
 }
 
 impl Completions for Arrivals {
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut arrivals = self.lock();
         let count = arrivals.len().min(max);
         let mut woken = false;
         for arrival in arrivals.drain(..count) {
             match arrival {
-                Arrival::Completion(token, result) => complete(token, result),
+                Arrival::Completion(token, completion) => complete(token, completion),
                 Arrival::WakeUp => woken = true,
             }
         }
@@ -204,17 +206,27 @@ impl Seat {
                 .find(|flight| flight.token == target);
             // Too late for half of them: those complete as they would have.
             if let Some(flight) = found
-                && (!flight.ends || world.below(2) == 0)
+                && (!flight.ends || world.below(2) == 0 || flight.more)
             {
+                flight.more = false;
                 flight.result = -Errno::CANCELED.raw_os_error();
                 flight.due = Some(world.clock);
             }
         }
         while let Some(index) = self.choose_due(world) {
-            let flight = self.in_flight.swap_remove(index);
-            deliver(&flight);
-            let arrival = Arrival::Completion(flight.token, flight.result);
+            let flight = &mut self.in_flight[index];
+            deliver(flight);
+            let completion = Completion {
+                result: flight.result,
+                more: flight.more,
+            };
+            let arrival = Arrival::Completion(flight.token, completion);
             arrivals.lock().push_back(arrival);
+            if flight.more {
+                flight.go_on(world);
+            } else {
+                self.in_flight.swap_remove(index);
+            }
         }
     }
 
@@ -228,6 +240,29 @@ impl Seat {
             })
             .collect();
         (!due.is_empty()).then(|| due[world.below(due.len() as u64) as usize])
+    }
+}
+
+impl Flight {
+    /// Chooses the next completion of one that has many.
+    fn go_on(&mut self, world: &mut World) {
+        // A burst now and then.
+        let latency = match world.below(4) {
+            0 => Duration::ZERO,
+            _ => world.latency(),
+        };
+        self.due = Some(world.clock + latency);
+        match world.below(16) {
+            0 => {
+                self.result = -Errno::CONNRESET.raw_os_error();
+                self.more = false;
+            }
+            1 => {
+                self.result += 1;
+                self.more = false;
+            }
+            _ => self.result += 1,
+        }
     }
 }
 
@@ -287,6 +322,7 @@ impl Driver for Sim {
             token,
             submitted_at: world.clock,
             ends: !matches!(operation, Operation::Socket(SocketOperation::Poll { .. })),
+            more: matches!(operation, Operation::Multishot(_)),
             due: None,
             result,
             buffer,
@@ -308,13 +344,18 @@ impl Driver for Sim {
         self.seat.borrow_mut().flush(&mut world, &self.arrivals);
     }
 
+    fn is_flushed(&mut self) -> bool {
+        let seat = self.seat.borrow();
+        seat.submitted.is_empty() && seat.cancels.is_empty()
+    }
+
     /// Ends at once: the simulation has let the time pass before.
     fn wait(&mut self, _: Option<Duration>) {
         self.flush();
     }
 
     fn supports(&self, _: u8) -> Option<bool> {
-        None
+        Some(true)
     }
 
     fn counts(&self) -> Counts {

@@ -55,8 +55,9 @@ impl Both {
 
     fn reap(&mut self) -> Vec<(Token, i32)> {
         let mut done = Vec::new();
-        self.completions
-            .reap(usize::MAX, &mut |token, result| done.push((token, result)));
+        self.completions.reap(usize::MAX, &mut |token, completion| {
+            done.push((token, completion.result))
+        });
         done
     }
 
@@ -246,7 +247,9 @@ fn shared_completions_arrive_without_the_worker() {
             let mut done = Vec::new();
             while done.is_empty() && start.elapsed() < PATIENCE {
                 if !completions.is_empty() {
-                    completions.reap(1, &mut |token, result| done.push((token, result)));
+                    completions.reap(1, &mut |token, completion| {
+                        done.push((token, completion.result));
+                    });
                 }
             }
             done

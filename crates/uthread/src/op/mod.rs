@@ -8,6 +8,7 @@ pub(crate) mod buffers;
 pub(crate) mod descriptor;
 pub(crate) mod fs;
 pub(crate) mod message;
+pub(crate) mod multishot;
 pub(crate) mod net;
 pub(crate) mod raw;
 
@@ -51,6 +52,8 @@ pub(crate) fn transfer_length(buffer: &[u8]) -> u32 {
 pub(crate) enum Operation<'a> {
     Socket(net::SocketOperation<'a>),
     File(fs::FileOperation<'a>),
+    /// What completes many times. Only a ring carries it out.
+    Multishot(multishot::MultishotOperation<'a>),
     /// What only a ring carries out. The result is the first request's, or zero where there are several.
     Raw(raw::RawOperation<'a>),
 }
@@ -67,7 +70,11 @@ impl Operation<'_> {
     /// Whether the fiber goes on before the others once this is done: who accepts a connection hands it to
     /// another fiber, and holds up a queue of them in the kernel.
     pub(crate) fn is_urgent(&self) -> bool {
-        matches!(self, Operation::Socket(net::SocketOperation::Accept { .. }))
+        matches!(
+            self,
+            Operation::Socket(net::SocketOperation::Accept { .. })
+                | Operation::Multishot(multishot::MultishotOperation::Accept { .. })
+        )
     }
 
     /// Takes ownership of the descriptor that this operation returned.

@@ -1,17 +1,24 @@
-//! What io_uring has and `std` has no name for: requests of your own.
+//! What io_uring has and `std` has no name for: one request for all that is to come, and requests of your own.
 //!
-//! Everything else of this crate works the same on every driver. This module is for programs that know
-//! io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
+//! [`accept`] and [`poll`] are iterators by multishot requests; where the driver or the kernel has none, they do the
+//! same by single ones.
+//!
+//! Everything else here is for programs that know io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
 //! until it has ended; [`submit_all`] does so with several, linked or not. Both need a fiber on
 //! [`Driver::Uring`](crate::Driver::Uring), and anywhere else return an error of the kind
 //! [`Unsupported`](std::io::ErrorKind::Unsupported), which says what to do. [`supported`] asks the kernel.
 
+mod accept;
+mod poll;
 mod refusal;
+mod repeated;
 mod submit;
 
 pub use io_uring;
 
 use crate::sched;
+pub use accept::{Accept, Listener, accept};
+pub use poll::{Events, Poll, poll};
 pub use submit::{Completion, submit, submit_all};
 
 /// Whether the ring of the calling fiber carries out operations of this code, such as

@@ -4,12 +4,14 @@
 //! Where fibers migrate, an idle worker serves the desk of one that is busy: it collects results and
 //! expires timers, as long as the [`Door`] is open.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use slab::Slab;
 
 use super::door::Door;
-use super::operations::Operations;
+use super::intake::Note;
+use super::operations::{Operations, Woken};
 use super::timers::{self, Timers};
 use crate::driver::{Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
@@ -87,6 +89,18 @@ impl Desk {
         token
     }
 
+    /// Notes that an operation that completes many times was begun; its name.
+    pub(super) fn begin_many(&mut self, intake: Arc<dyn Note>, urgent: bool) -> Token {
+        self.operations.insert_many(intake, urgent)
+    }
+
+    /// Has an operation cancelled by the worker whose driver has it, unless it has ended.
+    pub(crate) fn end(&mut self, token: Token) {
+        if self.operations.time_out(token) {
+            self.late.push(token);
+        }
+    }
+
     /// Wakes the fiber at the deadline, unless that is cancelled.
     pub(crate) fn wake_at(&mut self, deadline: Instant, fiber: FiberRef) -> timers::Key {
         self.timers.insert(deadline, Expiry::Wake(fiber))
@@ -97,7 +111,7 @@ impl Desk {
         self.timers.cancel(timer);
     }
 
-    /// Hands out fibers whose operations have ended, and whether each is urgent; how many. Called by the
+    /// Hands out fibers whose operations have ended, and whether each is urgent; how many have. Called by the
     /// owner.
     pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
@@ -129,17 +143,28 @@ impl Desk {
 
     fn reap(&mut self, max: usize, mut ready: impl FnMut(Started, bool)) -> (u64, bool) {
         let (operations, timers) = (&mut self.operations, &mut self.timers);
+        let late = &mut self.late;
         let Some(completions) = &mut self.completions else {
             return (0, false);
         };
         let mut count = 0;
-        let woken = completions.reap(max, &mut |token, result| {
-            count += 1;
-            let completed = operations.complete(token, result);
+        let woken = completions.reap(max, &mut |token, completion| {
+            count += u64::from(!completion.more);
+            let completed = operations.complete(token, completion);
             if let Some(timer) = completed.timer {
                 timers.cancel(timer);
             }
-            ready(completed.fiber, completed.urgent);
+            if completed.is_full {
+                late.push(token);
+            }
+            let fiber = match completed.woken {
+                Woken::Resumed(fiber) => Some(fiber),
+                Woken::Unparked(fiber) => end_park(&fiber).map(|(_, fiber)| fiber),
+                Woken::Nobody => None,
+            };
+            if let Some(fiber) = fiber {
+                ready(fiber, completed.urgent);
+            }
         });
         (count, woken)
     }

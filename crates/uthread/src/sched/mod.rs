@@ -13,6 +13,7 @@
 //! | [`door`] | whether others may take what arrives there |
 //! | [`held`] | a part of a worker, its own or shared |
 //! | [`operations`] | the operations a worker has in flight |
+//! | [`intake`] | what has come of one that completes many times |
 //! | [`timers`] | the timer wheel |
 //! | [`watch`] | who notices a fiber that keeps its worker |
 //! | [`threads`] | fibers that are threads, without a worker |
@@ -34,6 +35,7 @@ pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod lot;
+pub(crate) mod intake;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod ready;

@@ -1,33 +1,62 @@
 //! The operations one worker has in flight: who waits for each, and until when.
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slab::Slab;
 
+use super::intake::{Note, Noted};
 use super::timers;
-use crate::driver::Token;
+use crate::driver::{self, Token};
 use crate::fiber::control::Completion;
-use crate::fiber::{Control, Started};
+use crate::fiber::{Control, FiberRef, Started};
 use crate::op;
 
-/// A fiber waiting for a completion.
+/// An operation in flight.
 struct InFlight {
     /// Tells this use of the slot from earlier ones, in which a late event may have been meant.
     sequence: u32,
-    fiber: Started,
+    recipient: Recipient,
     urgent: bool,
     timer: Option<timers::Key>,
     timed_out: bool,
 }
 
+/// Who gets the results.
+enum Recipient {
+    /// A fiber that waits for the only one.
+    Fiber(Started),
+    Intake(Arc<dyn Note>),
+}
+
+impl Recipient {
+    /// The fiber that waits, if there is one.
+    fn waiting(&self) -> Option<&Control> {
+        match self {
+            Recipient::Fiber(fiber) => Some(fiber.control()),
+            Recipient::Intake(_) => None,
+        }
+    }
+}
+
 /// What becomes of an operation.
 pub(crate) struct Completed {
-    /// Who waited, and has the result now.
-    pub(crate) fiber: Started,
-    /// Whether it goes on before the others.
+    pub(crate) woken: Woken,
+    /// Whether who is woken goes on before the others.
     pub(crate) urgent: bool,
     pub(crate) timer: Option<timers::Key>,
+    /// Whether the operation is to be cancelled.
+    pub(crate) is_full: bool,
+}
+
+/// Who can go on after a completion.
+pub(crate) enum Woken {
+    /// It waited for this one, and has its result.
+    Resumed(Started),
+    /// It waits in a park of its own.
+    Unparked(FiberRef),
+    Nobody,
 }
 
 /// All operations in flight of one worker.
@@ -44,20 +73,29 @@ impl Operations {
 
     /// Notes that `fiber` waits, and names the operation.
     pub(crate) fn insert(&mut self, fiber: Started, urgent: bool) -> Token {
+        let token = self.insert_for(Recipient::Fiber(fiber), urgent);
+        fiber.control().operation.store(token.0, Ordering::Relaxed);
+        token
+    }
+
+    /// Notes that an intake hears of an operation, and names it.
+    pub(super) fn insert_many(&mut self, intake: Arc<dyn Note>, urgent: bool) -> Token {
+        self.insert_for(Recipient::Intake(intake), urgent)
+    }
+
+    fn insert_for(&mut self, recipient: Recipient, urgent: bool) -> Token {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         let slot = self.slots.insert(InFlight {
             sequence,
-            fiber,
+            recipient,
             urgent,
             timer: None,
             timed_out: false,
         });
         let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
         debug_assert!(slot < u32::MAX / 2, "the highest tokens are the driver's");
-        let token = Token(u64::from(slot) << 32 | u64::from(sequence));
-        fiber.control().operation.store(token.0, Ordering::Relaxed);
-        token
+        Token(u64::from(slot) << 32 | u64::from(sequence))
     }
 
     /// Attaches the timer that bounds an operation just inserted.
@@ -79,30 +117,47 @@ impl Operations {
         }
     }
 
-    /// Takes a completed operation out: its fiber, carrying the result, and its pending timer.
+    /// Hands a result to whom it is for. With the last one, the operation is taken out.
     ///
     /// # Panics
     ///
     /// When the token names nothing in flight: the driver completed an operation twice.
-    pub(crate) fn complete(&mut self, token: Token, result: i32) -> Completed {
-        assert!(self.find(token).is_some(), "{token:?} completed twice");
-        let operation = self.slots.remove(slot(token));
-        operation.fiber.control().completion.set(Completion {
-            result,
-            timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
-        });
+    pub(crate) fn complete(&mut self, token: Token, completion: driver::Completion) -> Completed {
+        let operation = self.find(token);
+        let operation = operation.unwrap_or_else(|| panic!("{token:?} completed twice"));
+        let urgent = operation.urgent;
+        let (woken, is_full) = match &operation.recipient {
+            Recipient::Fiber(fiber) => {
+                debug_assert!(!completion.more, "it waits for a single one");
+                let result = completion.result;
+                fiber.control().completion.set(Completion {
+                    result,
+                    timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
+                });
+                (Woken::Resumed(*fiber), false)
+            }
+            Recipient::Intake(intake) => {
+                let Noted { waiter, is_full } = intake.note(completion);
+                (waiter.map_or(Woken::Nobody, Woken::Unparked), is_full)
+            }
+        };
+        let timer = match completion.more {
+            true => None,
+            false => self.slots.remove(slot(token)).timer,
+        };
         Completed {
-            fiber: operation.fiber,
-            urgent: operation.urgent,
-            timer: operation.timer,
+            woken,
+            urgent,
+            timer,
+            is_full,
         }
     }
 
-    /// The names of all whose fiber is among the chosen.
+    /// The names of all whose fiber is among the chosen, and of those for which no fiber waits.
     pub(crate) fn tokens_of(&self, chosen: impl Fn(&Control) -> bool) -> Vec<Token> {
         self.slots
             .iter()
-            .filter(|(_, operation)| chosen(operation.fiber.control()))
+            .filter(|(_, operation)| operation.recipient.waiting().is_none_or(&chosen))
             .map(|(slot, operation)| Token((slot as u64) << 32 | u64::from(operation.sequence)))
             .collect()
     }
@@ -111,7 +166,8 @@ impl Operations {
     pub(crate) fn token_of(&mut self, fiber: &Control) -> Option<Token> {
         let token = Token(fiber.operation.load(Ordering::Relaxed));
         let operation = self.find(token)?;
-        ptr::eq(operation.fiber.control(), fiber).then_some(token)
+        let waiting = operation.recipient.waiting()?;
+        ptr::eq(waiting, fiber).then_some(token)
     }
 
     fn find(&mut self, token: Token) -> Option<&mut InFlight> {

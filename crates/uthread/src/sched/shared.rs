@@ -257,7 +257,7 @@ impl Remote {
         self.idle.claim(&self.sleeper)
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         // Without one it has ended, or not begun and will look at every queue before it sleeps.
         if let Some(waker) = &*lock(&self.waker) {
             waker.wake();

@@ -10,6 +10,7 @@
 //! UTHREAD_SEED=17 cargo test -p uthread simulation
 //! ```
 
+mod multishot;
 mod operations;
 mod programs;
 

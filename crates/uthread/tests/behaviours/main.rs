@@ -55,6 +55,7 @@ mod signals;
 
 mod conversions;
 
+mod multishot;
 mod raw_chains;
 mod raw_requests;
 
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         processes,
         signals,
         conversions,
+        multishot,
         raw_requests,
         raw_chains,
         cancel,

@@ -60,6 +60,7 @@ pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'
             FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. },
         ) => (*file, Interest::OUT),
         Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
+        | Operation::Multishot(_)
         | Operation::Raw(_) => return None,
     })
 }
@@ -81,7 +82,7 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
             Attempt::Done(result)
         }
         Operation::File(operation) => attempt_file(operation, watched),
-        Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
+        Operation::Multishot(_) | Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
     }
 }
 

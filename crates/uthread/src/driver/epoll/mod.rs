@@ -31,7 +31,7 @@ use self::events::Events;
 use self::returned::Returned;
 use self::watched::Watched;
 use super::eventfd::Eventfd;
-use super::{Completions, Counts, Driver, Pair, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::{self, Operation};
 use crate::pool;
 
@@ -217,6 +217,10 @@ impl Driver for Epoll {
         }
     }
 
+    fn is_flushed(&mut self) -> bool {
+        self.gathered.is_empty()
+    }
+
     fn wait(&mut self, timeout: Option<Duration>) {
         self.start_gathered();
         if !self.core.has_results() {
@@ -234,7 +238,7 @@ impl Driver for Epoll {
 }
 
 impl Completions for EpollCompletions {
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         if self.shared && !self.core.has_results() {
             self.core.look(Some(Duration::ZERO));
         }
@@ -243,7 +247,7 @@ impl Completions for EpollCompletions {
         state.done.extend(returned);
         let count = state.done.len().min(max);
         for (token, result) in state.done.drain(..count) {
-            complete(token, result);
+            complete(token, Completion::last(result));
         }
         mem::take(&mut state.woken)
     }

@@ -62,7 +62,7 @@ impl Both {
             assert!(start.elapsed() < PATIENCE, "it never completed");
             self.driver.wait(Some(Duration::from_millis(100)));
             self.completions
-                .reap(1, &mut |_, result| found = Some(result));
+                .reap(1, &mut |_, completion| found = Some(completion.result));
         }
         found.expect("found just now")
     }
@@ -240,7 +240,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     let mut cancelled = Vec::new();
     let mut note = |_, result| cancelled.push(result);
     both.completions.reap(2, &mut note);
-    assert_eq!(cancelled, [-op::CANCELLED; 2]);
+    assert_eq!(cancelled, [Completion::last(-op::CANCELLED); 2]);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn who_waits_is_not_forgotten_while_others_use_the_file() {
     peer.write_all(b"onethree").unwrap();
     while done.len() < 2 {
         one.driver.wait(Some(PATIENCE));
-        let mut note = |token, result| done.push((token, result));
+        let mut note = |token, done_as: Completion| done.push((token, done_as.result));
         one.completions.reap(usize::MAX, &mut note);
     }
     assert_eq!(done, [(Token(0), 3), (Token(1), 3)]);
@@ -332,7 +332,7 @@ fn who_waits_in_line_is_served_in_that_order() {
     for byte in 0..COUNT {
         peer.write_all(&[byte as u8]).unwrap();
         both.driver.wait(Some(PATIENCE));
-        let mut note = |Token(token), result| order.push((token, result));
+        let mut note = |Token(token), done: Completion| order.push((token, done.result));
         both.completions.reap(usize::MAX, &mut note);
     }
     let expected: Vec<_> = (0..COUNT).map(|token| (token, 1)).collect();

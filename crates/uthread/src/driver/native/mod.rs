@@ -61,7 +61,7 @@ pub(crate) fn perform(
             // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
             (Err(Errno::AGAIN), Some((fd, events))) if !matches!(patience, Patience::Never) => {
                 match wait_ready(fd, events, patience) {
-                    Ok(()) => continue,
+                    Ok(_) => continue,
                     Err(errno) => Err(errno),
                 }
             }
@@ -132,8 +132,12 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
     }
 }
 
-/// Waits until one of the events is there; `EAGAIN` where the patience ran out.
-fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rustix::io::Result<()> {
+/// Waits until one of the events is there, and says which; `EAGAIN` where the patience ran out.
+fn wait_ready(
+    fd: BorrowedFd<'_>,
+    events: PollFlags,
+    patience: Patience,
+) -> rustix::io::Result<PollFlags> {
     let remaining = match patience {
         Patience::Never => Some(Timespec::default()),
         Patience::Forever => None,
@@ -145,7 +149,7 @@ fn wait_ready(fd: BorrowedFd<'_>, events: PollFlags, patience: Patience) -> rust
     let mut awaited = [PollFd::from_borrowed_fd(fd, events)];
     match rustix::event::poll(&mut awaited, remaining.as_ref())? {
         0 => Err(Errno::AGAIN),
-        _ => Ok(()),
+        _ => Ok(awaited[0].revents()),
     }
 }
 
@@ -159,7 +163,7 @@ fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Res
             }
             attempt_file(operation)
         }
-        Operation::Raw(_) => Err(Errno::OPNOTSUPP),
+        Operation::Multishot(_) | Operation::Raw(_) => Err(Errno::OPNOTSUPP),
     }
 }
 
@@ -222,7 +226,8 @@ fn attempt_socket(
             message::send(socket.fd, message, !bounded)
         }
         SocketOperation::Poll { descriptor, events } => {
-            wait_ready(descriptor.fd, *events, patience).map(|()| 0)
+            let ready = wait_ready(descriptor.fd, *events, patience)?;
+            Ok(ready.bits().into())
         }
     }
 }

@@ -8,6 +8,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{self, Fd, FsyncFlags};
 
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
+use crate::op::multishot::MultishotOperation;
 use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
@@ -16,6 +17,7 @@ pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
     match operation {
         Operation::Socket(operation) => encode_socket(operation),
         Operation::File(operation) => encode_file(operation),
+        Operation::Multishot(operation) => encode_multishot(operation),
         Operation::Raw(_) => unreachable!("it has its entries"),
     }
 }
@@ -68,6 +70,21 @@ fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
         }
         SocketOperation::Poll { descriptor, events } => {
             opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), u32::from(events.bits())).build()
+        }
+    }
+}
+
+fn encode_multishot(operation: &MultishotOperation<'_>) -> Entry {
+    match operation {
+        MultishotOperation::Accept { listener } => {
+            opcode::AcceptMulti::new(Fd(listener.fd.as_raw_fd()))
+                .flags(SOCKET_FLAGS.bits().cast_signed())
+                .build()
+        }
+        MultishotOperation::Poll { descriptor, events } => {
+            let events = u32::from(events.bits());
+            let poll = opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), events);
+            poll.multi(true).build()
         }
     }
 }

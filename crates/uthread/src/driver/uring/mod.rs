@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, opcode};
+use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, cqueue, opcode};
 use rustix::io::Errno;
 
 use self::raw::Raws;
 use self::waker::Waker;
-use super::{Completions, Counts, Driver, Pair, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
 use crate::op::raw::RawOperation;
 pub(crate) use setup::is_refusal;
@@ -129,7 +129,7 @@ impl Uring {
     /// As [`Driver::submit`].
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit_raw(&mut self, operation: &mut RawOperation<'_>, token: Token) {
-        self.counts.submissions += operation.requests.len() as u64;
+        self.counts.submissions += 1;
         // SAFETY: promised by the caller.
         unsafe { self.ring.raws.begin(operation, token) };
         // Published together, when this is dropped: what is linked must not be torn apart.
@@ -269,6 +269,10 @@ impl Driver for Uring {
         }
     }
 
+    fn is_flushed(&mut self) -> bool {
+        self.submission().is_empty()
+    }
+
     fn wait(&mut self, timeout: Option<Duration>) {
         let woken = self.listen();
         let may_sleep = self.cancel_raws() && !woken;
@@ -303,7 +307,7 @@ impl Completions for UringCompletions {
         self.queue().0.is_empty()
     }
 
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, i32)) -> bool {
+    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut woken = false;
         let (queue, raws) = self.queue();
         for entry in queue.take(max) {
@@ -314,9 +318,15 @@ impl Completions for UringCompletions {
                     let completed = raws.note(name, entry.result(), entry.flags());
                     completed
                         .into_iter()
-                        .for_each(|(token, result)| complete(token, result));
+                        .for_each(|(token, result)| complete(token, Completion::last(result)));
                 }
-                token => complete(Token(token), entry.result()),
+                token => {
+                    let completion = Completion {
+                        result: entry.result(),
+                        more: cqueue::more(entry.flags()),
+                    };
+                    complete(Token(token), completion);
+                }
             }
         }
         if woken {

@@ -80,7 +80,7 @@ const FEATURES: [Question; 13] = [
     ),
     (
         "multishot accept",
-        Usage::NotYet,
+        Usage::Used,
         "an accept for each",
         |_| trial::multishot_accept(),
     ),

@@ -54,8 +54,8 @@ fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) 
     while done.len() < count {
         assert!(Instant::now() < deadline, "only {done:?} completed");
         ring.wait(Some(Duration::from_millis(100)));
-        completions.reap(usize::MAX, &mut |token, result| {
-            done.push((token.0, result))
+        completions.reap(usize::MAX, &mut |token, completion| {
+            done.push((token.0, completion.result))
         });
     }
     done

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
+use crate::driver::Token;
 use crate::fiber::control::Registration;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
@@ -13,6 +14,7 @@ use crate::sched::cancellation::{self, End};
 use crate::sched::current;
 use crate::sched::desk::Desk;
 use crate::sched::held::lock;
+use crate::sched::intake::Note;
 use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
@@ -97,6 +99,48 @@ impl Worker {
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
         self.note_unflushed();
+    }
+}
+
+/// Operations that complete many times.
+impl Worker {
+    /// Begins one for the running fiber, whose intake hears of it: the index of this worker and the name of the
+    /// operation there; none where its driver has no such operations, and once the runtime is shut down.
+    #[allow(
+        unsafe_code,
+        reason = "the operation lives as long as the driver needs it"
+    )]
+    pub(in crate::sched) fn begin_many(
+        &self,
+        operation: &mut Operation<'_>,
+        intake: Arc<dyn Note>,
+    ) -> Option<(usize, Token)> {
+        debug_assert!(matches!(operation, Operation::Multishot(_)));
+        if self.shared.is_shut_down() {
+            return None;
+        }
+        self.supports(0)?;
+        self.make_room(operation.entries());
+        let urgent = operation.is_urgent();
+        let token = self.desk.lock().begin_many(intake, urgent);
+        // SAFETY: it is not touched before the driver is flushed, which is awaited below.
+        unsafe { self.driver.borrow_mut().submit(operation, token) };
+        self.flush();
+        while !self.driver.borrow_mut().is_flushed() {
+            self.flush();
+            self.collect();
+        }
+        Some((self.index, token))
+    }
+
+    /// Asks for the end of such an operation that was begun by the worker of this index.
+    pub(in crate::sched) fn end_many(&self, index: usize, token: Token) {
+        self.with_desk(index, |desk| desk.end(token));
+        if index == self.index {
+            self.cancel_late();
+        } else {
+            self.shared.remote(index).wake();
+        }
     }
 }
 

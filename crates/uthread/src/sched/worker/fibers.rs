@@ -53,9 +53,8 @@ impl Worker {
                     .forget_name(ended.control());
                 self.return_stack(stack);
                 drop(ended);
-                if deserted && self.migrating && self.shared.is_shut_down() {
-                    // Others may have stayed only for this one.
-                    self.shared.wake_all();
+                if deserted {
+                    self.note_deserted();
                 }
             }
         }

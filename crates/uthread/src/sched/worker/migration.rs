@@ -99,9 +99,15 @@ impl Worker {
             if let Some(desk) = victim.desk.get()
                 && let Ok(mut desk) = desk.try_lock()
             {
-                served += desk.serve(self.now(), |fiber, urgent| {
+                let count = desk.serve(self.now(), |fiber, urgent| {
                     self.make_ready_as(fiber, urgent)
                 });
+                served += count;
+                let deserted = desk.is_deserted();
+                drop(desk);
+                if count > 0 && deserted {
+                    self.note_deserted();
+                }
             }
         }
         self.remote.counters.completions.add(served);

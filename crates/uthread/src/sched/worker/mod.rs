@@ -299,11 +299,14 @@ impl Worker {
 
     /// Makes those ready whose operations have ended.
     fn collect(&self) {
-        let count = self
-            .desk
-            .lock()
-            .collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
+        let mut desk = self.desk.lock();
+        let count = desk.collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
+        let deserted = desk.is_deserted();
+        drop(desk);
         self.remote.counters.completions.add(count);
+        if count > 0 && deserted {
+            self.note_deserted();
+        }
     }
 
     fn expire_timers(&self) {

@@ -19,6 +19,14 @@ impl Worker {
             })
     }
 
+    /// Called when a desk has got empty.
+    pub(super) fn note_deserted(&self) {
+        if self.migrating && self.shared.is_shut_down() {
+            // Others may have stayed only for what was there.
+            self.shared.wake_all();
+        }
+    }
+
     /// Cancels what is left and not shielded, once: operations, parked fibers. New calls are refused.
     pub(super) fn cancel_all(&self) {
         if self.cancelled_all.replace(true) {

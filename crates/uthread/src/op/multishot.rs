@@ -1,0 +1,32 @@
+//! Operations that complete any number of times, until they are cancelled or fail.
+//!
+//! They borrow nothing beyond their submission: the kernel looks the descriptor up then.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use rustix::event::PollFlags;
+
+use super::descriptor::Descriptor;
+
+/// Only for drivers that [support](crate::driver::Driver::supports) operations.
+pub(crate) enum MultishotOperation<'a> {
+    /// Each completion is a descriptor of a connection.
+    Accept { listener: Descriptor<'a> },
+    /// Each completion says which of `events` are there.
+    Poll {
+        descriptor: Descriptor<'a>,
+        events: PollFlags,
+    },
+}
+
+/// A connection that the kernel has accepted.
+pub(crate) struct Accepted(pub(crate) OwnedFd);
+
+impl Accepted {
+    /// Takes ownership of the descriptor in a result of [`MultishotOperation::Accept`], once.
+    #[allow(unsafe_code, reason = "a result becomes an owned descriptor")]
+    pub(crate) fn new(result: u32) -> Accepted {
+        // SAFETY: the kernel made this descriptor for the operation; its result is taken once.
+        Accepted(unsafe { OwnedFd::from_raw_fd(result.cast_signed()) })
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections, by one request for all of them.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::OFlags;
+
+use super::repeated::{Next, Repeated};
+use crate::net::{TcpListener, TcpStream};
+use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::multishot::{Accepted, MultishotOperation};
+use crate::sched::intake::Meaning;
+
+/// What [`accept`] can be called on.
+pub trait Listener: AsFd + sealed::Sealed {
+    /// A connection.
+    type Stream: From<OwnedFd>;
+
+    #[doc(hidden)]
+    fn accept_one(&self) -> io::Result<Self::Stream>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for crate::net::TcpListener {}
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    fn accept_one(&self) -> io::Result<TcpStream> {
+        self.accept().map(|(stream, _)| stream)
+    }
+}
+
+/// The connections of a listener as they come, without end, by one request to the kernel for all (multishot
+/// accept). Where there is no ring, or the kernel knows no such request, each is accepted by itself.
+///
+/// The kernel accepts before the next connection is asked for. When 64 wait to be taken, the request is ended, and
+/// begun again when they are.
+///
+/// # Errors
+///
+/// Items are errors as of [`TcpListener::accept`]: `EMFILE` without a free descriptor, `ECANCELED` at the end of the
+/// runtime. The listener stays usable, and the next item is worth asking for.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use uthread::{net::{TcpListener, TcpStream}, ring};
+///
+/// uthread::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let address = listener.local_addr()?;
+///     uthread::spawn(move || TcpStream::connect(address)?.write_all(b"hello"));
+///     let mut connections = ring::accept(&listener);
+///     let mut text = String::new();
+///     connections.next().unwrap()?.read_to_string(&mut text)?;
+///     assert_eq!(text, "hello");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
+    Accept {
+        listener,
+        watcher: Watcher::new(),
+        repeated: Repeated::new(Connections),
+    }
+}
+
+/// The connections of a listener; see [`accept`].
+///
+/// Dropping it ends the request, and closes what was accepted and not taken.
+///
+/// It stays with the fiber that has made it, as its worker has the request:
+///
+/// ```compile_fail,E0277
+/// use uthread::{net::TcpListener, ring};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// let mut connections = ring::accept(&listener);
+/// uthread::scope(|scope| {
+///     scope.spawn(move || connections.next());
+/// });
+/// ```
+///
+/// The listener outlives it:
+///
+/// ```compile_fail,E0505
+/// use uthread::{net::TcpListener, ring};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// let mut connections = ring::accept(&listener);
+/// drop(listener);
+/// connections.next();
+/// ```
+pub struct Accept<'a, L: Listener> {
+    listener: &'a L,
+    watcher: Watcher,
+    repeated: Repeated<Connections>,
+}
+
+impl<L: Listener> fmt::Debug for Accept<'_, L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Accept")
+            .field("listener", &self.listener.as_fd())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<L: Listener> Iterator for Accept<'_, L> {
+    type Item = io::Result<L::Stream>;
+
+    fn next(&mut self) -> Option<io::Result<L::Stream>> {
+        let listener = Descriptor {
+            fd: self.listener.as_fd(),
+            watcher: &self.watcher,
+        };
+        let operation = || {
+            // Of one that is non-blocking the request would wait all the same.
+            let flags = rustix::fs::fcntl_getfl(listener.fd);
+            let blocks = flags.is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
+            blocks.then_some(Operation::Multishot(MultishotOperation::Accept {
+                listener,
+            }))
+        };
+        Some(match self.repeated.next(operation) {
+            Next::Item(Accepted(fd)) => Ok(fd.into()),
+            Next::Single => self.listener.accept_one(),
+            Next::Failed(error) => Err(error),
+        })
+    }
+}
+
+struct Connections;
+
+impl Meaning for Connections {
+    type Item = Accepted;
+
+    /// A batch of fibers takes so many in one round of its worker; and they are descriptors, of which there are few.
+    const BACKLOG_MAX: usize = 64;
+
+    fn read(&self, result: u32, _: Option<&mut Accepted>) -> Option<Accepted> {
+        Some(Accepted::new(result))
+    }
+}

@@ -1,0 +1,135 @@
+//! What holds under every seed of operations that complete many times: nothing is lost, and none is left.
+
+use std::io;
+use std::mem;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::programs::{Choices, dawdle};
+use super::{Simulation, under_seeds};
+use crate::op::Operation;
+use crate::op::descriptor::Descriptor;
+use crate::op::multishot::MultishotOperation;
+use crate::sched::intake::{Begun, Intake, Meaning, Taken};
+use crate::sched::wait;
+use crate::thread::{self, sleep, spawn};
+
+/// Takes the simulated results, which count up from zero.
+struct Numbers;
+
+impl Meaning for Numbers {
+    type Item = u32;
+    const BACKLOG_MAX: usize = 3;
+
+    fn read(&self, result: u32, _: Option<&mut u32>) -> Option<u32> {
+        Some(result)
+    }
+}
+
+fn begin(intake: &Arc<Intake<Numbers>>) -> Option<Begun> {
+    let standard_input = io::stdin();
+    intake.begin(&mut Operation::Multishot(MultishotOperation::Poll {
+        descriptor: Descriptor::unwatched(standard_input.as_fd()),
+        events: PollFlags::IN,
+    }))
+}
+
+/// Takes numbers until the end, or so many; how it ended.
+fn take(intake: &Intake<Numbers>, expected: &mut u32, max: u64) -> Option<i32> {
+    for _ in 0..max {
+        loop {
+            match intake.take_or_wait() {
+                Taken::Item(number) => {
+                    assert_eq!(number, *expected, "lost, or out of order");
+                    *expected += 1;
+                    break;
+                }
+                Taken::End(result) => return Some(result),
+                Taken::Nothing => wait::park(),
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn every_result_is_taken_in_order_until_the_end() {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 2, mode).run(move || {
+            let taking = |index| {
+                move || {
+                    let mut choices = Choices(seed * 29 + index);
+                    for _ in 0..5 {
+                        let intake = Intake::new(Numbers);
+                        let begun = begin(&intake).expect("the simulation can");
+                        let mut expected = 0;
+                        let mut end = None;
+                        while end.is_none() && choices.below(6) > 0 {
+                            end = take(&intake, &mut expected, choices.below(8));
+                            dawdle(&mut choices);
+                        }
+                        if end.is_none() {
+                            intake.end(begun);
+                            end = take(&intake, &mut expected, u64::MAX);
+                        }
+                        let known = [Errno::CONNRESET, Errno::CANCELED];
+                        let known = known.map(|errno| -errno.raw_os_error());
+                        // Or the last result, which was counted too.
+                        let end = end.unwrap();
+                        assert!(
+                            known.contains(&end) || end.cast_unsigned() + 1 == expected,
+                            "{end}"
+                        );
+                    }
+                }
+            };
+            let fibers: Vec<_> = (0..6).map(|index| spawn(taking(index))).collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+/// Otherwise a peer that sends without end would fill the memory of one who does not read.
+#[test]
+fn an_operation_is_ended_when_its_backlog_is_full() {
+    const BURST: u32 = 64;
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 1, mode).run(move || {
+            let intake = Intake::new(Numbers);
+            begin(&intake).expect("the simulation can");
+            sleep(Duration::from_secs(1));
+            let mut expected = 0;
+            let end = take(&intake, &mut expected, u64::from(BURST));
+            assert!(
+                end.is_some(),
+                "a thousand times as long as one takes, and it goes on"
+            );
+        });
+    });
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_what_was_leaked() {
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 2, mode);
+        let leak = |index| {
+            move || {
+                let mut choices = Choices(seed * 31 + index);
+                let intake = Intake::new(Numbers);
+                begin(&intake).expect("the simulation can");
+                take(&intake, &mut 0, choices.below(3));
+                mem::forget(intake);
+            }
+        };
+        let fibers: Vec<_> = (0..4).map(|index| simulation.spawn(leak(index))).collect();
+        simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
+        simulation.shut_down();
+        for seat in &simulation.seats {
+            seat.worker.assert_nothing_waits();
+        }
+    });
+}
