@@ -5,8 +5,8 @@
 //! thread the kernel tells whether it sleeps.
 
 pub(crate) mod mounted;
-pub(crate) mod sides;
 pub(crate) mod requests;
+pub(crate) mod sides;
 pub(crate) mod signals;
 pub(crate) mod standard;
 
