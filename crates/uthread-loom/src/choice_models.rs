@@ -164,6 +164,30 @@ fn a_choice_is_claimed_once() {
     });
 }
 
+/// Otherwise a rendezvous would take place for the sender alone, with a receiver that takes another value.
+#[test]
+fn a_choice_takes_one_value() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        let channels = two_channels(0);
+        let choosing = {
+            let channels = channels.clone();
+            thread::spawn(move || receive_either(&channels))
+        };
+        let other = {
+            let channel = Arc::clone(&channels[1]);
+            thread::spawn(move || channel.try_send(1).is_ok())
+        };
+        let first = channels[0].try_send(0).is_ok();
+        let mut sent = [first, other.join().unwrap()];
+        if sent == [false, false] {
+            sent[0] = channels[0].send(0).is_ok();
+        }
+        let (from, value) = choosing.join().unwrap();
+        assert_eq!(value, Ok(from as u32));
+        assert_eq!(sent, [from == 0, from == 1]);
+    });
+}
+
 /// A receiver that chooses gives up just when a value is handed to it.
 #[test]
 fn a_choice_keeps_what_it_was_handed_at_its_deadline() {

@@ -21,6 +21,8 @@ mod channel_models;
 
 mod choice_models;
 
+mod monitor_models;
+
 mod returned_models;
 
 mod runtime;

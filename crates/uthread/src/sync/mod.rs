@@ -2,6 +2,9 @@
 
 pub mod mpsc;
 pub mod oneshot;
+pub mod promise;
 pub mod select;
+
+mod monitor;
 
 pub use crate::select;

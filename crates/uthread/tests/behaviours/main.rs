@@ -17,6 +17,7 @@ mod panics;
 mod channels;
 mod channels_runtime;
 mod oneshot;
+mod promise;
 mod select;
 mod select_arms;
 mod select_runtime;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         channels,
         channels_runtime,
         oneshot,
+        promise,
         select,
         select_arms,
         select_runtime,

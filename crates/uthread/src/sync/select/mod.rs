@@ -7,6 +7,7 @@
 //! | arm | has come when | gives |
 //! | --- | --- | --- |
 //! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | what its `recv` returns |
+//! | [`wait(&promised)`](wait) | the promise is kept or broken | what its `wait` returns |
 //! | [`send(&sender, &mut value)`](send) | the channel has room, or its receiver is gone | what its `send` returns |
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
@@ -18,6 +19,8 @@ mod times;
 pub use choice::{Case, Choice, choose, choose_timeout, try_choose};
 pub(crate) use choice::{Event, Place};
 pub use times::{after, at, tick};
+
+use super::promise::{self, Promised, Settled};
 
 /// The case that a receiver has something: a value, or the word that none comes any more.
 ///
@@ -58,6 +61,23 @@ pub trait Receive {
 
     /// Its event.
     fn event(self) -> Self::Event;
+}
+
+/// The case that a promise is kept, or broken.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::sync::promise;
+///
+/// let (promise, promised) = promise::channel();
+/// uthread::spawn(move || promise.keep("in time"));
+/// uthread::select! {
+///     wait(&promised) -> value => assert_eq!(value, Ok(&"in time")),
+///     after(Duration::from_secs(60)) => panic!("nothing came"),
+/// }
+/// ```
+pub fn wait<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
+    promise::case(promised)
 }
 
 /// The case that a value can be sent without waiting: it takes the value out of the `Option`, and gives what

@@ -1,0 +1,88 @@
+//! Those who wait at a monitor against whoever changes its state. A lost wake-up is a deadlock here, which
+//! loom reports.
+
+use std::sync::mpsc::RecvTimeoutError;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::check;
+use crate::fiber::{Waiter, park};
+use crate::sched::wait::{self, Ending};
+use crate::sync::monitor::Monitor;
+
+/// Three threads: a second at most.
+const PREEMPTIONS_MAX: usize = 5;
+
+fn reached(target: u32) -> impl FnMut(&mut u32) -> Option<u32> {
+    move |state| (*state >= target).then_some(*state)
+}
+
+/// Otherwise one of them would sleep beside what it waits for.
+#[test]
+fn all_who_wait_are_woken() {
+    check(PREEMPTIONS_MAX, || {
+        let monitor = Arc::new(Monitor::new(0));
+        let other = {
+            let monitor = Arc::clone(&monitor);
+            thread::spawn(move || monitor.wait(None, reached(2)))
+        };
+        let changing = {
+            let monitor = Arc::clone(&monitor);
+            thread::spawn(move || (0..2).for_each(|_| monitor.change(|state| *state += 1)))
+        };
+        assert!(monitor.wait(None, reached(1)).is_ok());
+        assert_eq!(other.join().unwrap(), Ok(2));
+        changing.join().unwrap();
+    });
+}
+
+/// As a case of a choice: withdrawn, it does not take another's wake-up along; enlisted, it is woken.
+#[test]
+fn who_withdraws_takes_nobody_along() {
+    check(PREEMPTIONS_MAX, || {
+        let monitor = Arc::new(Monitor::new(0));
+        let changing = {
+            let monitor = Arc::clone(&monitor);
+            thread::spawn(move || monitor.change(|state| *state = 1))
+        };
+        let other = {
+            let monitor = Arc::clone(&monitor);
+            thread::spawn(move || monitor.wait(None, reached(1)))
+        };
+        let enlist = || monitor.enlist(Waiter::current, |state| *state == 1);
+        if let Some(ticket) = enlist() {
+            monitor.withdraw(ticket);
+        }
+        if enlist().is_some() {
+            park();
+        }
+        assert_eq!(monitor.with(|state| *state), 1);
+        assert_eq!(other.join().unwrap(), Ok(1));
+        changing.join().unwrap();
+    });
+}
+
+/// Otherwise who gives up just at the change would wait on.
+#[test]
+fn a_wait_ends_with_the_change_or_its_time() {
+    check(PREEMPTIONS_MAX, || {
+        let monitor = Arc::new(Monitor::new(0));
+        let ending = Ending::default();
+        let waiting = {
+            let (monitor, ending) = (Arc::clone(&monitor), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                monitor.wait(Some(wait::deadline()), reached(1))
+            })
+        };
+        let late = {
+            let waiter = waiting.thread().clone();
+            thread::spawn(move || ending.pass_deadline(&waiter))
+        };
+        monitor.change(|state| *state = 1);
+        late.join().unwrap();
+        let result = waiting.join().unwrap();
+        assert!(matches!(result, Ok(1) | Err(RecvTimeoutError::Timeout)));
+    });
+}

@@ -1,0 +1,153 @@
+//! A monitor: state under a lock, and those who wait for it to change.
+//!
+//! ```text
+//!   change   the state under the lock; all who wait are woken after it
+//!   wait     look at the state under the lock; not as wished -> among those who wait, and suspended
+//! ```
+//!
+//! Who waits is noted under the lock under which it has looked, so that no change comes in between. Nobody is
+//! woken under it. Whoever has waited looks again and believes no wake-up.
+
+use std::mem;
+use std::sync::PoisonError;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
+
+use crate::atomic::{Mutex, MutexGuard};
+use crate::fiber::Waiter;
+use crate::sched::wait;
+
+pub(crate) struct Monitor<S> {
+    inside: Mutex<Inside<S>>,
+}
+
+struct Inside<S> {
+    state: S,
+    /// By ticket. Bounded by the number of fibers and threads.
+    waiting: Vec<(Ticket, Waiter)>,
+    next_ticket: u64,
+}
+
+/// Among those who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+impl<S> Monitor<S> {
+    pub(crate) fn new(state: S) -> Monitor<S> {
+        Monitor {
+            inside: Mutex::new(Inside {
+                state,
+                waiting: Vec::new(),
+                next_ticket: 0,
+            }),
+        }
+    }
+
+    /// Looks at the state, or changes what nobody waits for. What `action` returns is dropped without the
+    /// lock.
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
+        action(&mut self.lock().state)
+    }
+
+    /// Changes the state, and wakes all who wait.
+    pub(crate) fn change<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
+        let mut inside = self.lock();
+        let result = action(&mut inside.state);
+        let waiting = mem::take(&mut inside.waiting);
+        drop(inside);
+        waiting.iter().for_each(|(_, waiter)| waiter.wake());
+        result
+    }
+
+    /// Waits until `look` finds what it wishes, to the deadline at the latest.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` at the deadline; `Disconnected` for a caller that is cancelled and cannot be unwound.
+    #[inline(always)]
+    pub(crate) fn wait<R>(
+        &self,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&mut S) -> Option<R>,
+    ) -> Result<R, RecvTimeoutError> {
+        wait::spend_turn();
+        let mut ticket = None;
+        loop {
+            let cancelled = wait::is_cancelled();
+            let late = deadline.is_some_and(|deadline| wait::now() >= deadline);
+            if let Some(found) = self.look(&mut ticket, !cancelled && !late, &mut look) {
+                return Ok(found);
+            }
+            if cancelled {
+                wait::unwind_if_cancelled();
+                return Err(RecvTimeoutError::Disconnected);
+            }
+            if late {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            match deadline {
+                Some(deadline) => wait::park_deadline(deadline),
+                None => drop(wait::park_unless_cancelled()),
+            }
+        }
+    }
+
+    /// Looks once. The caller is among those who wait only if there is nothing, and it may.
+    #[inline(never)]
+    fn look<R>(
+        &self,
+        ticket: &mut Option<Ticket>,
+        may_wait: bool,
+        look: impl FnOnce(&mut S) -> Option<R>,
+    ) -> Option<R> {
+        let mut inside = self.lock();
+        let found = look(&mut inside.state);
+        let waits = may_wait && found.is_none();
+        match (ticket.and_then(|ticket| inside.find(ticket)), waits) {
+            (None, true) => *ticket = Some(inside.enlist(wait::waiter())),
+            (Some(index), false) => drop(inside.waiting.remove(index)),
+            _ => {}
+        }
+        found
+    }
+
+    /// Notes who is to be woken at the next change, unless it is `ready` now.
+    pub(crate) fn enlist(
+        &self,
+        waiter: impl FnOnce() -> Waiter,
+        ready: impl FnOnce(&S) -> bool,
+    ) -> Option<Ticket> {
+        let mut inside = self.lock();
+        let ready = ready(&inside.state);
+        (!ready).then(|| inside.enlist(waiter()))
+    }
+
+    /// Undoes that.
+    pub(crate) fn withdraw(&self, ticket: Ticket) {
+        let mut inside = self.lock();
+        if let Some(index) = inside.find(ticket) {
+            inside.waiting.remove(index);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside<S>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Inside<S> {
+    fn enlist(&mut self, waiter: Waiter) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.waiting.push((ticket, waiter));
+        ticket
+    }
+
+    /// None once it was woken.
+    fn find(&self, ticket: Ticket) -> Option<usize> {
+        let index = self
+            .waiting
+            .binary_search_by_key(&ticket, |(ticket, _)| *ticket);
+        index.ok()
+    }
+}

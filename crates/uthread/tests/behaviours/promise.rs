@@ -1,0 +1,167 @@
+//! Promises: a value that one side delivers and several wait for.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::sides::{InDrop, is_cancelled, mixed};
+use crate::support::{HANG, let_all_wait};
+use uthread::select;
+use uthread::sync::promise::{RecvError, channel};
+use uthread::thread::park;
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            all_who_wait_see_the_value,
+            a_broken_promise_is_an_error_to_all_who_wait,
+            the_value_stays_for_those_who_come_later,
+            a_wait_ends_with_its_time,
+            a_promise_nobody_waits_for_may_be_kept,
+            a_promise_is_one_event_of_a_choice
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            the_end_of_the_runtime_unwinds_who_waits,
+            at_the_end_of_the_runtime_a_destructor_finds_it_broken
+        ]
+    ),
+];
+
+const SOON: Duration = Duration::from_millis(3);
+
+fn all_who_wait_see_the_value(place: Place) {
+    mixed(place, |keeping, waiting| {
+        for _ in 0..20 {
+            let (promise, promised) = channel();
+            let seen = [(); 5].map(|()| {
+                let promised = promised.clone();
+                waiting.start(move || promised.wait().map(|text: &String| text.len()))
+            });
+            let kept = keeping.start(move || promise.keep("the value".to_owned()));
+            kept.join();
+            assert_eq!(promised.wait().map(String::as_str), Ok("the value"));
+            assert!(seen.into_iter().all(|seen| seen.join() == Ok(9)));
+        }
+    });
+}
+
+fn a_broken_promise_is_an_error_to_all_who_wait(place: Place) {
+    mixed(place, |keeping, waiting| {
+        let (promise, promised) = channel::<i32>();
+        let seen = [(); 3].map(|()| {
+            let promised = promised.clone();
+            waiting.start(move || promised.wait().copied())
+        });
+        let timed = promised.clone();
+        let timed = waiting.start(move || timed.wait_timeout(HANG).copied());
+        keeping.start(move || drop(promise)).join();
+        assert!(seen.into_iter().all(|seen| seen.join() == Err(RecvError)));
+        assert_eq!(timed.join(), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(promised.try_get(), Err(TryRecvError::Disconnected));
+        assert_eq!(promised.wait(), Err(RecvError));
+    });
+}
+
+fn the_value_stays_for_those_who_come_later(place: Place) {
+    place.run(|| {
+        let (promise, promised) = channel();
+        assert_eq!(promised.try_get(), Err(TryRecvError::Empty));
+        promise.keep(Box::new(7));
+        let other = promised.clone();
+        assert_eq!(promised.try_get().map(|value| **value), Ok(7));
+        assert_eq!(
+            other.wait_timeout(Duration::ZERO).map(|value| **value),
+            Ok(7)
+        );
+        assert!(std::ptr::eq(
+            promised.wait().unwrap(),
+            other.wait().unwrap()
+        ));
+        assert_eq!(format!("{promised:?}"), "Promised { value: Some(7) }");
+    });
+}
+
+fn a_wait_ends_with_its_time(place: Place) {
+    mixed(place, |keeping, waiting| {
+        let (promise, promised) = channel();
+        let early = promised.clone();
+        let early = waiting.start(move || {
+            let start = Instant::now();
+            assert_eq!(early.wait_timeout(SOON), Err(RecvTimeoutError::Timeout));
+            assert!(start.elapsed() >= SOON);
+        });
+        early.join();
+        let seen = waiting.start(move || promised.wait_timeout(HANG).copied());
+        keeping.start(move || promise.keep(1)).join();
+        assert_eq!(seen.join(), Ok(1));
+    });
+}
+
+fn a_promise_nobody_waits_for_may_be_kept(place: Place) {
+    place.run(|| {
+        let witness = Arc::new(());
+        let (promise, promised) = channel();
+        drop(promised);
+        promise.keep(Arc::clone(&witness));
+        assert_eq!(Arc::strong_count(&witness), 1);
+    });
+}
+
+fn a_promise_is_one_event_of_a_choice(place: Place) {
+    mixed(place, |keeping, waiting| {
+        let (promise, promised) = channel();
+        let (broken, never) = channel::<i32>();
+        select! {
+            wait(&promised) => panic!("it is not kept yet"),
+            wait(&never) => panic!("it is not broken yet"),
+            default(SOON) => {}
+        }
+        let seen = waiting.start(move || {
+            let seen = select! {
+                wait(&promised) -> value => value.copied(),
+                wait(&never) => panic!("it is not broken yet"),
+            };
+            (seen, never)
+        });
+        keeping.start(move || promise.keep(3)).join();
+        let (seen, never) = seen.join();
+        assert_eq!(seen, Ok(3));
+        let seen = waiting.start(move || select! { wait(&never) -> value => value.copied() });
+        keeping.start(move || drop(broken)).join();
+        assert_eq!(seen.join(), Err(RecvError));
+    });
+}
+
+fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+    let runtime = place.runtime();
+    let (_promise, promised) = channel::<()>();
+    let waiting =
+        [promised.clone(), promised].map(|promised| runtime.spawn(move || promised.wait().is_ok()));
+    let_all_wait(&runtime);
+    drop(runtime);
+    assert!(waiting.into_iter().all(is_cancelled));
+}
+
+fn at_the_end_of_the_runtime_a_destructor_finds_it_broken(place: Place) {
+    let runtime = place.runtime();
+    let (outcome, outcomes) = channel();
+    let mut outcome = Some(outcome);
+    let fiber = runtime.spawn(move || {
+        let _in_drop = InDrop(|| {
+            let (_promise, promised) = channel::<()>();
+            let seen = promised.wait().copied();
+            outcome.take().unwrap().keep(seen);
+        });
+        park();
+    });
+    let_all_wait(&runtime);
+    drop(runtime);
+    assert!(is_cancelled(fiber));
+    assert_eq!(outcomes.wait(), Ok(&Err(RecvError)));
+}
