@@ -1,5 +1,6 @@
 //! Synchronization by the names of `std::sync`: what waits suspends a fiber and blocks a thread.
 
+pub mod broadcast;
 pub mod mpsc;
 pub mod oneshot;
 pub mod promise;

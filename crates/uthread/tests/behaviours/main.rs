@@ -14,6 +14,7 @@ mod locals_end;
 mod names;
 mod panics;
 
+mod broadcast;
 mod channels;
 mod channels_runtime;
 mod oneshot;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         panics,
         channels,
         channels_runtime,
+        broadcast,
         oneshot,
         promise,
         select,

@@ -1,0 +1,472 @@
+//! Channels whose receivers each get every value, by the names of Tokio's `sync::broadcast`.
+//!
+//! A channel keeps as many values as it was made for. No sender ever waits: a receiver that is too slow loses
+//! the oldest values, and learns how many.
+//!
+//! ```
+//! use uthread::sync::broadcast;
+//!
+//! let (sender, mut receiver) = broadcast::channel(16);
+//! let mut other = sender.subscribe();
+//! sender.send("to all").unwrap();
+//! assert_eq!(receiver.recv(), Ok("to all"));
+//! assert_eq!(other.recv(), Ok("to all"));
+//! ```
+//!
+//! | who | does | wakes |
+//! | --- | --- | --- |
+//! | [`Sender::send`] | appends a value; where it is full, drops the oldest | all receivers that wait |
+//! | [`Receiver::recv`] | takes its next value, and drops it from the channel as the last that had not | nobody: a sender never waits |
+//! | the drop of the last sender | ends the channel behind what is left | all receivers that wait |
+//!
+//! Who waits and is cancelled is unwound, as with [`mpsc`](super::mpsc#cancellation).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub use std::sync::mpsc::SendError;
+
+use super::monitor::{Monitor, Ticket};
+use super::select::{Event, Place, Receive};
+use crate::sched::wait;
+
+struct Ring<T> {
+    /// What some receiver has not received, of which the newest is before `next`. At most `capacity`.
+    values: VecDeque<Slot<T>>,
+    capacity: usize,
+    /// The position of the next value: how many were sent before.
+    next: u64,
+    senders: usize,
+    receivers: usize,
+}
+
+struct Slot<T> {
+    value: Arc<T>,
+    /// How many receivers have it before them. Never less than of an older one.
+    receivers: usize,
+}
+
+/// A channel that keeps the last `capacity` values for receivers that have not received them.
+///
+/// Each value takes an allocation of its own, and room is made as it is needed.
+///
+/// # Panics
+///
+/// When the capacity is zero.
+///
+/// ```
+/// let (sender, mut receiver) = uthread::sync::broadcast::channel(2);
+/// sender.send(1).unwrap();
+/// assert_eq!(receiver.recv(), Ok(1));
+/// ```
+#[must_use]
+#[track_caller]
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity > 0, "a broadcast channel keeps one value at least");
+    let ring = Arc::new(Monitor::new(Ring {
+        values: VecDeque::new(),
+        capacity,
+        next: 0,
+        senders: 1,
+        receivers: 1,
+    }));
+    let receiver = Receiver {
+        ring: Arc::clone(&ring),
+        position: 0,
+    };
+    (Sender { ring }, receiver)
+}
+
+/// The sending side of a [`channel`]; clone it for more senders.
+///
+/// Receivers share the values, so they must be allowed to:
+///
+/// ```compile_fail,E0277
+/// let (sender, _receiver) = uthread::sync::broadcast::channel(1);
+/// uthread::spawn(move || sender.send(std::cell::Cell::new(1)).is_ok());
+/// ```
+pub struct Sender<T> {
+    ring: Arc<Monitor<Ring<T>>>,
+}
+
+impl<T> Sender<T> {
+    /// Sends a value to all receivers of now, without waiting; how many they are.
+    ///
+    /// # Errors
+    ///
+    /// With the value, if there is none. One may [subscribe](Sender::subscribe) later.
+    ///
+    /// ```
+    /// use uthread::sync::broadcast::{self, SendError};
+    ///
+    /// let (sender, receiver) = broadcast::channel(1);
+    /// assert_eq!(sender.send(1), Ok(1));
+    /// drop(receiver);
+    /// assert_eq!(sender.send(2), Err(SendError(2)));
+    /// ```
+    pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
+        wait::spend_turn();
+        let value = Arc::new(value);
+        let sent = self.ring.change(|ring| match ring.receivers {
+            0 => Err(value),
+            receivers => Ok((receivers, ring.push(value))),
+        });
+        match sent {
+            Ok((receivers, _oldest)) => Ok(receivers),
+            Err(value) => Err(SendError(
+                Arc::into_inner(value).expect("nobody has seen it"),
+            )),
+        }
+    }
+
+    /// A receiver of what is sent from now on.
+    ///
+    /// ```
+    /// let (sender, _receiver) = uthread::sync::broadcast::channel(2);
+    /// sender.send(1).unwrap();
+    /// let mut late = sender.subscribe();
+    /// sender.send(2).unwrap();
+    /// assert_eq!(late.recv(), Ok(2));
+    /// ```
+    #[must_use]
+    pub fn subscribe(&self) -> Receiver<T> {
+        let position = self.ring.with(|ring| {
+            ring.receivers += 1;
+            ring.next
+        });
+        Receiver {
+            ring: Arc::clone(&self.ring),
+            position,
+        }
+    }
+
+    /// How many receivers there are.
+    ///
+    /// ```
+    /// let (sender, _receiver) = uthread::sync::broadcast::channel::<i32>(1);
+    /// assert_eq!(sender.receiver_count(), 1);
+    /// ```
+    #[must_use]
+    pub fn receiver_count(&self) -> usize {
+        self.ring.with(|ring| ring.receivers)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        self.ring.with(|ring| ring.senders += 1);
+        Sender {
+            ring: Arc::clone(&self.ring),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let ended = self.ring.with(|ring| {
+            ring.senders -= 1;
+            ring.senders == 0
+        });
+        if ended {
+            self.ring.change(|_| ());
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+/// A receiving side of a [`channel`].
+pub struct Receiver<T> {
+    ring: Arc<Monitor<Ring<T>>>,
+    /// Of the value that it receives next.
+    position: u64,
+}
+
+impl<T: Clone> Receiver<T> {
+    /// Receives the next value, waiting for it. The last receiver of a value takes it, others a clone.
+    ///
+    /// # Errors
+    ///
+    /// When it has missed values, which are counted; the next call receives the oldest that is left. When
+    /// all senders are gone and nothing is left.
+    ///
+    /// ```
+    /// use uthread::sync::broadcast::{self, RecvError};
+    ///
+    /// let (sender, mut receiver) = broadcast::channel(2);
+    /// uthread::spawn(move || assert!((1..=3).all(|n| sender.send(n).is_ok()))).join().unwrap();
+    /// assert_eq!(receiver.recv(), Err(RecvError::Lagged(1)));
+    /// assert_eq!(receiver.recv(), Ok(2));
+    /// assert_eq!(receiver.recv(), Ok(3));
+    /// assert_eq!(receiver.recv(), Err(RecvError::Closed));
+    /// ```
+    pub fn recv(&mut self) -> Result<T, RecvError> {
+        match self.recv_until(None) {
+            Ok(value) => Ok(value),
+            Err(RecvTimeoutError::Lagged(missed)) => Err(RecvError::Lagged(missed)),
+            Err(RecvTimeoutError::Closed | RecvTimeoutError::Timeout) => Err(RecvError::Closed),
+        }
+    }
+
+    /// Receives the next value, waiting for it so long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Receiver::recv), and when none came in time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uthread::sync::broadcast::{self, RecvTimeoutError};
+    ///
+    /// let (_sender, mut receiver) = broadcast::channel::<i32>(2);
+    /// let soon = Duration::from_millis(1);
+    /// assert_eq!(receiver.recv_timeout(soon), Err(RecvTimeoutError::Timeout));
+    /// ```
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_until(Some(wait::after(wait::now(), timeout)))
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
+        let position = &mut self.position;
+        let taken = self.ring.wait(deadline, |ring| ring.take(position));
+        match taken {
+            Ok(taken) => Ok(clone_of(taken?)),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(RecvTimeoutError::Closed),
+        }
+    }
+
+    /// Receives the next value if it is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Receiver::recv), and when nothing is there.
+    ///
+    /// ```
+    /// use uthread::sync::broadcast::{self, TryRecvError};
+    ///
+    /// let (sender, mut receiver) = broadcast::channel(2);
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        wait::spend_turn();
+        match self.take() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(RecvError::Lagged(missed))) => Err(TryRecvError::Lagged(missed)),
+            Some(Err(RecvError::Closed)) => Err(TryRecvError::Closed),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    fn take(&mut self) -> Option<Result<T, RecvError>> {
+        let position = &mut self.position;
+        let taken = self.ring.with(|ring| ring.take(position))?;
+        Some(taken.map(clone_of))
+    }
+}
+
+/// Called without the lock: cloning is the user's code, as is dropping.
+fn clone_of<T: Clone>(value: Arc<T>) -> T {
+    Arc::unwrap_or_clone(value)
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let _unread = self.ring.with(|ring| ring.leave(self.position));
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+impl<T> Ring<T> {
+    /// The position of the oldest value.
+    fn oldest(&self) -> u64 {
+        self.next - self.values.len() as u64
+    }
+
+    /// Appends a value for all receivers; the one that is lost for it.
+    fn push(&mut self, value: Arc<T>) -> Option<Slot<T>> {
+        let is_full = self.values.len() == self.capacity;
+        let lost = is_full.then(|| self.values.pop_front()).flatten();
+        self.values.push_back(Slot {
+            value,
+            receivers: self.receivers,
+        });
+        self.next += 1;
+        lost
+    }
+
+    fn has_something(&self, position: u64) -> bool {
+        position < self.next || self.senders == 0
+    }
+
+    /// What a receiver at this position receives, if there is something; moves the position on.
+    fn take(&mut self, position: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
+        if !self.has_something(*position) {
+            return None;
+        }
+        let oldest = self.oldest();
+        if let Some(missed) = oldest.checked_sub(*position).filter(|missed| *missed > 0) {
+            *position = oldest;
+            return Some(Err(RecvError::Lagged(missed)));
+        }
+        let Some(slot) = self.values.get_mut((*position - oldest) as usize) else {
+            return Some(Err(RecvError::Closed));
+        };
+        *position += 1;
+        slot.receivers -= 1;
+        if slot.receivers > 0 {
+            return Some(Ok(Arc::clone(&slot.value)));
+        }
+        // All that are older were received by all before.
+        let received = self.values.pop_front();
+        received.map(|slot| Ok(slot.value))
+    }
+
+    /// Counts a receiver out; what nobody will receive any more.
+    fn leave(&mut self, position: u64) -> Vec<Slot<T>> {
+        self.receivers -= 1;
+        let first = position.saturating_sub(self.oldest()) as usize;
+        self.values
+            .iter_mut()
+            .skip(first)
+            .for_each(|slot| slot.receivers -= 1);
+        let received = self.values.partition_point(|slot| slot.receivers == 0);
+        self.values.drain(..received).collect()
+    }
+}
+
+/// The event of [`select::recv`](super::select::recv) that a receiver has something.
+#[derive(Debug)]
+pub struct Received<'a, T> {
+    receiver: &'a mut Receiver<T>,
+    ticket: Option<Ticket>,
+}
+
+impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
+    type Event = Received<'a, T>;
+
+    fn event(self) -> Received<'a, T> {
+        Received {
+            receiver: self,
+            ticket: None,
+        }
+    }
+}
+
+impl<T: Clone> Event for Received<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
+        self.receiver.take()
+    }
+
+    fn enlist(&mut self, place: Place) -> bool {
+        let position = self.receiver.position;
+        let ready = |ring: &Ring<T>| ring.has_something(position);
+        self.ticket = self.receiver.ring.enlist(|| place.waiter(), ready);
+        self.ticket.is_some()
+    }
+
+    fn withdraw(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.receiver.ring.withdraw(ticket);
+        }
+    }
+
+    fn cut_off(&mut self) -> Result<T, RecvError> {
+        Err(RecvError::Closed)
+    }
+}
+
+/// Why [`Receiver::recv`] has received nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecvError {
+    /// All senders are gone, and nothing is left.
+    Closed,
+    /// It was too slow: so many values are lost to it.
+    Lagged(u64),
+}
+
+/// Why [`Receiver::try_recv`] has received nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TryRecvError {
+    /// Nothing is there now.
+    Empty,
+    /// All senders are gone, and nothing is left.
+    Closed,
+    /// It was too slow: so many values are lost to it.
+    Lagged(u64),
+}
+
+/// Why [`Receiver::recv_timeout`] has received nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecvTimeoutError {
+    /// Nothing came in time.
+    Timeout,
+    /// All senders are gone, and nothing is left.
+    Closed,
+    /// It was too slow: so many values are lost to it.
+    Lagged(u64),
+}
+
+impl From<RecvError> for RecvTimeoutError {
+    fn from(error: RecvError) -> RecvTimeoutError {
+        match error {
+            RecvError::Closed => RecvTimeoutError::Closed,
+            RecvError::Lagged(missed) => RecvTimeoutError::Lagged(missed),
+        }
+    }
+}
+
+const CLOSED: &str = "receiving on a closed broadcast";
+
+fn lagged(missed: u64, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "the receiver lagged behind by {missed} values")
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvError::Closed => formatter.write_str(CLOSED),
+            RecvError::Lagged(missed) => lagged(*missed, formatter),
+        }
+    }
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryRecvError::Empty => formatter.write_str("receiving on an empty broadcast"),
+            TryRecvError::Closed => formatter.write_str(CLOSED),
+            TryRecvError::Lagged(missed) => lagged(*missed, formatter),
+        }
+    }
+}
+
+impl fmt::Display for RecvTimeoutError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecvTimeoutError::Timeout => formatter.write_str("timed out waiting on a broadcast"),
+            RecvTimeoutError::Closed => formatter.write_str(CLOSED),
+            RecvTimeoutError::Lagged(missed) => lagged(*missed, formatter),
+        }
+    }
+}
+
+impl std::error::Error for RecvError {}
+impl std::error::Error for TryRecvError {}
+impl std::error::Error for RecvTimeoutError {}

@@ -1,0 +1,283 @@
+//! Channels whose receivers each get every value.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use crate::support::sides::{Counted, Running, assert_neighbour_runs, is_cancelled, mixed};
+use crate::support::{HANG, let_all_wait};
+use uthread::select;
+use uthread::sync::broadcast::{
+    Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, channel,
+};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            every_receiver_gets_every_value,
+            many_senders_keep_their_order,
+            a_slow_receiver_learns_how_much_it_has_missed,
+            a_waiting_receiver_learns_that_the_last_sender_is_gone,
+            without_receivers_the_value_comes_back,
+            who_subscribes_gets_what_is_sent_from_then_on,
+            a_wait_ends_with_its_time,
+            a_value_is_dropped_with_its_last_receiver,
+            a_clone_may_use_the_channel,
+            a_value_is_one_event_of_a_choice,
+            a_capacity_of_nothing_panics
+        ]
+    ),
+    (
+        ON_ONE_WORKER,
+        [a_fiber_that_never_waits_does_not_starve_its_neighbours]
+    ),
+    (IN_FIBERS, [the_end_of_the_runtime_unwinds_who_waits]),
+];
+
+const SOON: Duration = Duration::from_millis(3);
+
+fn receive_all<T: Clone>(mut receiver: Receiver<T>) -> Vec<T> {
+    let mut values = Vec::new();
+    loop {
+        match receiver.recv() {
+            Ok(value) => values.push(value),
+            Err(RecvError::Closed) => return values,
+            Err(RecvError::Lagged(missed)) => panic!("{missed} are lost"),
+        }
+    }
+}
+
+fn every_receiver_gets_every_value(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, receiver) = channel(200);
+        let mut receivers: Vec<_> = (0..4).map(|_| sender.subscribe()).collect();
+        receivers.push(receiver);
+        let received: Vec<_> = receivers
+            .into_iter()
+            .map(|receiver| receiving.start(move || receive_all(receiver)))
+            .collect();
+        let sent = sending.start(move || (0..200).for_each(|n| assert_eq!(sender.send(n), Ok(5))));
+        sent.join();
+        for received in received {
+            assert_eq!(received.join(), (0..200).collect::<Vec<_>>());
+        }
+    });
+}
+
+fn many_senders_keep_their_order(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, receiver) = channel(4 * 50);
+        let other = sender.subscribe();
+        let received =
+            [receiver, other].map(|receiver| receiving.start(move || receive_all(receiver)));
+        let senders: Vec<_> = (0..4)
+            .map(|from| {
+                let sender = sender.clone();
+                sending.start(move || (0..50).all(|n| sender.send((from, n)).is_ok()))
+            })
+            .collect();
+        drop(sender);
+        assert!(senders.into_iter().all(Running::join));
+        let [first, second] = received.map(Running::join);
+        assert_eq!(first, second, "all see one order");
+        for from in 0..4 {
+            let own = first.iter().filter(|value| value.0 == from);
+            assert!(own.map(|value| value.1).eq(0..50));
+        }
+    });
+}
+
+fn a_slow_receiver_learns_how_much_it_has_missed(place: Place) {
+    place.run(|| {
+        let (sender, mut slow) = channel(3);
+        let mut quick = sender.subscribe();
+        for number in 0..10 {
+            sender.send(number).unwrap();
+            assert_eq!(quick.try_recv(), Ok(number));
+        }
+        assert_eq!(slow.try_recv(), Err(TryRecvError::Lagged(7)));
+        assert_eq!(slow.recv(), Ok(7));
+        assert!((10..15).all(|n| sender.send(n).is_ok()));
+        assert_eq!(slow.recv(), Err(RecvError::Lagged(4)));
+        assert_eq!(quick.recv_timeout(SOON), Err(RecvTimeoutError::Lagged(2)));
+        drop(sender);
+        assert_eq!(receive_all(slow), [12, 13, 14]);
+        assert_eq!(receive_all(quick), [12, 13, 14]);
+    });
+}
+
+fn a_waiting_receiver_learns_that_the_last_sender_is_gone(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, mut receiver) = channel::<i32>(1);
+        let mut other = sender.subscribe();
+        let received = [
+            receiving.start(move || receiver.recv()),
+            receiving.start(move || other.recv_timeout(HANG).map_err(|_| RecvError::Closed)),
+        ];
+        let another = sender.clone();
+        sending.start(move || drop(sender)).join();
+        sending.start(move || drop(another)).join();
+        for received in received {
+            assert_eq!(received.join(), Err(RecvError::Closed));
+        }
+    });
+}
+
+fn without_receivers_the_value_comes_back(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel(1);
+        sender.send(1).unwrap();
+        drop(receiver);
+        assert_eq!(sender.receiver_count(), 0);
+        assert_eq!(sender.send(2), Err(SendError(2)));
+        let mut late = sender.subscribe();
+        assert_eq!(sender.send(3), Ok(1));
+        assert_eq!(late.recv(), Ok(3));
+    });
+}
+
+fn who_subscribes_gets_what_is_sent_from_then_on(place: Place) {
+    place.run(|| {
+        let (sender, mut first) = channel(10);
+        sender.send(1).unwrap();
+        let mut second = sender.subscribe();
+        assert_eq!(second.try_recv(), Err(TryRecvError::Empty));
+        sender.send(2).unwrap();
+        assert_eq!(second.try_recv(), Ok(2));
+        drop(second);
+        sender.send(3).unwrap();
+        drop(sender);
+        assert_eq!(first.try_recv(), Ok(1));
+        assert_eq!(receive_all(first), [2, 3]);
+    });
+}
+
+fn a_wait_ends_with_its_time(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, mut receiver) = channel(1);
+        let receiver = receiving.start(move || {
+            let start = Instant::now();
+            assert_eq!(receiver.recv_timeout(SOON), Err(RecvTimeoutError::Timeout));
+            assert!(start.elapsed() >= SOON);
+            receiver
+        });
+        let mut receiver = receiver.join();
+        let received = receiving.start(move || receiver.recv_timeout(HANG));
+        sending.start(move || sender.send(1).unwrap()).join();
+        assert_eq!(received.join(), Ok(1));
+    });
+}
+
+/// What nobody will receive any more is not kept: neither read, nor left by one that goes.
+fn a_value_is_dropped_with_its_last_receiver(place: Place) {
+    place.run(|| {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let dropped = || drops.load(Ordering::Relaxed);
+        let (sender, mut first) = channel(3);
+        let second = sender.subscribe();
+        for _ in 0..3 {
+            let value = Arc::new(Counted(Arc::clone(&drops)));
+            assert!(sender.send(value).is_ok());
+        }
+        drop(first.recv());
+        assert_eq!(dropped(), 0);
+        drop(second);
+        assert_eq!(dropped(), 1);
+        drop(first.recv());
+        assert_eq!(dropped(), 2);
+        let value = Arc::new(Counted(Arc::clone(&drops)));
+        assert!(sender.send(value).is_ok());
+        assert_eq!(dropped(), 2, "there is room");
+        drop(first);
+        assert_eq!(dropped(), 4);
+    });
+}
+
+/// Otherwise the lock would be held while a value is cloned, or dropped.
+fn a_clone_may_use_the_channel(place: Place) {
+    struct Sends(uthread::sync::broadcast::Sender<Option<Sends>>);
+    impl Clone for Sends {
+        fn clone(&self) -> Sends {
+            assert!(self.0.send(None).is_ok());
+            Sends(self.0.clone())
+        }
+    }
+    impl Drop for Sends {
+        fn drop(&mut self) {
+            drop(self.0.send(None));
+        }
+    }
+    place.run(|| {
+        let (sender, mut receiver) = channel(1);
+        let _other = sender.subscribe();
+        assert!(sender.send(Some(Sends(sender.clone()))).is_ok());
+        assert!(matches!(receiver.recv(), Ok(Some(_))));
+        assert!(receiver.recv().is_err());
+        assert!(matches!(receiver.recv(), Ok(None)));
+    });
+}
+
+fn a_value_is_one_event_of_a_choice(place: Place) {
+    mixed(place, |sending, receiving| {
+        let (sender, mut receiver) = channel(8);
+        let (other, mut silent) = channel::<i32>(8);
+        select! {
+            recv(&mut receiver) => panic!("nothing was sent"),
+            recv(&mut silent) => panic!("nothing was sent"),
+            default(SOON) => {}
+        }
+        let received = receiving.start(move || {
+            let mut sum = 0;
+            loop {
+                select! {
+                    recv(&mut silent) => panic!("nothing was sent there"),
+                    recv(&mut receiver) -> value => match value {
+                        Ok(value) => sum += value,
+                        Err(end) => return (sum, end),
+                    }
+                }
+            }
+        });
+        sending
+            .start(move || assert!((1..=8).all(|n| sender.send(n).is_ok())))
+            .join();
+        assert_eq!(received.join(), (36, RecvError::Closed));
+        drop(other);
+    });
+}
+
+fn a_capacity_of_nothing_panics(place: Place) {
+    place.run(|| {
+        assert!(std::panic::catch_unwind(|| drop(channel::<i32>(0))).is_err());
+    });
+}
+
+fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
+    let (sender, _receiver) = channel(1);
+    assert_neighbour_runs(place, move || assert_eq!(sender.send(1), Ok(1)));
+    let (_sender, receiver) = channel::<i32>(1);
+    let receiver = std::sync::Mutex::new(receiver);
+    assert_neighbour_runs(place, move || {
+        assert_eq!(
+            receiver.lock().unwrap().try_recv(),
+            Err(TryRecvError::Empty)
+        )
+    });
+}
+
+fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+    let runtime = place.runtime();
+    let (sender, mut receiver) = channel::<()>(1);
+    let mut other = sender.subscribe();
+    let waiting = [
+        runtime.spawn(move || receiver.recv().is_ok()),
+        runtime.spawn(move || other.recv_timeout(HANG).is_ok()),
+    ];
+    let_all_wait(&runtime);
+    drop(runtime);
+    assert!(waiting.into_iter().all(is_cancelled));
+    assert_eq!(sender.send(()), Err(SendError(())));
+}
