@@ -1,0 +1,88 @@
+//! What the examples print, on every driver, and how long they are.
+
+use std::fs;
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use uthread::Driver;
+
+use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, run};
+
+/// A reader takes that in at once. Blank lines and comments are not counted.
+const LINES_MAX: usize = 60;
+
+/// An example, the program of the system that it needs, and what it prints.
+const EXAMPLES: [(&str, Option<&str>, &str); 8] = [
+    (
+        "csv_rows",
+        None,
+        "cellar: 2000 readings, 5.59 degrees on average\n\
+         roof, south side: 2000 readings, 10.59 degrees on average\n\
+         the \"warm\" room: 2000 readings, 15.59 degrees on average\n",
+    ),
+    (
+        "gzip",
+        None,
+        "100000 lines: 5188890 bytes were 285648 on the connection\n",
+    ),
+    (
+        "http_heads",
+        None,
+        "HTTP/1.1 204 Some(\"/a\") and 1 fields\r\n\
+         HTTP/1.1 204 Some(\"/b\") and 0 fields\r\n\
+         HTTP/1.1 400 invalid token\r\n",
+    ),
+    (
+        "json_stream",
+        None,
+        "40 clients, each 100 questions and the right answers\n",
+    ),
+    (
+        "redis_client",
+        Some("redis-server"),
+        "counted to 1000 in 20 clients\n",
+    ),
+    (
+        "tar_stream",
+        None,
+        "6 files with 3001537 bytes went over and are the same\n",
+    ),
+    (
+        "tls",
+        Some("curl"),
+        "rustls, TLSv1_3: a page from a fiber\n\
+         curl: a page from a fiber\n",
+    ),
+    ("websocket", None, "50 clients, 1000 echoes\n"),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![Trial::test("the_examples_are_short", || {
+        EXAMPLES.iter().for_each(|(name, ..)| check_length(name));
+        Ok(())
+    })];
+    for (name, program, prints) in EXAMPLES {
+        trials.extend(on_each_driver(name, move |driver| {
+            check(name, program, prints, driver)
+        }));
+    }
+    trials
+}
+
+fn check(name: &str, program: Option<&str>, prints: &str, driver: Driver) -> Check {
+    if let Some(program) = program.filter(|program| !is_installed(program)) {
+        return not_checked(format!("{program} is not installed"));
+    }
+    assert_eq!(run(&mut example(name, driver.into()), ""), prints);
+    Check::Completed
+}
+
+fn check_length(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let text = fs::read_to_string(folder.join(name).with_extension("rs")).unwrap();
+    let lines = text.lines().map(str::trim_start);
+    let count = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count();
+    assert!(count <= LINES_MAX, "{name} has {count} lines");
+}

@@ -1,0 +1,17 @@
+//! Runs the examples on every driver, and looks at what they print.
+//!
+//! Each is a process of its own, with the driver in its environment. `cargo test -p uthread-examples` builds them
+//! first; `--test` alone does not, and runs what was built before.
+
+mod ecosystem;
+mod harness;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), ecosystem::trials());
+    harness::say_what_was_not_checked();
+    conclusion.exit_code()
+}
