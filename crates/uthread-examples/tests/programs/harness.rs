@@ -1,7 +1,7 @@
 //! Programs as processes: found, started, fed, waited for. And what could not be checked, with the reason.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 use uthread::{Driver, Runtime};
 
 /// Far beyond what any of them takes on a loaded machine; only turns a hang into a failure.
-const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// What could not be checked, and how often.
 static NOT_CHECKED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
@@ -80,7 +80,7 @@ pub(crate) fn run(command: &mut Command, input: &str) -> String {
 /// A running program; killed when dropped.
 pub(crate) struct Process {
     child: Child,
-    stdout: Option<ChildStdout>,
+    stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<thread::JoinHandle<io::Result<String>>>,
 }
 
@@ -94,7 +94,7 @@ impl Process {
         let mut child = command.spawn().unwrap();
         // What does not read to the end says itself why.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let stdout = child.stdout.take();
+        let stdout = child.stdout.take().map(BufReader::new);
         let stderr = child
             .stderr
             .take()
@@ -104,6 +104,14 @@ impl Process {
             stdout,
             stderr,
         }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().unwrap();
+        stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
     }
 
     /// Waits for a successful end, and returns what else it printed.
