@@ -3,7 +3,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
-pub use std::time::{Duration, Instant, SystemTime, SystemTimeError, UNIX_EPOCH};
+pub use std::time::*;
 
 pub use crate::fiber::Elapsed;
 use crate::sched::wait;

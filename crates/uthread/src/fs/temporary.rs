@@ -42,7 +42,7 @@ pub fn tempfile() -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// As [`tempfile`].
+/// As [`tempfile()`].
 ///
 /// ```
 /// uthread::fs::tempfile_in(std::env::temp_dir())?;

@@ -43,7 +43,7 @@ impl Thread {
         }
     }
 
-    /// Ends its present [`park`], or its next.
+    /// Ends its present [`park`](super::park), or its next.
     pub fn unpark(&self) {
         self.0.unpark();
     }

@@ -94,7 +94,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Panics
     ///
-    /// As [`spawn`].
+    /// As [`spawn`](super::spawn).
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
