@@ -30,6 +30,7 @@
 
 mod diagnosis;
 pub mod fs;
+pub mod guide;
 pub mod io;
 mod join;
 pub mod local;

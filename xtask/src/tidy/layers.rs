@@ -30,6 +30,7 @@ const FACE: &[&str] = &[
     "net",
     "os",
     "fs",
+    "guide",
     "io",
     "os",
     "time",

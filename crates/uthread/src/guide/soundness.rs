@@ -1,0 +1,70 @@
+//! Thread-locals, values that are not `Send`, borrowed buffers, and why fibers stay.
+//!
+//! # Fibers stay
+//!
+//! A fiber that has run its first instruction keeps its worker, which is a thread of the system. So all that is true of code on
+//! a thread is true of code in a fiber:
+//!
+//! - A reference to a thread-local stays valid across calls that suspend, and the compiler may keep its address. (LLVM does,
+//!   and runtimes that move stacks between threads have crashed on it.)
+//! - Values that are not `Send`, an `Rc` or a guard of a lock, may live on a fiber's stack across such calls. `spawn` asks for
+//!   `Send` only of what goes *into* a fiber, before it has started, and of what comes out.
+//!
+//! What moves between workers is work that has not started: closures, which the compiler has checked to be `Send`.
+//!
+//! ```
+//! use std::rc::Rc;
+//! uthread::spawn(|| {
+//!     let counted = Rc::new(1); // Not `Send`, and here to stay.
+//!     uthread::yield_now();
+//!     assert_eq!(Rc::strong_count(&counted), 1);
+//! })
+//! .join()
+//! .unwrap();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let counted = std::rc::Rc::new(1);
+//! uthread::spawn(move || println!("{counted}")); // This one would be sent.
+//! ```
+//!
+//! What a thread-local *holds* is shared by the fibers of a worker, as it is by all that runs on a thread one after the other. A
+//! value that belongs to one fiber goes into [`local!`](mod@crate::local).
+//!
+//! A program that can promise that nothing of this kind lives across a suspension may let started fibers migrate:
+//! [`Builder::migrating`](crate::Builder::migrating) is `unsafe`, and its contract says exactly what is promised.
+//!
+//! # Buffers are borrowed
+//!
+//! `read(&mut buffer)` hands the kernel a pointer into the fiber's own stack. That is sound because of one rule: *a call
+//! returns only after the kernel has completed the operation*, also when it is cancelled, when its time is over, when the runtime
+//! is dropped, and while the fiber unwinds. Until then the fiber is suspended: nothing can touch the buffer, move it or free it,
+//! and no stack with an operation in flight is ever freed. A future can be dropped at any time, and with it the buffer
+//! that it lent; a fiber cannot.
+//!
+//! # Scopes wait
+//!
+//! [`scope`](crate::scope) and [`join`](crate::join) lend what is on the caller's stack to other fibers, so they return only when
+//! those have ended, also while unwinding. To leak a handle changes nothing, because it is not the handle that waits.
+//!
+//! ```compile_fail,E0373
+//! let handle = {
+//!     let numbers = vec![1, 2, 3];
+//!     uthread::spawn(|| numbers.len()) // Without a scope nothing may be borrowed.
+//! };
+//! ```
+//!
+//! # Stacks have a guard
+//!
+//! Each stack ends at a page that may not be touched. An overflow is reported with the name of the fiber and where it was
+//! spawned, and ends the process, as in a thread of `std`. [`thread::Builder::stack_size`](crate::thread::Builder::stack_size)
+//! makes a stack larger.
+//!
+//! # What is still the program's business
+//!
+//! - A lock of `std` that is held across a call that suspends keeps its worker from going on where another fiber of the same
+//!   worker wants it: [`blocking`](super::blocking) tells more. That is a deadlock, not unsoundness.
+//! - `thread_local!` destructors run when the worker ends, not when a fiber does.
+//! - Signals are delivered to threads, and handlers run on whatever stack is current there.
+//! - After `fork` without `exec` the child has one thread and a copy of rings that it must not use: spawn processes through
+//!   [`process::Command`](crate::process::Command), and let no child of a bare `fork` call into a runtime.
