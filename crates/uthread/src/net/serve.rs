@@ -212,7 +212,10 @@ impl Places {
                 return Ok(());
             }
             wait::refusal().map_or(Ok(()), Err)?;
-            deadline.map_or_else(wait::park, wait::park_deadline);
+            match deadline {
+                Some(deadline) => wait::park_deadline(deadline),
+                None => drop(wait::park_unless_cancelled()),
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, Shutdown};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
@@ -32,7 +33,8 @@ behaviours![
         IN_FIBERS,
         [
             a_server_is_cancelled_while_it_accepts,
-            a_server_is_cancelled_at_its_bound
+            a_server_is_cancelled_at_its_bound,
+            a_server_ends_at_its_deadline_whatever_it_waits_for
         ]
     ),
 ];
@@ -294,4 +296,23 @@ fn a_server_is_cancelled_while_it_accepts(place: Place) {
 
 fn a_server_is_cancelled_at_its_bound(place: Place) {
     end_under_a_server(place, 1);
+}
+
+/// At the bound it once waited for a place without a thought of the time.
+fn a_server_ends_at_its_deadline_whatever_it_waits_for(place: Place) {
+    place.run(|| {
+        let listener = TcpListener::bind(FREE).unwrap();
+        let address = listener.local_addr().unwrap();
+        for connections_max in [1, 2] {
+            let client = net::TcpStream::connect(address).unwrap();
+            let served = uthread::timeout(Duration::from_millis(20), || {
+                serve(&listener, connections_max, |stream: TcpStream, _| {
+                    let refused = echo(&stream).unwrap_err();
+                    assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+                })
+            });
+            assert_eq!(served.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+            drop(client);
+        }
+    });
 }
