@@ -1,15 +1,15 @@
 //! The commands of the `redis` crate on streams of ours, against a real `redis-server`. The crate's own connections open
 //! sockets of `std`; its trait `ConnectionLike` takes any other.
 
-use std::net::{self, SocketAddr};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use redis::{Commands, ConnectionLike, Parser, RedisResult as Answer, Value};
 use uthread::io::{BufRead, BufReader, Write};
-use uthread::net::TcpStream;
+use uthread::os::unix::net::UnixStream;
 use uthread::process::{Command, Stdio};
 
-struct Connection(TcpStream, Parser);
+struct Connection(UnixStream, Parser);
 
 impl ConnectionLike for Connection {
     fn req_packed_command(&mut self, command: &[u8]) -> Answer<Value> {
@@ -38,16 +38,18 @@ impl ConnectionLike for Connection {
 
 fn main() -> Result<()> {
     uthread::run(|| {
-        let address = net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("socket");
         let mut server = Command::new("redis-server");
-        let options = format!("--port {} --bind 127.0.0.1 --save ", address.port());
-        server.args(options.split(' ')); // the last one is empty: it saves nothing
+        server
+            .args(["--port", "0", "--save", "", "--unixsocket"])
+            .arg(&socket);
         let server = server.stdout(Stdio::piped()).spawn();
         let mut server = server.context("redis-server, which has to be installed")?;
         let output = BufReader::new(server.stdout.take().context("a pipe")?);
         let mut lines = output.lines().map_while(Result::ok);
-        lines.find(|line| line.contains("Ready to accept connections"));
-        let result = count(address);
+        lines.find(|line| line.contains("ready to accept connections at"));
+        let result = count(&socket);
         server.kill()?;
         server.wait()?;
         result
@@ -55,8 +57,8 @@ fn main() -> Result<()> {
 }
 
 /// In 20 fibers at once, each with a connection of its own.
-fn count(address: SocketAddr) -> Result<()> {
-    let connect = || anyhow::Ok(Connection(TcpStream::connect(address)?, Parser::new()));
+fn count(socket: &Path) -> Result<()> {
+    let connect = || anyhow::Ok(Connection(UnixStream::connect(socket)?, Parser::new()));
     let client = || {
         let mut connection = connect()?;
         (0..50).try_for_each(|_| connection.incr("count", 1))?;
