@@ -7,7 +7,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Builder;
 
-const LINES: usize = 100_000;
+const LINES: usize = 20_000;
 
 fn main() -> Result<()> {
     uthread::run(|| {

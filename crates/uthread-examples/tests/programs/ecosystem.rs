@@ -23,7 +23,7 @@ const EXAMPLES: [(&str, Option<&str>, &str); 8] = [
     (
         "gzip",
         None,
-        "100000 lines: 5188890 bytes were 285648 on the connection\n",
+        "20000 lines: 1028890 bytes were 57364 on the connection\n",
     ),
     (
         "http_heads",
