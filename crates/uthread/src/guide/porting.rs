@@ -1,7 +1,9 @@
 //! How to port a program, and what each item of `std` is here.
 //!
 //! ```sh
-//! sed -E -i 's/\bstd::(net|fs|io|sync|thread|time|process)\b/uthread::\1/g' $(find src -name '*.rs')
+//! sed -E -i 's/\bstd::(net|fs|io|sync|thread|time|process|os::unix::net)\b/uthread::\1/g' $(find src -name '*.rs')
+//! cargo fmt                                  # the order of imports
+//! grep -rnE 'std::\{|std::os::unix' src      # groups to be split first, and what is left
 //! ```
 //!
 //! and `#[uthread::main]` above `fn main`. What a program imports from these modules is there by the same name, with the same
@@ -36,6 +38,8 @@
 //!   [`Builder::stack_size`](crate::Builder::stack_size). An overflow says so.
 //! - A fiber that never waits keeps its worker ([`blocking`](super::blocking)).
 //! - In a fiber a FIFO that exists is opened without waiting for its other end.
+//! - A library that opens its own files and sockets uses `std`'s. Many take a stream or a reader instead, as the programs in
+//!   `crates/uthread-examples` show; the others belong into [`blocking`](crate::blocking()).
 //! - `impl Trait for std::net::TcpStream` of another crate is not one for ours. Most are written for `Read + Write`; where one is not,
 //!   `From` and `Into` convert.
 //! - A method that a sealed trait of `std` adds (`CommandExt`, `TcpStreamExt`) is an inherent one here, so that such an import is unused.
