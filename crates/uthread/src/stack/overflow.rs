@@ -109,7 +109,7 @@ fn report_and_abort(victim: &Victim<'_>) -> ! {
         report,
         "\nuthread: stack overflow in fiber {id} '{name}', spawned at {site}: \
          its {size} KiB are used up.\n\
-         Recurse less, move large values to the heap, or raise `Builder::stack_size`.\n",
+         Recurse less, move large values to the heap, or raise `stack_size` in `Builder` or `thread::Builder`.\n",
         id = victim.id,
         name = victim.name.unwrap_or("unnamed"),
         site = victim.spawn_site,
