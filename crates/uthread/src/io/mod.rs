@@ -20,6 +20,7 @@
 pub(crate) mod stream;
 
 mod pipe;
+pub(crate) mod splice;
 
 mod reentrant;
 mod stdin;
@@ -31,6 +32,7 @@ mod terminal;
 pub use std::io::*;
 
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use splice::{Splice, splice};
 pub use stdin::{Stdin, StdinLock, stdin};
 pub use stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout};
 pub use terminal::IsTerminal;

@@ -33,7 +33,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 }
 
 /// The end of a [`pipe`] to read from; as [`std::io::PipeReader`].
-pub struct PipeReader(Stream);
+pub struct PipeReader(pub(super) Stream);
 
 impl PipeReader {
     /// Another handle to the same end.
@@ -60,7 +60,7 @@ impl PipeReader {
 }
 
 /// The end of a [`pipe`] to write to; as [`std::io::PipeWriter`].
-pub struct PipeWriter(Stream);
+pub struct PipeWriter(pub(super) Stream);
 
 impl PipeWriter {
     /// Another handle to the same end: readers come to the end when all are gone.

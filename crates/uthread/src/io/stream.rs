@@ -6,6 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
 use crate::op::{Operation, buffers};
+use rustix::event::PollFlags;
+
+use crate::op::Operation;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::FileOperation;
+use crate::op::net::SocketOperation;
 use crate::sched::wait;
 
 /// A descriptor of ours without a position.
@@ -18,6 +24,16 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn try_clone(&self) -> io::Result<Stream> {
         Ok(self.fd.try_clone()?.into())
+    }
+
+    /// Waits until one of the events is there.
+    pub(super) fn wait_for(&self, events: PollFlags) -> io::Result<()> {
+        let mut operation = Operation::Socket(SocketOperation::Poll {
+            descriptor: self.descriptor(),
+            events,
+        });
+        wait::perform(&mut operation, None)?;
+        Ok(())
     }
 
     pub(crate) fn descriptor(&self) -> Descriptor<'_> {

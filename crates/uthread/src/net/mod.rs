@@ -10,6 +10,7 @@ mod socket;
 mod resolve;
 mod send_file;
 mod serve;
+pub(crate) mod splice;
 mod tcp;
 mod udp;
 pub mod unix;

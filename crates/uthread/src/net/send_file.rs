@@ -6,13 +6,13 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::os::unix::fs::FileExt;
 
 use rustix::event::PollFlags;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::TcpStream;
+use super::socket::{Inner, Socket};
+use super::{TcpStream, UnixStream};
 use crate::driver::page_cache;
 use crate::fs::File;
 use crate::sched::wait;
@@ -48,14 +48,38 @@ impl TcpStream {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
+        self.socket.send_file(file, offset, length)
+    }
+}
+
+impl UnixStream {
+    /// As [`TcpStream::send_file`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use uthread::{fs::File, net::UnixStream};
+    ///
+    /// let (ours, mut theirs) = UnixStream::pair()?;
+    /// assert_eq!(ours.send_file(&File::open("Cargo.toml")?, 0, 9)?, 9);
+    /// let mut text = [0; 9];
+    /// theirs.read_exact(&mut text)?;
+    /// assert_eq!(&text, b"[package]");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
+        self.socket.send_file(file, offset, length)
+    }
+}
+
+impl<S: Inner> Socket<S> {
+    fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
         let mut sent = 0;
         while sent < length {
-            let chunk = (length - sent).min(CHUNK_BYTES);
-            let count = if page_cache::holds(file.as_fd(), offset + sent, chunk) {
-                self.send_cached(file, offset + sent, chunk)?
-            } else {
-                self.send_cold(file, offset + sent, chunk)?
-            };
+            let count = self.send_part(file, offset + sent, length - sent)?;
             if count == 0 {
                 break;
             }
@@ -67,17 +91,25 @@ impl TcpStream {
         Ok(sent)
     }
 
+    /// Sends as much of a file as is good for one turn, and at most so many bytes.
+    pub(super) fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64> {
+        let length = bytes_max.min(CHUNK_BYTES);
+        match page_cache::holds(file.as_fd(), offset, length) {
+            true => self.send_cached(file, offset, length),
+            false => self.send_cold(file, offset, length),
+        }
+    }
+
     fn send_cached(&self, file: &File, mut offset: u64, length: u64) -> io::Result<u64> {
         // Each time: a clone that was converted to `std` meanwhile has undone it.
         self.raise_nonblock()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         loop {
-            match rustix::fs::sendfile(self, file, Some(&mut offset), length) {
+            match rustix::fs::sendfile(&self.inner, file, Some(&mut offset), length) {
                 Ok(count) => return Ok(count as u64),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if !self.socket.settings.is_nonblocking() => {
-                    let timeout = self.socket.settings.write_timeout.get();
-                    self.socket.wait_for(PollFlags::OUT, timeout)?;
+                Err(Errno::AGAIN) if !self.settings.is_nonblocking() => {
+                    self.wait_for(PollFlags::OUT, self.settings.write_timeout.get())?;
                 }
                 Err(errno) => return Err(errno.into()),
             }
@@ -85,24 +117,12 @@ impl TcpStream {
     }
 
     fn send_cold(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
-        use std::io::Write;
-        use std::os::unix::fs::FileExt;
         let length = usize::try_from(length)
             .unwrap_or(usize::MAX)
             .min(COLD_BYTES);
         let mut buffer = vec![0; length];
         let count = file.read_at(&mut buffer, offset)?;
-        let mut stream = self;
-        stream.write_all(&buffer[..count])?;
+        self.send_all(&buffer[..count])?;
         Ok(count as u64)
-    }
-
-    fn raise_nonblock(&self) -> io::Result<()> {
-        let settings = &self.socket.settings;
-        if !settings.is_nonblocking() && !settings.raised_nonblock.swap(true, Ordering::Relaxed) {
-            let flags = rustix::fs::fcntl_getfl(self)?;
-            rustix::fs::fcntl_setfl(self, flags | OFlags::NONBLOCK)?;
-        }
-        Ok(())
     }
 }

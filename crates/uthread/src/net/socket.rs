@@ -175,6 +175,27 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
+    /// Sends all of the buffer.
+    pub(super) fn send_all(&self, mut buffer: &[u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.send(buffer) {
+                Ok(count) => buffer = &buffer[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the descriptor non-blocking for system calls that have no flag for it.
+    pub(super) fn raise_nonblock(&self) -> io::Result<()> {
+        let settings = &self.settings;
+        if !settings.is_nonblocking() && !settings.raised_nonblock.swap(true, Ordering::Relaxed) {
+            rustix::io::ioctl_fionbio(&self.inner, true)?;
+        }
+        Ok(())
+    }
+
     /// The next connection of a listener, and where it comes from.
     pub(super) fn accept(&self) -> io::Result<(OwnedFd, PeerAddress)> {
         let mut peer = PeerAddress::new();

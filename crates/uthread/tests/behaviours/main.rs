@@ -30,6 +30,7 @@ mod net_options;
 mod net_timeouts;
 mod send_file;
 mod serve;
+mod splice;
 mod udp;
 mod udp_options;
 mod unix;
@@ -116,6 +117,7 @@ fn main() -> ExitCode {
         unix_fds,
         send_file,
         serve,
+        splice,
         directories,
         file_limits,
         files,

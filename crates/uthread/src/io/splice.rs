@@ -1,0 +1,434 @@
+//! Moving bytes between files, sockets and pipes within the kernel.
+//!
+//! ```text
+//!   file   -> file     copy_file_range, on the pool: it waits for the disk
+//!   file   -> socket   sendfile of what is in the page cache
+//!   pipe   -> any      splice; to and from a file on the pool
+//!   any    -> pipe     splice
+//!   socket -> any      splice into a pipe of our own, and out of it
+//! ```
+//!
+//! What the kernel refuses, as a file that is appended to, is read and written through a buffer. None of the
+//! calls waits but for a disk: sockets are made non-blocking as for `send_file`, pipes have a flag for it.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+
+use super::stream::Stream;
+use super::{PipeReader, PipeWriter};
+use crate::driver::native;
+use crate::fs::File;
+use crate::net::splice::StreamSocket;
+use crate::sched::{offload, wait};
+
+/// Bytes moved before other fibers get a turn, as of `send_file`.
+const CHUNK_BYTES: u64 = 256 * 1024;
+
+/// Bytes from file to file by one call, after which it is looked whether the caller is cancelled: some tens of
+/// milliseconds on a disk.
+const RANGE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What is read at once where the kernel refuses.
+const BUFFER_BYTES: u64 = 64 * 1024;
+
+/// Moves bytes from one descriptor to another, within the kernel where it can: until the end of `from`, or
+/// `bytes_max` of them. Returns how many were moved.
+///
+/// As [`copy`](io::copy), it reads and writes at the positions of files, and moves these; nobody else may use them
+/// meanwhile. The timeouts of sockets bound the time without progress. A non-blocking source is not waited
+/// for, and what it had until then is the result; a non-blocking destination is, except for bytes of a file.
+///
+/// # Errors
+///
+/// Of the source, or of the destination. How many bytes were moved before is then unknown, and of a source that
+/// is no file some may be lost. Towards a peer that has gone the kernel also raises `SIGPIPE`, which Rust programs
+/// ignore.
+///
+/// ```
+/// use uthread::io::{Read, Write, pipe, splice};
+/// use uthread::net::UnixStream;
+///
+/// let (ours, mut peer) = UnixStream::pair()?;
+/// let (mut reader, writer) = pipe()?;
+/// peer.write_all(b"not copied")?;
+/// assert_eq!(splice(&ours, &writer, Some(3))?, 3);
+/// drop(peer);
+/// assert_eq!(splice(&ours, &writer, None)?, 7);
+/// drop(writer);
+/// let mut text = String::new();
+/// reader.read_to_string(&mut text)?;
+/// assert_eq!(text, "not copied");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn splice<F, T>(from: &F, to: &T, bytes_max: Option<u64>) -> io::Result<u64>
+where
+    F: Splice + ?Sized,
+    T: Splice + ?Sized,
+{
+    let (from, to) = (from.end(), to.end());
+    let mut way = Way::new(&from, &to)?;
+    let bytes_max = bytes_max.unwrap_or(u64::MAX);
+    let mut moved = 0;
+    while moved < bytes_max {
+        wait::refusal().map_or(Ok(()), Err)?;
+        let rest = bytes_max - moved;
+        // Files of /proc say that they end at once, to all but a read.
+        let is_doubtful = moved == 0 && from.is_file() && !matches!(way, Way::Buffer(_));
+        match way.step(&from, &to, rest)? {
+            Step::Refused => way = Way::buffer(),
+            Step::Moved(0) if is_doubtful => way = Way::buffer(),
+            Step::Moved(0) => break,
+            Step::Dry if moved > 0 => break,
+            Step::Dry => return Err(Errno::AGAIN.into()),
+            Step::Moved(count) => {
+                moved += count;
+                if moved < bytes_max {
+                    wait::yield_within_call()?;
+                }
+            }
+        }
+    }
+    Ok(moved)
+}
+
+/// What [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
+/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe).
+#[allow(private_bounds, reason = "nobody else can say how to wait for theirs")]
+pub trait Splice: Sealed {}
+
+pub(crate) trait Sealed: AsFd {
+    fn end(&self) -> End<'_>;
+}
+
+/// One end of a transfer.
+pub(crate) enum End<'a> {
+    File(&'a File),
+    Socket(&'a dyn StreamSocket),
+    Pipe(&'a Stream),
+}
+
+impl Sealed for File {
+    fn end(&self) -> End<'_> {
+        End::File(self)
+    }
+}
+
+impl Sealed for PipeReader {
+    fn end(&self) -> End<'_> {
+        End::Pipe(&self.0)
+    }
+}
+
+impl Sealed for PipeWriter {
+    fn end(&self) -> End<'_> {
+        End::Pipe(&self.0)
+    }
+}
+
+impl Splice for File {}
+impl Splice for PipeReader {}
+impl Splice for PipeWriter {}
+
+impl End<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            End::File(file) => file.as_fd(),
+            End::Socket(socket) => socket.fd(),
+            End::Pipe(pipe) => pipe.as_fd(),
+        }
+    }
+
+    fn is_file(&self) -> bool {
+        self.file().is_some()
+    }
+
+    fn file(&self) -> Option<&File> {
+        match self {
+            End::File(file) => Some(file),
+            End::Socket(_) | End::Pipe(_) => None,
+        }
+    }
+
+    /// Whether to go on without what is not there.
+    fn is_nonblocking(&self) -> bool {
+        matches!(self, End::Socket(socket) if socket.is_nonblocking())
+    }
+
+    /// Has system calls not wait.
+    fn prepare(&self) -> io::Result<()> {
+        match self {
+            End::Socket(socket) => socket.raise_nonblock(),
+            End::File(_) | End::Pipe(_) => Ok(()),
+        }
+    }
+
+    fn await_bytes(&self) -> io::Result<()> {
+        match self {
+            End::Socket(socket) => socket.await_bytes(),
+            End::Pipe(pipe) => pipe.wait_for(PollFlags::IN),
+            End::File(_) => Ok(()),
+        }
+    }
+
+    fn await_room(&self) -> io::Result<()> {
+        match self {
+            End::Socket(socket) => socket.await_room(),
+            End::Pipe(pipe) => pipe.wait_for(PollFlags::OUT),
+            End::File(_) => Ok(()),
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let result = match self {
+                End::File(file) => (&mut &**file).read(buffer),
+                End::Socket(socket) => socket.receive(buffer),
+                End::Pipe(pipe) => (&mut &**pipe).read(buffer),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn write_all(&self, buffer: &[u8]) -> io::Result<()> {
+        match self {
+            End::File(file) => (&mut &**file).write_all(buffer),
+            End::Socket(socket) => socket.send_all(buffer),
+            End::Pipe(pipe) => (&mut &**pipe).write_all(buffer),
+        }
+    }
+}
+
+/// How the bytes go.
+enum Way {
+    Range,
+    SendFile,
+    Direct,
+    /// The ends of our own pipe, which is empty between two steps.
+    Through {
+        reader: OwnedFd,
+        writer: OwnedFd,
+    },
+    Buffer(Vec<u8>),
+}
+
+enum Step {
+    /// So many bytes; none at the end of the source.
+    Moved(u64),
+    /// The kernel does not do that, and nothing was moved.
+    Refused,
+    /// The source has nothing at the moment, and its owner does not want to wait.
+    Dry,
+}
+
+impl Way {
+    fn new(from: &End<'_>, to: &End<'_>) -> io::Result<Way> {
+        from.prepare()?;
+        to.prepare()?;
+        for end in [from, to] {
+            if let End::File(file) = end
+                && !file.metadata()?.is_file()
+            {
+                return Ok(Way::buffer());
+            }
+        }
+        Ok(match (from, to) {
+            (End::File(_), End::File(_)) => Way::Range,
+            (End::File(_), End::Socket(_)) => Way::SendFile,
+            (End::Pipe(_), _) | (_, End::Pipe(_)) => Way::Direct,
+            (End::Socket(_), _) => {
+                let (reader, writer) =
+                    rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+                Way::Through { reader, writer }
+            }
+        })
+    }
+
+    fn buffer() -> Way {
+        Way::Buffer(vec![0; BUFFER_BYTES as usize])
+    }
+
+    /// Moves some bytes on, at most so many.
+    fn step(&mut self, from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Step> {
+        match (self, from, to) {
+            (Way::Range, End::File(from), End::File(to)) => copy_range(from, to, bytes_max),
+            (Way::SendFile, End::File(file), End::Socket(socket)) => {
+                let offset = (&mut &**file).stream_position()?;
+                match socket.send_part(file, offset, bytes_max) {
+                    Err(error) if is_refusal(&error) => Ok(Step::Refused),
+                    Err(error) => Err(error),
+                    Ok(count) => {
+                        (&mut &**file).seek(SeekFrom::Start(offset + count))?;
+                        Ok(Step::Moved(count))
+                    }
+                }
+            }
+            (Way::Direct, from, to) => move_directly(from, to, bytes_max),
+            (Way::Through { reader, writer }, from, to) => {
+                let count = match fill(from, writer.as_fd(), bytes_max.min(CHUNK_BYTES))? {
+                    Step::Moved(count) if count > 0 => count,
+                    step => return Ok(step),
+                };
+                drain(reader.as_fd(), to, count)?;
+                Ok(Step::Moved(count))
+            }
+            (Way::Buffer(buffer), from, to) => {
+                let length = bytes_max.min(BUFFER_BYTES) as usize;
+                let count = match from.read(&mut buffer[..length]) {
+                    Err(error) if is_dry(&error) && from.is_nonblocking() => return Ok(Step::Dry),
+                    result => result?,
+                };
+                to.write_all(&buffer[..count])?;
+                Ok(Step::Moved(count as u64))
+            }
+            _ => unreachable!("a way is chosen by its ends"),
+        }
+    }
+}
+
+/// From file to file, at their positions.
+fn copy_range(mut from: &File, mut to: &File, bytes_max: u64) -> io::Result<Step> {
+    let mut starts = [from.stream_position()?, to.stream_position()?];
+    let [source, target] = &mut starts;
+    let length = bytes_max.min(RANGE_BYTES) as usize;
+    let copied = offload::perform(|| {
+        let (from, to) = (from.as_fd(), to.as_fd());
+        retry(|| rustix::fs::copy_file_range(from, Some(source), to, Some(target), length))
+    });
+    match copied {
+        Err(error) if is_refusal(&error) => Ok(Step::Refused),
+        Err(error) => Err(error),
+        Ok(count) => {
+            from.seek(SeekFrom::Start(starts[0]))?;
+            to.seek(SeekFrom::Start(starts[1]))?;
+            Ok(Step::Moved(count as u64))
+        }
+    }
+}
+
+/// From a pipe, or to one.
+fn move_directly(from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Step> {
+    let length = bytes_max.min(CHUNK_BYTES);
+    loop {
+        match move_once(from.fd(), from.file(), to, length) {
+            Err(error) if is_refusal(&error) => return Ok(Step::Refused),
+            Err(error) if is_dry(&error) => {}
+            result => return result.map(Step::Moved),
+        }
+        // Which of the two it was the kernel does not say.
+        if !from.is_file() && native::ready_now(from.fd(), PollFlags::IN)?.is_empty() {
+            if from.is_nonblocking() {
+                return Ok(Step::Dry);
+            }
+            from.await_bytes()?;
+        } else {
+            to.await_room()?;
+        }
+        wait::yield_within_call()?;
+    }
+}
+
+/// From a socket into our own pipe, which is empty.
+fn fill(from: &End<'_>, writer: BorrowedFd<'_>, length: u64) -> io::Result<Step> {
+    loop {
+        match call(from.fd(), None, writer, None, length) {
+            Err(error) if is_refusal(&error) => return Ok(Step::Refused),
+            Err(error) if is_dry(&error) && from.is_nonblocking() => return Ok(Step::Dry),
+            Err(error) if is_dry(&error) => from.await_bytes()?,
+            result => return result.map(Step::Moved),
+        }
+    }
+}
+
+/// Out of our own pipe, which holds so many bytes, until it is empty.
+fn drain(reader: BorrowedFd<'_>, to: &End<'_>, mut length: u64) -> io::Result<()> {
+    while length > 0 {
+        match move_once(reader, None, to, length) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => length -= count,
+            Err(error) if is_dry(&error) => to.await_room()?,
+            Err(error) if is_refusal(&error) => {
+                let mut bytes = vec![0; length as usize];
+                let count = retry(|| rustix::io::read(reader, &mut bytes[..]))?;
+                to.write_all(&bytes[..count])?;
+                length -= count as u64;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// One call of the kernel's, at the positions of files, which wait for the disk.
+fn move_once(
+    from: BorrowedFd<'_>,
+    from_file: Option<&File>,
+    to: &End<'_>,
+    length: u64,
+) -> io::Result<u64> {
+    let (to, to_file) = (to.fd(), to.file());
+    if from_file.is_none() && to_file.is_none() {
+        return call(from, None, to, None, length);
+    }
+    let position = |file: Option<&File>| file.map(|mut file| file.stream_position()).transpose();
+    let (mut source, mut target) = (position(from_file)?, position(to_file)?);
+    let count = offload::perform(|| call(from, source.as_mut(), to, target.as_mut(), length))?;
+    for (file, position) in [(from_file, source), (to_file, target)] {
+        if let (Some(mut file), Some(position)) = (file, position) {
+            file.seek(SeekFrom::Start(position))?;
+        }
+    }
+    Ok(count)
+}
+
+fn call(
+    from: BorrowedFd<'_>,
+    mut from_offset: Option<&mut u64>,
+    to: BorrowedFd<'_>,
+    mut to_offset: Option<&mut u64>,
+    length: u64,
+) -> io::Result<u64> {
+    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+    let count = retry(|| {
+        let (from_offset, to_offset) = (from_offset.as_deref_mut(), to_offset.as_deref_mut());
+        rustix::pipe::splice(from, from_offset, to, to_offset, length as usize, flags)
+    })?;
+    Ok(count as u64)
+}
+
+/// Calls again after a signal.
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
+fn is_dry(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Whether the kernel does not move bytes between such descriptors: a file that is appended to, one of another
+/// file system or of none, a filter that forbids the call.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::INVAL
+                | Errno::BADF
+                | Errno::XDEV
+                | Errno::NOSYS
+                | Errno::OPNOTSUPP
+                | Errno::PERM
+                | Errno::TXTBSY
+        )
+    )
+}

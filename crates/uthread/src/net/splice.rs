@@ -1,0 +1,83 @@
+//! Sockets as ends of a transfer that copies nothing.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::PollFlags;
+
+use super::socket::{Inner, Socket};
+use super::{TcpStream, UnixStream};
+use crate::fs::File;
+use crate::io::splice::{End, Sealed, Splice};
+
+/// What such a transfer needs of a socket.
+pub(crate) trait StreamSocket {
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Has system calls on it not wait; ours do all the same.
+    fn raise_nonblock(&self) -> io::Result<()>;
+
+    /// Whether its owner does not want to wait.
+    fn is_nonblocking(&self) -> bool;
+
+    /// Waits for bytes at most as long as its timeout says.
+    fn await_bytes(&self) -> io::Result<()>;
+
+    /// The same for room.
+    fn await_room(&self) -> io::Result<()>;
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    fn send_all(&self, buffer: &[u8]) -> io::Result<()>;
+
+    /// Sends as much of a file as is good for one turn, and at most so many bytes.
+    fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64>;
+}
+
+impl<S: Inner> StreamSocket for Socket<S> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+
+    fn raise_nonblock(&self) -> io::Result<()> {
+        self.raise_nonblock()
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.settings.is_nonblocking()
+    }
+
+    fn await_bytes(&self) -> io::Result<()> {
+        self.wait_for(PollFlags::IN, self.settings.read_timeout.get())
+    }
+
+    fn await_room(&self) -> io::Result<()> {
+        self.wait_for(PollFlags::OUT, self.settings.write_timeout.get())
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive(buffer, false)
+    }
+
+    fn send_all(&self, buffer: &[u8]) -> io::Result<()> {
+        self.send_all(buffer)
+    }
+
+    fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64> {
+        self.send_part(file, offset, bytes_max)
+    }
+}
+
+macro_rules! impl_splice {
+    ($($socket:ident),*) => {$(
+        impl Sealed for $socket {
+            fn end(&self) -> End<'_> {
+                End::Socket(&self.socket)
+            }
+        }
+
+        impl Splice for $socket {}
+    )*};
+}
+
+impl_splice!(TcpStream, UnixStream);
