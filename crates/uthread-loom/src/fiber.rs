@@ -17,33 +17,43 @@ pub(crate) mod whereabouts;
 #[derive(Clone)]
 pub(crate) struct Waiter {
     thread: Thread,
-    token: Option<Arc<AtomicU8>>,
+    token: Option<Token>,
 }
+
+/// It begins as RUNNING.
+pub(crate) type Token = Arc<AtomicU8>;
 
 const RUNNING: u8 = 0;
 const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
 loom::thread_local! {
-    static TOKEN: RefCell<Option<Arc<AtomicU8>>> = RefCell::new(None);
+    static TOKEN: RefCell<Option<Token>> = RefCell::new(None);
 }
 
 /// Lets the calling thread be woken by a token of its own, which makes a model larger. An `unpark` of loom's
 /// is lost if the thread waits for a lock at that time, as it may that waits at several channels.
 pub(crate) fn keep_wakes() {
-    TOKEN.with(|token| *token.borrow_mut() = Some(Arc::new(AtomicU8::new(RUNNING))));
+    keep_wakes_in(Arc::default());
 }
 
-fn token() -> Option<Arc<AtomicU8>> {
+/// The same, by a token that others know already.
+pub(crate) fn keep_wakes_in(token: Token) {
+    TOKEN.with(|here| *here.borrow_mut() = Some(token));
+}
+
+fn token() -> Option<Token> {
     TOKEN.with(|token| token.borrow().clone())
 }
 
 impl Waiter {
     pub(crate) fn current() -> Waiter {
-        Waiter {
-            thread: thread::current(),
-            token: token(),
-        }
+        Waiter::of(thread::current(), token())
+    }
+
+    /// A thread by the token that it keeps its wakes in, if it does.
+    pub(crate) fn of(thread: Thread, token: Option<Token>) -> Waiter {
+        Waiter { thread, token }
     }
 
     pub(crate) fn is_current(&self) -> bool {

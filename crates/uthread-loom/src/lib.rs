@@ -22,6 +22,9 @@ mod channel_models;
 mod choice_models;
 
 mod monitor_models;
+mod condvar_models;
+mod lock_models;
+mod semaphore_models;
 
 mod returned_models;
 

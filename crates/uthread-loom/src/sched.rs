@@ -24,7 +24,9 @@ pub(crate) mod wait {
     use loom::sync::atomic::{AtomicBool, Ordering};
     use loom::thread::Thread;
 
-    use crate::fiber::{Waiter, park};
+    use crate::fiber::{Token, Waiter, keep_wakes_in};
+
+    pub(crate) use crate::fiber::park;
 
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -37,24 +39,40 @@ pub(crate) mod wait {
     pub(crate) struct Ending {
         shut_down: Arc<AtomicBool>,
         late: Arc<AtomicBool>,
+        token: Option<Token>,
     }
 
     impl Ending {
+        /// One of a thread that keeps its wakes.
+        pub(crate) fn keeping_wakes() -> Ending {
+            Ending {
+                token: Some(Token::default()),
+                ..Ending::default()
+            }
+        }
+
         /// It holds for the calling thread.
         pub(crate) fn apply_here(&self) {
+            if let Some(token) = &self.token {
+                keep_wakes_in(Arc::clone(token));
+            }
             ENDING.with(|here| *here.borrow_mut() = self.clone());
         }
 
         /// As `Worker::cancel_all`: whoever waits is woken, once.
         pub(crate) fn shut_down(&self, fiber: &Thread) {
             self.shut_down.store(true, Ordering::Release);
-            fiber.unpark();
+            self.wake(fiber);
         }
 
         /// As an expired timer.
         pub(crate) fn pass_deadline(&self, fiber: &Thread) {
             self.late.store(true, Ordering::Release);
-            fiber.unpark();
+            self.wake(fiber);
+        }
+
+        fn wake(&self, fiber: &Thread) {
+            Waiter::of(fiber.clone(), self.token.clone()).wake();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The protocols of the channels, and of the choice among several.
+//! The protocols of the channels, of the choice among several, and of the locks.
 
 #[path = "../../uthread/src/sync/mpsc/channel.rs"]
 pub(crate) mod channel;
@@ -17,4 +17,28 @@ pub(crate) mod selecting;
 
 pub(crate) mod select {
     pub(crate) use super::choice::{Case, Event, Place, choose, choose_timeout};
+}
+
+#[path = "../../uthread/src/sync/line.rs"]
+pub(crate) mod line;
+#[path = "../../uthread/src/sync/lock.rs"]
+pub(crate) mod lock;
+#[path = "../../uthread/src/sync/condvar/notices.rs"]
+pub(crate) mod notices;
+#[path = "../../uthread/src/sync/semaphore/permits.rs"]
+pub(crate) mod permits;
+
+/// The table of lines: one part, as a part is chosen by an address, which is another one in each execution.
+mod table {
+    use loom::sync::Mutex;
+
+    use super::line::Lines;
+
+    loom::lazy_static! {
+        static ref LINES: Mutex<Lines> = Mutex::new(Lines::new());
+    }
+
+    pub(super) fn lines(_address: usize) -> &'static Mutex<Lines> {
+        &LINES
+    }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Control {
     pub(super) place_in_scope: Cell<usize>,
     /// Whether it is known to be suspended in the midst of unwinding.
     pub(crate) unwinding: Cell<bool>,
+    /// The number of its last panic among those of the process; zero before the first.
+    pub(crate) last_panic: Cell<u32>,
 }
 
 /// All that a switch to the fiber and back touches outside the stacks, together in as many bytes as a
@@ -132,6 +134,7 @@ impl Control {
             operation: AtomicU64::new(u64::MAX),
             place_in_scope: Cell::default(),
             unwinding: Cell::default(),
+            last_panic: Cell::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::stack::Stack;
 pub(crate) use super::cancellation::{
     Within, deadline, is_cancelled, is_shut_down, refusal, unwind_if_cancelled,
 };
-pub(crate) use super::worker::panics::is_panicking;
+pub(crate) use super::worker::panics::{Since, is_panicking, note_all as note_panics};
 
 /// Carries an operation out; returns only after its terminal completion.
 ///
@@ -121,6 +121,14 @@ pub(crate) fn spend_turn() {
     }
     if budget::is_used_up() {
         let_others_run();
+    }
+}
+
+/// Called by each try of a lock that fails: as [`spend_turn`], so that a loop of them lets the fiber run that
+/// has the lock. A cancelled fiber may go on with its loop as long as with one of refused calls.
+pub(crate) fn spend_try() {
+    if in_fiber() && budget::is_used_up() {
+        let _ = yield_within_call();
     }
 }
 

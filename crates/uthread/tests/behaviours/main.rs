@@ -23,6 +23,9 @@ mod select;
 mod select_arms;
 mod select_runtime;
 
+mod conditions;
+mod locks;
+
 mod net;
 mod net_addresses;
 mod net_faults;
@@ -105,6 +108,8 @@ fn main() -> ExitCode {
         select,
         select_arms,
         select_runtime,
+        locks,
+        conditions,
         net,
         net_addresses,
         net_faults,

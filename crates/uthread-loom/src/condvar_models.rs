@@ -1,0 +1,144 @@
+//! Those who wait for a condition and those who notify them. A lost notification is a deadlock here, which loom
+//! reports.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use loom::thread::{self, JoinHandle, Thread};
+
+use crate::check;
+use crate::fiber::keep_wakes;
+use crate::sched::wait::{self, Ending};
+use crate::sync::line::Ended;
+use crate::sync::lock::Lock;
+use crate::sync::notices::Notices;
+
+/// Two threads are explored in full.
+const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
+/// Three threads: some seconds.
+const PREEMPTIONS_MAX_OF_THREE: usize = 3;
+
+/// How many tokens there are, under a lock.
+struct Store {
+    lock: Lock,
+    tokens: AtomicUsize,
+    notices: Notices,
+}
+
+impl Store {
+    fn new() -> Arc<Store> {
+        Arc::new(Store {
+            lock: Lock::new(AtomicU32::new(0)),
+            tokens: AtomicUsize::new(0),
+            notices: Notices::new(AtomicBool::new(false)),
+        })
+    }
+
+    fn put(&self, count: usize) {
+        self.lock.write();
+        // Relaxed, also below: the lock orders it.
+        self.tokens.fetch_add(count, Ordering::Relaxed);
+        self.lock.unlock_write();
+    }
+
+    /// Waits for a token and takes it; false if the wait ended otherwise than by a notification.
+    fn take(&self, has_deadline: bool) -> bool {
+        let deadline = has_deadline.then(wait::deadline);
+        self.lock.write();
+        let mut ended = Ended::Served;
+        while self.tokens.load(Ordering::Relaxed) == 0 && ended == Ended::Served {
+            ended = self.notices.wait(&self.lock, deadline);
+        }
+        let taken = self.tokens.load(Ordering::Relaxed) > 0;
+        if taken {
+            self.tokens.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.lock.unlock_write();
+        taken
+    }
+}
+
+fn taking(store: &Arc<Store>) -> JoinHandle<bool> {
+    let store = Arc::clone(store);
+    thread::spawn(move || {
+        keep_wakes();
+        store.take(false)
+    })
+}
+
+/// Otherwise a notification would fall between the look at the condition and the wait.
+#[test]
+fn who_waits_learns_of_the_condition() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        keep_wakes();
+        let store = Store::new();
+        let taker = taking(&store);
+        store.put(1);
+        store.notices.notify(1);
+        assert!(taker.join().unwrap());
+    });
+}
+
+/// Otherwise one of two would not be among all, or the second of two single notifications find nobody noted
+/// as waiting.
+#[test]
+fn each_who_waits_is_notified() {
+    let ways: [fn(&Store); 2] = [
+        |store| {
+            store.put(2);
+            store.notices.notify(usize::MAX);
+        },
+        |store| {
+            for _ in 0..2 {
+                store.put(1);
+                store.notices.notify(1);
+            }
+        },
+    ];
+    for way in ways {
+        check(PREEMPTIONS_MAX_OF_THREE, move || {
+            keep_wakes();
+            let store = Store::new();
+            let takers = [taking(&store), taking(&store)];
+            way(&store);
+            for taker in takers {
+                assert!(taker.join().unwrap());
+            }
+        });
+    }
+}
+
+/// One of two gives up, because of `end`, just when a single notification comes. Otherwise that would be lost on
+/// it, and the other one wait beside a token.
+fn check_notification_beside_an_end(end: fn(&Ending, &Thread)) {
+    check(PREEMPTIONS_MAX_OF_THREE, move || {
+        keep_wakes();
+        let store = Store::new();
+        let ending = Ending::keeping_wakes();
+        let leaver = {
+            let (store, ending) = (Arc::clone(&store), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                store.take(true)
+            })
+        };
+        let taker = taking(&store);
+        end(&ending, leaver.thread());
+        store.put(1);
+        store.notices.notify(1);
+        if leaver.join().unwrap() {
+            store.put(1);
+            store.notices.notify(1);
+        }
+        assert!(taker.join().unwrap());
+    });
+}
+
+#[test]
+fn a_notification_is_not_lost_on_who_is_cancelled() {
+    check_notification_beside_an_end(Ending::shut_down);
+}
+
+#[test]
+fn a_notification_is_not_lost_on_who_is_late() {
+    check_notification_beside_an_end(Ending::pass_deadline);
+}

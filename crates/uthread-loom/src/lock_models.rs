@@ -1,0 +1,158 @@
+//! Writers and readers of a lock against each other. A lost wake-up is a deadlock here, which loom reports.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread::{self, JoinHandle};
+
+use crate::check;
+use crate::sync::lock::Lock;
+
+/// Two threads are explored in full.
+const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
+/// Three threads: some seconds.
+const PREEMPTIONS_MAX_OF_THREE: usize = 3;
+
+struct Locked {
+    lock: Lock,
+    /// Relaxed, and written in two steps: without the lock, writes would be lost.
+    data: AtomicU32,
+}
+
+impl Locked {
+    fn new() -> Arc<Locked> {
+        Arc::new(Locked {
+            lock: Lock::new(AtomicU32::new(0)),
+            data: AtomicU32::new(0),
+        })
+    }
+
+    /// Adds one, of who has the lock for writing.
+    fn add(&self) {
+        let value = self.get();
+        self.data.store(value + 1, Ordering::Relaxed);
+        assert_eq!(self.get(), value + 1, "two write at a time");
+    }
+
+    /// What there is, of who has the lock.
+    fn get(&self) -> u32 {
+        self.data.load(Ordering::Relaxed)
+    }
+
+    fn write(&self) {
+        self.lock.write();
+        self.add();
+        self.lock.unlock_write();
+    }
+
+    fn read(&self) -> u32 {
+        self.lock.read();
+        let value = self.get();
+        self.lock.unlock_read();
+        value
+    }
+
+    /// At the end it must be free, and nobody noted as waiting.
+    fn assert_free(&self, writes: u32) {
+        assert!(self.lock.try_write(), "it is not free");
+        assert_eq!(self.get(), writes);
+        self.lock.unlock_write();
+        assert!(self.lock.try_read(), "somebody is still noted as waiting");
+        self.lock.unlock_read();
+    }
+}
+
+fn start(locked: &Arc<Locked>, run: impl Fn(&Locked) + 'static) -> JoinHandle<()> {
+    let locked = Arc::clone(locked);
+    thread::spawn(move || run(&locked))
+}
+
+/// Runs each of them on a thread of its own, the last one on this.
+fn run_all(bound: impl Into<Option<usize>>, writes: u32, all: &'static [fn(&Locked)]) {
+    check(bound, move || {
+        let locked = Locked::new();
+        let (last, others) = all.split_last().unwrap();
+        let others: Vec<_> = others.iter().map(|run| start(&locked, run)).collect();
+        last(&locked);
+        for other in others {
+            other.join().unwrap();
+        }
+        locked.assert_free(writes);
+    });
+}
+
+/// Otherwise a writer would sleep beside a free lock, or two write at a time. One that comes again makes the
+/// other ask for the lock to be handed over.
+#[test]
+fn writers_write_one_at_a_time() {
+    fn thrice(locked: &Locked) {
+        (0..3).for_each(|_| locked.write());
+    }
+    run_all(PREEMPTIONS_MAX_OF_TWO, 2, &[Locked::write, Locked::write]);
+    run_all(PREEMPTIONS_MAX_OF_THREE, 6, &[thrice, thrice]);
+    run_all(
+        PREEMPTIONS_MAX_OF_THREE,
+        3,
+        &[Locked::write, Locked::write, Locked::write],
+    );
+}
+
+/// Otherwise a reader would see half of a write, or wait for a writer that has gone.
+#[test]
+fn readers_and_writers_exclude_each_other() {
+    fn read(locked: &Locked) {
+        assert!(locked.read() <= 2);
+    }
+    fn read_twice(locked: &Locked) {
+        let first = locked.read();
+        assert!(locked.read() >= first);
+    }
+    run_all(PREEMPTIONS_MAX_OF_TWO, 1, &[read_twice, Locked::write]);
+    run_all(PREEMPTIONS_MAX_OF_THREE, 1, &[read, read, Locked::write]);
+    run_all(
+        PREEMPTIONS_MAX_OF_THREE,
+        2,
+        &[read, Locked::write, Locked::write],
+    );
+}
+
+/// Otherwise the second reader would not be let in, or a writer get in between.
+#[test]
+fn a_writer_goes_on_as_a_reader_beside_others() {
+    fn downgrade(locked: &Locked) {
+        locked.lock.write();
+        locked.add();
+        let written = locked.get();
+        locked.lock.downgrade();
+        assert_eq!(locked.get(), written);
+        locked.lock.unlock_read();
+    }
+    fn read(locked: &Locked) {
+        locked.read();
+    }
+    run_all(PREEMPTIONS_MAX_OF_TWO, 2, &[downgrade, Locked::write]);
+    run_all(
+        PREEMPTIONS_MAX_OF_THREE,
+        2,
+        &[downgrade, read, Locked::write],
+    );
+}
+
+/// Otherwise one that only tries would have the lock beside another, or leave one waiting.
+#[test]
+fn who_only_tries_leaves_nobody_waiting() {
+    fn try_both(locked: &Locked) {
+        if locked.lock.try_write() {
+            assert!(locked.get() <= 2);
+            locked.lock.unlock_write();
+        }
+        if locked.lock.try_read() {
+            assert!(locked.get() <= 2);
+            locked.lock.unlock_read();
+        }
+    }
+    run_all(
+        PREEMPTIONS_MAX_OF_THREE,
+        2,
+        &[try_both, Locked::write, Locked::write],
+    );
+}

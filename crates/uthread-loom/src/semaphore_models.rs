@@ -1,0 +1,148 @@
+//! Those who take permits and those who give them back. A lost wake-up is a deadlock here, which loom reports.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::{self, JoinHandle, Thread};
+
+use crate::check;
+use crate::fiber::keep_wakes;
+use crate::sched::wait::{self, Ending};
+use crate::sync::line::Ended;
+use crate::sync::permits::Permits;
+
+/// Two threads are explored in full.
+const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
+/// Three threads: some seconds.
+const PREEMPTIONS_MAX_OF_THREE: usize = 3;
+
+/// Permits, and how many of them are in use.
+struct Bounded {
+    permits: Permits,
+    total: usize,
+    used: AtomicUsize,
+}
+
+impl Bounded {
+    fn new(total: usize) -> Arc<Bounded> {
+        Arc::new(Bounded {
+            permits: Permits::new(AtomicUsize::new(Permits::word(total))),
+            total,
+            used: AtomicUsize::new(0),
+        })
+    }
+
+    /// Of who has so many.
+    fn use_them(&self, count: usize) {
+        let used = self.used.fetch_add(count, Ordering::Relaxed);
+        assert!(used + count <= self.total, "more than there are");
+        self.used.fetch_sub(count, Ordering::Relaxed);
+        self.permits.release(count);
+    }
+
+    fn acquire(&self, count: usize) {
+        assert_eq!(self.permits.acquire(count, None), Ended::Served);
+        self.use_them(count);
+    }
+
+    fn assert_all_free(&self) {
+        assert_eq!(self.permits.available(), self.total);
+        assert!(
+            self.permits.try_acquire(self.total),
+            "somebody is noted as waiting"
+        );
+    }
+}
+
+fn acquiring(bounded: &Arc<Bounded>, count: usize) -> JoinHandle<()> {
+    let bounded = Arc::clone(bounded);
+    thread::spawn(move || {
+        keep_wakes();
+        bounded.acquire(count);
+    })
+}
+
+/// Otherwise there would be more in use than there are, or one wait beside enough of them.
+#[test]
+fn permits_are_used_by_so_many_at_a_time() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        keep_wakes();
+        let bounded = Bounded::new(1);
+        let other = acquiring(&bounded, 1);
+        bounded.acquire(1);
+        other.join().unwrap();
+        bounded.assert_all_free();
+    });
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        keep_wakes();
+        let bounded = Bounded::new(2);
+        let others = [acquiring(&bounded, 1), acquiring(&bounded, 2)];
+        bounded.permits.acquire_cancelled_or_not(1);
+        bounded.use_them(1);
+        for other in others {
+            other.join().unwrap();
+        }
+        bounded.assert_all_free();
+    });
+}
+
+/// One gives up, because of `end`, just when permits come, which it wanted all of. Otherwise they would be lost,
+/// or who stands behind it wait for what it no longer wants.
+fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: Ended) {
+    check(PREEMPTIONS_MAX_OF_THREE, move || {
+        keep_wakes();
+        let bounded = Bounded::new(2);
+        assert!(bounded.permits.try_acquire(1));
+        let ending = Ending::keeping_wakes();
+        let leaver = {
+            let (bounded, ending) = (Arc::clone(&bounded), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                let ended = bounded.permits.acquire(2, Some(wait::deadline()));
+                match ended {
+                    Ended::Served => bounded.use_them(2),
+                    _ => assert_eq!(ended, reason),
+                }
+            })
+        };
+        let other = acquiring(&bounded, 1);
+        end(&ending, leaver.thread());
+        bounded.permits.release(1);
+        leaver.join().unwrap();
+        other.join().unwrap();
+        bounded.assert_all_free();
+    });
+}
+
+#[test]
+fn permits_are_not_lost_on_who_is_cancelled() {
+    check_permits_beside_an_end(Ending::shut_down, Ended::Cancelled);
+}
+
+#[test]
+fn permits_are_not_lost_on_who_is_late() {
+    check_permits_beside_an_end(Ending::pass_deadline, Ended::Late);
+}
+
+/// It keeps the permit that the other waits for. Otherwise that one would wait behind nobody.
+#[test]
+fn who_leaves_the_line_lets_those_behind_it_be_served() {
+    check(PREEMPTIONS_MAX_OF_THREE, || {
+        keep_wakes();
+        let bounded = Bounded::new(2);
+        assert!(bounded.permits.try_acquire(1));
+        let ending = Ending::keeping_wakes();
+        let leaver = {
+            let (bounded, ending) = (Arc::clone(&bounded), ending.clone());
+            thread::spawn(move || {
+                ending.apply_here();
+                assert_eq!(bounded.permits.acquire(2, None), Ended::Cancelled);
+            })
+        };
+        let other = acquiring(&bounded, 1);
+        ending.shut_down(leaver.thread());
+        leaver.join().unwrap();
+        other.join().unwrap();
+        bounded.permits.release(1);
+        bounded.assert_all_free();
+    });
+}

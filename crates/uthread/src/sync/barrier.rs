@@ -1,0 +1,103 @@
+//! A barrier.
+
+use std::fmt;
+
+use super::line::{self, Ended, Woken};
+use crate::atomic::{AtomicUsize, Ordering};
+use crate::sched::wait;
+
+/// Lets a number of fibers and threads wait for each other, by the name of [`std::sync::Barrier`].
+///
+/// ```
+/// use uthread::sync::Barrier;
+///
+/// let barrier = Barrier::new(3);
+/// let leaders = uthread::scope(|scope| {
+///     let fibers = [(); 3].map(|()| scope.spawn(|| barrier.wait().is_leader()));
+///     fibers.map(|fiber| fiber.join().unwrap())
+/// });
+/// assert_eq!(leaders.iter().filter(|leader| **leader).count(), 1);
+/// ```
+///
+/// # Cancellation
+///
+/// [`wait`](Barrier::wait) is a point of cancellation: a fiber that is [cancelled](crate::thread::Cancelled) is
+/// unwound and no longer counts as waiting, so that the others wait for one more. If the last one has come just
+/// before, it goes on like the others. In a destructor, where unwinding is no way out, it goes on too.
+pub struct Barrier {
+    count: usize,
+    /// How many wait. Written, and read, under the lock of the line.
+    waiting: AtomicUsize,
+}
+
+/// Which part the caller had in a [`Barrier`].
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// Whether the caller is the one that the others were waiting for. Of those who pass together it is one.
+    ///
+    /// ```
+    /// assert!(uthread::sync::Barrier::new(1).wait().is_leader());
+    /// ```
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+impl Barrier {
+    /// A barrier for so many. With 0, as with 1, nobody waits.
+    #[must_use]
+    pub const fn new(count: usize) -> Barrier {
+        Barrier {
+            count,
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits until as many wait as the barrier is for. There is an [example](Barrier) above.
+    pub fn wait(&self) -> BarrierWaitResult {
+        let place = line::at(self, |line| {
+            let waiting = self.waiting.load(Ordering::Relaxed) + 1;
+            let is_last = waiting >= self.count;
+            self.waiting
+                .store(if is_last { 0 } else { waiting }, Ordering::Relaxed);
+            match is_last {
+                true => Err(line.take(usize::MAX)),
+                false => Ok(line.join(0)),
+            }
+        });
+        match place {
+            Ok(place) => {
+                let ended = place.wait_for(None, |_| {
+                    let waiting = self.waiting.load(Ordering::Relaxed) - 1;
+                    self.waiting.store(waiting, Ordering::Relaxed);
+                    Woken::default()
+                });
+                if ended == Ended::Cancelled {
+                    wait::unwind_if_cancelled();
+                }
+                BarrierWaitResult(false)
+            }
+            Err(others) => {
+                others.wake();
+                BarrierWaitResult(true)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Barrier").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BarrierWaitResult {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("BarrierWaitResult")
+            .field("is_leader", &self.is_leader())
+            .finish()
+    }
+}

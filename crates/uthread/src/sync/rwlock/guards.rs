@@ -1,0 +1,176 @@
+//! What readers and writers have of a lock.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
+use super::RwLock;
+use crate::sched::wait::Since;
+
+/// The right of one reader to what a [`RwLock`] protects, until it is dropped.
+///
+/// It is not `Send`, as `std`'s:
+///
+/// ```compile_fail,E0277
+/// let lock = uthread::sync::RwLock::new(1);
+/// let reader = lock.read().unwrap();
+/// uthread::scope(|scope| {
+///     scope.spawn(move || drop(reader));
+/// });
+/// ```
+#[must_use = "if unused the lock is given back at once"]
+#[clippy::has_significant_drop]
+pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
+    lock: &'a RwLock<T>,
+    not_send: PhantomData<*const T>,
+}
+
+/// The right of the one writer to what a [`RwLock`] protects, until it is dropped.
+///
+/// It is not `Send`, as `std`'s:
+///
+/// ```compile_fail,E0277
+/// let lock = uthread::sync::RwLock::new(1);
+/// let writer = lock.write().unwrap();
+/// uthread::scope(|scope| {
+///     scope.spawn(move || drop(writer));
+/// });
+/// ```
+///
+/// It does not outlive the lock:
+///
+/// ```compile_fail,E0597
+/// let writer;
+/// {
+///     let lock = uthread::sync::RwLock::new(1);
+///     writer = lock.write().unwrap();
+/// }
+/// drop(writer);
+/// ```
+#[must_use = "if unused the lock is given back at once"]
+#[clippy::has_significant_drop]
+pub struct RwLockWriteGuard<'a, T: ?Sized + 'a> {
+    lock: &'a RwLock<T>,
+    since: Since,
+    not_send: PhantomData<*const ()>,
+}
+
+#[allow(unsafe_code, reason = "only `Send` is to be denied")]
+// SAFETY: a shared guard gives shared access to the value, which is `Sync`.
+unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
+#[allow(unsafe_code, reason = "only `Send` is to be denied")]
+// SAFETY: as of the reader's.
+unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    /// The guard of the caller, who has just locked it for reading.
+    #[inline]
+    pub(super) fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
+        RwLockReadGuard {
+            lock,
+            not_send: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// The guard of the caller, who has just locked it for writing.
+    #[inline]
+    pub(super) fn new(lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
+        RwLockWriteGuard {
+            lock,
+            since: Since::now(),
+            not_send: PhantomData,
+        }
+    }
+
+    /// Goes on as a reader, without a moment in which somebody else could write. Readers who wait before the next
+    /// writer read too from now on.
+    ///
+    /// ```
+    /// use uthread::sync::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let mut writer = lock.write().unwrap();
+    /// *writer = 2;
+    /// let reader = RwLockWriteGuard::downgrade(writer);
+    /// assert_eq!((*reader, *lock.read().unwrap()), (2, 2));
+    /// assert!(lock.try_write().is_err());
+    /// ```
+    pub fn downgrade(writer: RwLockWriteGuard<'a, T>) -> RwLockReadGuard<'a, T> {
+        let lock = ManuallyDrop::new(writer).lock;
+        lock.lock.downgrade();
+        RwLockReadGuard::new(lock)
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    #[allow(unsafe_code, reason = "the lock guards the cell")]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard has the lock for reading, so nobody has a mutable reference.
+        unsafe { &*self.lock.data.get() }
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    #[allow(unsafe_code, reason = "the lock guards the cell")]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard has the lock for writing, so nobody else has a reference.
+        unsafe { &*self.lock.data.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    #[allow(unsafe_code, reason = "the lock guards the cell")]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and the guard is borrowed mutably.
+        unsafe { &mut *self.lock.data.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.lock.unlock_read();
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.poison.note_end(self.since);
+        self.lock.lock.unlock_write();
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
+    }
+}

@@ -1,0 +1,277 @@
+//! Condition variables, barriers and semaphores, between fibers and threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::sides::{Running, assert_neighbour_runs, mixed};
+use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};
+use uthread::{spawn, yield_now};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            two_sides_take_turns,
+            all_are_notified,
+            a_wait_ends_with_its_time,
+            those_who_are_enough_pass_a_barrier_together,
+            no_more_have_permits_than_there_are,
+            permits_that_are_kept_or_added_change_the_bound,
+            an_owned_permit_may_go_anywhere,
+            a_wait_for_permits_ends_with_its_time
+        ]
+    ),
+    (
+        &[OUTSIDE, MORE_WORKERS],
+        [
+            those_who_wait_are_notified_in_the_order_of_their_calls,
+            who_wants_many_permits_is_not_overtaken,
+            who_gives_up_lets_those_behind_it_have_permits
+        ]
+    ),
+    (
+        ON_ONE_WORKER,
+        [a_loop_of_tries_for_a_permit_lets_others_run]
+    ),
+];
+
+const SOON: Duration = Duration::from_millis(3);
+
+fn two_sides_take_turns(place: Place) {
+    const ROUNDS: usize = 200;
+    mixed(place, |here, there| {
+        let table = Arc::new((Mutex::new(0), Condvar::new()));
+        let player = |own: usize| {
+            let table = Arc::clone(&table);
+            move || {
+                let (turn, changed) = &*table;
+                for round in 0..ROUNDS {
+                    let turn = turn.lock().unwrap();
+                    let theirs = 2 * round + own;
+                    let mut turn = changed.wait_while(turn, |turn| *turn != theirs).unwrap();
+                    *turn += 1;
+                    drop(turn);
+                    changed.notify_one();
+                }
+            }
+        };
+        let players = [here.start(player(0)), there.start(player(1))];
+        players.into_iter().for_each(Running::join);
+        assert_eq!(*table.0.lock().unwrap(), 2 * ROUNDS);
+    });
+}
+
+fn all_are_notified(place: Place) {
+    mixed(place, |here, there| {
+        let start = Arc::new((Mutex::new((0, false)), Condvar::new()));
+        let runners: Vec<_> = [here, there, here, there]
+            .into_iter()
+            .map(|side| {
+                let start = Arc::clone(&start);
+                side.start(move || {
+                    let (state, changed) = &*start;
+                    let mut guard = state.lock().unwrap();
+                    guard.0 += 1;
+                    changed.notify_all();
+                    drop(changed.wait_while(guard, |(_, go)| !*go).unwrap());
+                })
+            })
+            .collect();
+        let (state, changed) = &*start;
+        let mut guard = changed
+            .wait_while(state.lock().unwrap(), |(there, _)| *there < 4)
+            .unwrap();
+        guard.1 = true;
+        changed.notify_all();
+        drop(guard);
+        runners.into_iter().for_each(Running::join);
+    });
+}
+
+fn a_wait_ends_with_its_time(place: Place) {
+    place.run(|| {
+        let (mutex, changed) = (Mutex::new(1), Condvar::new());
+        let begin = Instant::now();
+        let (guard, result) = changed.wait_timeout(mutex.lock().unwrap(), SOON).unwrap();
+        assert!(result.timed_out());
+        assert!(begin.elapsed() >= SOON);
+        let (guard, result) = changed.wait_timeout(guard, Duration::ZERO).unwrap();
+        assert!(result.timed_out());
+        assert!(mutex.try_lock().is_err(), "the mutex is locked again");
+        drop(guard);
+        // A time that the clock does not reach is no reason to panic.
+        let waited = changed.wait_timeout_while(mutex.lock().unwrap(), Duration::MAX, |_| false);
+        assert!(!waited.unwrap().1.timed_out());
+        assert!(mutex.try_lock().is_ok());
+    });
+}
+
+fn those_who_are_enough_pass_a_barrier_together(place: Place) {
+    const ROUNDS: usize = 50;
+    const COUNT: usize = 4;
+    mixed(place, |here, there| {
+        let barrier = Arc::new(Barrier::new(COUNT));
+        let (begun, leaders) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let running = [here, there, here, there].map(|side| {
+            let (barrier, begun) = (Arc::clone(&barrier), Arc::clone(&begun));
+            let leaders = Arc::clone(&leaders);
+            side.start(move || {
+                for round in 0..ROUNDS {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    if barrier.wait().is_leader() {
+                        leaders.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(begun.load(Ordering::Relaxed) >= (round + 1) * COUNT);
+                    barrier.wait();
+                }
+            })
+        });
+        running.into_iter().for_each(Running::join);
+        assert_eq!(leaders.load(Ordering::Relaxed), ROUNDS);
+    });
+}
+
+fn no_more_have_permits_than_there_are(place: Place) {
+    const PERMITS: usize = 3;
+    mixed(place, |here, there| {
+        let semaphore = Arc::new(Semaphore::new(PERMITS));
+        let inside = Arc::new(AtomicUsize::new(0));
+        let running: Vec<_> = (0..4)
+            .flat_map(|_| [here, there])
+            .enumerate()
+            .map(|(index, side)| {
+                let (semaphore, inside) = (Arc::clone(&semaphore), Arc::clone(&inside));
+                let count = index % PERMITS + 1;
+                side.start(move || {
+                    for _ in 0..50 {
+                        let permits = semaphore.acquire_many(count);
+                        let before = inside.fetch_add(count, Ordering::Relaxed);
+                        assert!(before + count <= PERMITS);
+                        yield_now();
+                        inside.fetch_sub(count, Ordering::Relaxed);
+                        drop(permits);
+                    }
+                })
+            })
+            .collect();
+        running.into_iter().for_each(Running::join);
+        assert_eq!(semaphore.available_permits(), PERMITS);
+        assert!(semaphore.try_acquire_many(PERMITS).is_some());
+    });
+}
+
+fn permits_that_are_kept_or_added_change_the_bound(place: Place) {
+    place.run(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        assert!(semaphore.try_acquire_many(2).is_none());
+        semaphore.add_permits(2);
+        assert_eq!(semaphore.available_permits(), 3);
+        semaphore.acquire_many(2).forget();
+        assert_eq!(semaphore.available_permits(), 1);
+        Arc::clone(&semaphore).acquire_owned().forget();
+        assert!(semaphore.try_acquire().is_none());
+        assert_eq!(semaphore.acquire_many(0).count(), 0);
+        semaphore.add_permits(Semaphore::MAX_PERMITS);
+        let added = std::panic::catch_unwind(|| semaphore.add_permits(1));
+        assert!(added.is_err());
+        assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+    });
+}
+
+fn an_owned_permit_may_go_anywhere(place: Place) {
+    mixed(place, |here, there| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+        let theirs = Arc::clone(&semaphore);
+        let waiting = here.start(move || theirs.acquire_owned());
+        there.start(move || drop(permit)).join();
+        let permit = waiting.join();
+        assert!(Arc::clone(&semaphore).try_acquire_owned().is_none());
+        drop(permit);
+        assert_eq!(semaphore.available_permits(), 1);
+    });
+}
+
+fn a_wait_for_permits_ends_with_its_time(place: Place) {
+    place.run(|| {
+        let semaphore = Semaphore::new(1);
+        let begin = Instant::now();
+        assert!(semaphore.acquire_many_timeout(2, SOON).is_none());
+        assert!(begin.elapsed() >= SOON);
+        let permit = semaphore.acquire_timeout(Duration::MAX).unwrap();
+        assert!(semaphore.acquire_timeout(Duration::ZERO).is_none());
+        drop(permit);
+        assert!(semaphore.try_acquire().is_some(), "nobody waits any more");
+    });
+}
+
+fn those_who_wait_are_notified_in_the_order_of_their_calls(place: Place) {
+    let runtime = place.runtime();
+    let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+    let waiting: Vec<_> = (0..5)
+        .map(|number| {
+            let shared = Arc::clone(&shared);
+            place.spawn_waiting(&runtime, move || {
+                let (order, changed) = &*shared;
+                // No wake-up of these comes for another reason.
+                let mut order = changed.wait(order.lock().unwrap()).unwrap();
+                order.push(number);
+            })
+        })
+        .collect();
+    for (count, fiber) in waiting.into_iter().enumerate() {
+        assert_eq!(shared.0.lock().unwrap().len(), count);
+        shared.1.notify_one();
+        fiber.join().unwrap();
+    }
+    assert_eq!(*shared.0.lock().unwrap(), [0, 1, 2, 3, 4]);
+}
+
+fn who_wants_many_permits_is_not_overtaken(place: Place) {
+    let runtime = place.runtime();
+    let semaphore = Arc::new(Semaphore::new(3));
+    let held = semaphore.acquire_many(2);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let waiting = [3, 1, 2].map(|count| {
+        let (semaphore, order) = (Arc::clone(&semaphore), Arc::clone(&order));
+        place.spawn_waiting(&runtime, move || {
+            let permits = semaphore.acquire_many(count);
+            order.lock().unwrap().push(count);
+            drop(permits);
+        })
+    });
+    assert_eq!(semaphore.available_permits(), 1);
+    assert!(semaphore.try_acquire().is_none(), "others came before");
+    drop(held);
+    waiting.into_iter().for_each(|fiber| fiber.join().unwrap());
+    assert_eq!(order.lock().unwrap()[0], 3);
+    assert!(semaphore.try_acquire_many(3).is_some());
+}
+
+fn who_gives_up_lets_those_behind_it_have_permits(place: Place) {
+    let runtime = place.runtime();
+    let semaphore = Arc::new(Semaphore::new(1));
+    let [many, one] = [2, 1].map(|count| {
+        let semaphore = Arc::clone(&semaphore);
+        place.spawn_waiting(&runtime, move || drop(semaphore.acquire_many(count)))
+    });
+    assert!(!one.is_finished());
+    many.cancel();
+    one.join().unwrap();
+    assert!(many.join().is_err());
+    assert!(semaphore.try_acquire().is_some());
+}
+
+fn a_loop_of_tries_for_a_permit_lets_others_run(place: Place) {
+    let semaphore = Semaphore::new(0);
+    assert_neighbour_runs(place, || assert!(semaphore.try_acquire().is_none()));
+    place.run(|| {
+        let shared = Arc::new(Semaphore::new(0));
+        let theirs = Arc::clone(&shared);
+        spawn(move || theirs.add_permits(1));
+        while shared.try_acquire().is_none() {}
+    });
+}
