@@ -24,6 +24,7 @@ mod choice_models;
 mod monitor_models;
 mod condvar_models;
 mod lock_models;
+mod once_models;
 mod semaphore_models;
 
 mod returned_models;

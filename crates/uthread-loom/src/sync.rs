@@ -27,6 +27,8 @@ pub(crate) mod lock;
 pub(crate) mod notices;
 #[path = "../../uthread/src/sync/semaphore/permits.rs"]
 pub(crate) mod permits;
+#[path = "../../uthread/src/sync/once/progress.rs"]
+pub(crate) mod progress;
 
 /// The table of lines: one part, as a part is chosen by an address, which is another one in each execution.
 mod table {

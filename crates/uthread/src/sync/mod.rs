@@ -11,13 +11,17 @@
 //!
 //! | | waits as a point of cancellation | waits on when cancelled |
 //! | --- | --- | --- |
-//! | [`Mutex`], [`RwLock`] | | all |
+//! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
+//! | [`Once`], [`OnceLock`] | `wait`, `wait_force` | `call_once`, `get_or_init`, `set` |
 //! | [`Condvar`], [`Barrier`], [`Semaphore`] | all | |
 //! | [`mpsc`], [`mod@oneshot`], [`select!`] | all | |
 
 mod barrier;
 mod condvar;
+mod lazy_lock;
 mod mutex;
+mod once;
+mod once_lock;
 mod rwlock;
 mod semaphore;
 
@@ -39,6 +43,9 @@ pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, W
 pub use crate::select;
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
+pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard};
+pub use once::{Once, OnceState};
+pub use once_lock::OnceLock;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};

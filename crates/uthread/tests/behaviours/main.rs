@@ -25,6 +25,7 @@ mod select_runtime;
 
 mod conditions;
 mod locks;
+mod onces;
 
 mod net;
 mod net_addresses;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
         select_runtime,
         locks,
         conditions,
+        onces,
         net,
         net_addresses,
         net_faults,

@@ -1,0 +1,62 @@
+//! Those who come to do a thing once, and those who wait for it. A lost wake-up is a deadlock here, which loom
+//! reports.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+
+use crate::check;
+use crate::sync::progress::Progress;
+
+/// Three threads: some seconds.
+const PREEMPTIONS_MAX: usize = 3;
+
+struct Done {
+    progress: Progress,
+    /// Relaxed: that others see it is the matter of the protocol.
+    times: AtomicU32,
+}
+
+impl Done {
+    fn come(&self) {
+        self.progress.run(false, &mut |_| self.count());
+    }
+
+    fn count(&self) {
+        let times = self.times.load(Ordering::Relaxed);
+        self.times.store(times + 1, Ordering::Relaxed);
+    }
+}
+
+/// Otherwise it would be done twice, or somebody go on before it is done, or wait after.
+#[test]
+fn it_is_done_once_and_before_all_who_come() {
+    let comings: [fn(&Done); 3] = [
+        Done::come,
+        |done| done.progress.wait(false),
+        |done| done.progress.wait(true),
+    ];
+    for coming in comings {
+        check(PREEMPTIONS_MAX, move || {
+            let done = Arc::new(Done {
+                progress: Progress::new(AtomicU32::new(0)),
+                times: AtomicU32::new(0),
+            });
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let done = Arc::clone(&done);
+                    thread::spawn(move || {
+                        coming(&done);
+                        assert_eq!(done.times.load(Ordering::Relaxed), 1);
+                    })
+                })
+                .collect();
+            done.come();
+            assert_eq!(done.times.load(Ordering::Relaxed), 1);
+            assert!(done.progress.is_complete());
+            for other in others {
+                other.join().unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! A value that is made when it is first asked for.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
+
+use super::once_lock::OnceLock;
+
+/// A value that is made when it is first asked for, by the name of [`std::sync::LazyLock`]: by whichever fiber or
+/// thread comes first, while the others wait.
+///
+/// ```
+/// use uthread::sync::LazyLock;
+///
+/// static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| "plain blocking code".split(' ').collect());
+///
+/// assert_eq!(WORDS.len(), 3);
+/// ```
+///
+/// # Poisoning
+///
+/// If the function that makes the value panics, or its fiber is [cancelled](crate::thread::Cancelled) in it, each
+/// later access panics.
+///
+/// ```should_panic
+/// use uthread::sync::LazyLock;
+///
+/// let lazy: LazyLock<u32> = LazyLock::new(|| panic!("each time"));
+/// let _ = std::panic::catch_unwind(|| *lazy);
+/// println!("{}", *lazy);
+/// ```
+pub struct LazyLock<T, F = fn() -> T> {
+    value: OnceLock<T>,
+    /// Taken by the one that makes the value, so that the lock is never contended. Without both, it is
+    /// poisoned.
+    make: Mutex<Option<F>>,
+}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    /// A value that `f` will make.
+    #[must_use]
+    pub const fn new(f: F) -> LazyLock<T, F> {
+        LazyLock {
+            value: OnceLock::new(),
+            make: Mutex::new(Some(f)),
+        }
+    }
+
+    /// The value; made if it is not yet, or awaited if somebody else is about to.
+    ///
+    /// # Panics
+    ///
+    /// When the function panics, or has.
+    ///
+    /// ```
+    /// use uthread::sync::LazyLock;
+    /// let lazy = LazyLock::new(|| 1);
+    /// assert_eq!(LazyLock::force(&lazy), &1);
+    /// ```
+    #[inline]
+    pub fn force(this: &LazyLock<T, F>) -> &T {
+        this.value.get_or_init(|| {
+            let mut make = this.make.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = make.take();
+            drop(make);
+            taken.unwrap_or_else(|| panic_poisoned())()
+        })
+    }
+
+    /// The value; made if it is not yet.
+    ///
+    /// # Panics
+    ///
+    /// When the function panics, or has.
+    ///
+    /// ```
+    /// use uthread::sync::LazyLock;
+    /// let mut lazy = LazyLock::new(|| 1);
+    /// *LazyLock::force_mut(&mut lazy) += 1;
+    /// assert_eq!(*lazy, 2);
+    /// ```
+    #[inline]
+    pub fn force_mut(this: &mut LazyLock<T, F>) -> &mut T {
+        LazyLock::force(this);
+        this.value.get_mut().expect("it was made just now")
+    }
+}
+
+impl<T, F> LazyLock<T, F> {
+    /// The value, if it is made already. Does not wait.
+    ///
+    /// ```
+    /// use uthread::sync::LazyLock;
+    /// let lazy = LazyLock::new(|| 1);
+    /// assert_eq!(LazyLock::get(&lazy), None);
+    /// let _ = LazyLock::force(&lazy);
+    /// assert_eq!(LazyLock::get(&lazy), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(this: &LazyLock<T, F>) -> Option<&T> {
+        this.value.get()
+    }
+
+    /// The value, if it is made already.
+    ///
+    /// ```
+    /// use uthread::sync::LazyLock;
+    /// let mut lazy = LazyLock::new(|| 1);
+    /// assert_eq!(LazyLock::get_mut(&mut lazy), None);
+    /// ```
+    #[inline]
+    pub fn get_mut(this: &mut LazyLock<T, F>) -> Option<&mut T> {
+        this.value.get_mut()
+    }
+}
+
+#[cold]
+fn panic_poisoned() -> ! {
+    panic!("LazyLock instance has previously been poisoned")
+}
+
+impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        LazyLock::force(self)
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        LazyLock::force_mut(self)
+    }
+}
+
+impl<T: Default> Default for LazyLock<T> {
+    fn default() -> LazyLock<T> {
+        LazyLock::new(T::default)
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tuple = formatter.debug_tuple("LazyLock");
+        match LazyLock::get(self) {
+            Some(value) => tuple.field(value),
+            None => tuple.field(&format_args!("<uninit>")),
+        };
+        tuple.finish()
+    }
+}

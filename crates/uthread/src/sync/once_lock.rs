@@ -1,0 +1,184 @@
+//! A value that is set once.
+
+use std::fmt;
+
+use super::once::Once;
+
+/// A cell whose value is set once, by the name of [`std::sync::OnceLock`]: by whichever fiber or thread comes first,
+/// while the others wait.
+///
+/// ```
+/// use uthread::sync::OnceLock;
+///
+/// static SETTINGS: OnceLock<String> = OnceLock::new();
+///
+/// fn settings() -> &'static str {
+///     SETTINGS.get_or_init(|| "read from a file".to_owned())
+/// }
+/// assert_eq!(settings(), "read from a file");
+/// assert_eq!(settings(), settings());
+/// ```
+///
+/// # Cancellation
+///
+/// [`get_or_init`](OnceLock::get_or_init) and [`set`](OnceLock::set) are no points of cancellation, as taking a lock
+/// is none. [`wait`](OnceLock::wait) is one: nobody need ever come.
+pub struct OnceLock<T> {
+    /// By which fibers wait for each other, so that the cell inside is never contended.
+    once: Once,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    /// A cell without a value.
+    #[must_use]
+    pub const fn new() -> OnceLock<T> {
+        OnceLock {
+            once: Once::new(),
+            value: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// The value, if there is one. Does not wait.
+    ///
+    /// ```
+    /// let cell = uthread::sync::OnceLock::from(1);
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    /// The value, if there is one.
+    ///
+    /// ```
+    /// let mut cell = uthread::sync::OnceLock::from(1);
+    /// *cell.get_mut().unwrap() = 2;
+    /// assert_eq!(cell.get(), Some(&2));
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.get_mut()
+    }
+
+    /// Waits until somebody has set the value.
+    ///
+    /// ```
+    /// use uthread::sync::{Arc, OnceLock};
+    ///
+    /// let cell = Arc::new(OnceLock::new());
+    /// let theirs = Arc::clone(&cell);
+    /// uthread::spawn(move || theirs.set("delivered").unwrap());
+    /// assert_eq!(*cell.wait(), "delivered");
+    /// ```
+    pub fn wait(&self) -> &T {
+        self.once.wait_force();
+        self.initialized()
+    }
+
+    /// Sets the value; waits while somebody else is about to.
+    ///
+    /// # Errors
+    ///
+    /// `value`, if there is one already.
+    ///
+    /// ```
+    /// let cell = uthread::sync::OnceLock::new();
+    /// assert_eq!(cell.set(1), Ok(()));
+    /// assert_eq!(cell.set(2), Err(2));
+    /// ```
+    #[inline]
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.once
+            .call_once_force(|_| drop(value.take().map(|value| self.value.set(value))));
+        value.map_or(Ok(()), Err)
+    }
+
+    /// The value, which `f` makes if there is none; waits while somebody else is about to.
+    ///
+    /// `f` must not use this very cell: it would wait for itself.
+    ///
+    /// # Panics
+    ///
+    /// With the panic of `f`, which leaves the cell without a value, for somebody else to try.
+    ///
+    /// ```
+    /// let cell = uthread::sync::OnceLock::new();
+    /// assert_eq!(cell.get_or_init(|| 1), &1);
+    /// assert_eq!(cell.get_or_init(|| unreachable!()), &1);
+    /// ```
+    #[inline]
+    pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        self.once.call_once_force(|_| drop(self.value.set(f())));
+        self.initialized()
+    }
+
+    /// The value, if there is one.
+    ///
+    /// ```
+    /// assert_eq!(uthread::sync::OnceLock::from(1).into_inner(), Some(1));
+    /// ```
+    #[inline]
+    pub fn into_inner(self) -> Option<T> {
+        self.value.into_inner()
+    }
+
+    /// Takes the value out, if there is one: the cell can be set again.
+    ///
+    /// ```
+    /// let mut cell = uthread::sync::OnceLock::from(1);
+    /// assert_eq!(cell.take(), Some(1));
+    /// assert_eq!(cell.set(2), Ok(()));
+    /// ```
+    #[inline]
+    pub fn take(&mut self) -> Option<T> {
+        std::mem::take(self).into_inner()
+    }
+
+    fn initialized(&self) -> &T {
+        self.get().expect("it was set before that ended")
+    }
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> OnceLock<T> {
+        OnceLock::new()
+    }
+}
+
+impl<T> From<T> for OnceLock<T> {
+    fn from(value: T) -> OnceLock<T> {
+        let cell = OnceLock::new();
+        let set = cell.set(value);
+        debug_assert!(set.is_ok(), "nobody else has it");
+        cell
+    }
+}
+
+impl<T: Clone> Clone for OnceLock<T> {
+    fn clone(&self) -> OnceLock<T> {
+        match self.get() {
+            Some(value) => OnceLock::from(value.clone()),
+            None => OnceLock::new(),
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceLock<T> {
+    fn eq(&self, other: &OnceLock<T>) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceLock<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(formatter)
+    }
+}
