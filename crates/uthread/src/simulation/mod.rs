@@ -2,8 +2,8 @@
 //! comes to. The clock is virtual, and moves only while all of them sleep, or a fiber computes.
 //!
 //! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs`,
-//! `operations.rs`, `channels.rs` and `choices.rs` show what holds whatever the seed chooses. To try more seeds than usual,
-//! or one again:
+//! `operations.rs`, `channels.rs`, `choices.rs` and `locks.rs` show what holds whatever the seed chooses. To
+//! try more seeds than usual, or one again:
 //!
 //! ```sh
 //! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation
@@ -17,6 +17,7 @@ mod programs;
 mod cancellation;
 mod channels;
 mod choices;
+mod locks;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};

@@ -25,6 +25,8 @@ mod select_runtime;
 
 mod conditions;
 mod locks;
+mod locks_as_std;
+mod locks_cancelled;
 mod onces;
 
 mod net;
@@ -110,6 +112,8 @@ fn main() -> ExitCode {
         select_arms,
         select_runtime,
         locks,
+        locks_as_std,
+        locks_cancelled,
         conditions,
         onces,
         net,
