@@ -62,7 +62,7 @@ pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime};
-pub use sched::watch::Stall;
+pub use sched::watch::{Stall, StallCause};
 pub use thread::{
     JoinHandle, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
 };

@@ -16,6 +16,7 @@ use super::inbox::Inbox;
 use super::ready::{Offer, Ready};
 use super::watch::Bell;
 use crate::driver::Wake;
+use crate::driver::native::blocked::Task;
 use crate::fiber::{Control, FiberRef, Home, Started};
 use crate::stack::pool::Pool;
 
@@ -43,6 +44,8 @@ pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
     inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
+    /// The worker's thread, once it runs.
+    pub(super) task: OnceLock<Task>,
     pub(super) counters: Counters,
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
@@ -81,6 +84,7 @@ impl Shared {
                     stealer: deque.stealer(),
                     inbox: Inbox::default(),
                     sleeper: Sleeper::default(),
+                    task: OnceLock::new(),
                     counters: Counters::default(),
                     idle: Arc::clone(&idle),
                     waker: Mutex::new(None),

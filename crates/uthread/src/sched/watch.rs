@@ -14,6 +14,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
+use crate::driver::native::blocked::Blocked;
 
 /// A stall is noticed at most a quarter of the threshold late.
 const LOOKS_PER_THRESHOLD: u32 = 4;
@@ -43,6 +44,21 @@ pub struct Stall {
     pub spawn_site: &'static Location<'static>,
     /// How long it has run without a call that suspends it, at least.
     pub duration: Duration,
+    /// What it does with the worker.
+    pub cause: StallCause,
+}
+
+/// What a fiber that keeps its worker does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallCause {
+    /// It runs, or the kernel does not tell what it does.
+    Runs,
+    /// It is blocked in a futex: mostly by a lock or a channel of `std`, perhaps one that another fiber of this
+    /// worker has, which then never goes on.
+    WaitsForLock,
+    /// It is blocked in another system call.
+    WaitsInKernel,
 }
 
 impl fmt::Display for Stall {
@@ -53,12 +69,24 @@ impl fmt::Display for Stall {
         }
         write!(
             formatter,
-            "(spawned at {}) has kept worker {} for {} ms while others wait: let it call yield_now now and \
-             then, or run what blocks in uthread::blocking",
+            "(spawned at {}) has kept worker {} for {} ms while others wait",
             self.spawn_site,
             self.worker,
             self.duration.as_millis()
-        )
+        )?;
+        formatter.write_str(match self.cause {
+            StallCause::Runs => {
+                ": let it call yield_now now and then, or run what blocks in uthread::blocking"
+            }
+            StallCause::WaitsForLock => {
+                ", blocked by a lock that does not suspend it: a std lock? use uthread::sync::Mutex \
+                 (or RwLock, Condvar, mpsc), also where another fiber holds one across a call that waits"
+            }
+            StallCause::WaitsInKernel => {
+                ", blocked in a system call: use the call of uthread by that name, or run it in \
+                 uthread::blocking"
+            }
+        })
     }
 }
 
@@ -214,6 +242,11 @@ impl Watch {
             name: self.shared.name_of(fiber),
             spawn_site,
             duration,
+            cause: match remote.task.get().and_then(|task| task.blocked()) {
+                None => StallCause::Runs,
+                Some(Blocked::Futex) => StallCause::WaitsForLock,
+                Some(Blocked::Other) => StallCause::WaitsInKernel,
+            },
         };
         match &self.orders.report {
             // Whatever it does, the watch goes on.

@@ -1,24 +1,28 @@
 //! A fiber that keeps its worker while others wait is noticed and named; who only waits is not.
 
+use std::io::Read;
 use std::panic::Location;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, process, thread};
 
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{ON_ONE_WORKER, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::thread::Builder;
-use uthread::{JoinHandle, Runtime, Stall, sleep, spawn, yield_now};
+use uthread::{JoinHandle, Runtime, Stall, StallCause, sleep, spawn, yield_now};
 
 behaviours![(
     ON_ONE_WORKER,
     [
         a_fiber_that_computes_while_another_waits_is_named,
         a_long_stall_is_told_of_again_and_counted_once,
+        a_fiber_blocked_by_a_lock_of_std_is_told_so,
+        a_lock_of_std_held_across_a_yield_is_named,
+        a_fiber_blocked_in_another_call_is_told_so,
         a_fiber_that_computes_alone_disturbs_nobody,
         fibers_that_wait_are_no_stall,
         a_stall_after_a_long_rest_is_noticed,
@@ -93,6 +97,7 @@ fn a_fiber_that_computes_while_another_waits_is_named(place: Place) {
     assert_eq!(stall.spawn_site.file(), Location::caller().file());
     assert_eq!(stall.spawn_site.line(), line);
     assert_eq!(stall.worker, 0);
+    assert_eq!(stall.cause, StallCause::Runs);
     assert!(stall.duration >= THRESHOLD, "{stall}");
     assert_eq!(runtime.metrics().total().stalls, 1);
 }
@@ -111,6 +116,85 @@ fn a_long_stall_is_told_of_again_and_counted_once(place: Place) {
         waits.join().unwrap();
     });
     assert_eq!(runtime.metrics().total().stalls, 1);
+}
+
+/// Runs a fiber that blocks its worker until `release`; what is told of it.
+fn blocked(place: Place, block: impl FnOnce() + Send + 'static, release: impl FnOnce()) -> Stall {
+    let (runtime, stalls) = watched(place);
+    let fibers = runtime.spawn(move || {
+        let waits = waiting();
+        let blocked = Builder::new().name("blocked".to_owned());
+        blocked.spawn(block).unwrap().join().unwrap();
+        waits.join().unwrap();
+    });
+    // Before it blocks it may be a slow machine that is told of.
+    let told = loop {
+        match stalls.recv_timeout(HANG) {
+            Ok(stall) if stall.cause == StallCause::Runs => {}
+            told => break told,
+        }
+    };
+    release();
+    fibers.join().unwrap();
+    told.expect("nobody noticed")
+}
+
+fn a_fiber_blocked_by_a_lock_of_std_is_told_so(place: Place) {
+    let mutex = Arc::new(Mutex::new(()));
+    let guard = mutex.lock().unwrap();
+    let theirs = Arc::clone(&mutex);
+    let stall = blocked(place, move || drop(theirs.lock()), || drop(guard));
+    assert_eq!(stall.cause, StallCause::WaitsForLock);
+    assert_eq!(stall.name.as_deref(), Some("blocked"));
+}
+
+fn a_fiber_blocked_in_another_call_is_told_so(place: Place) {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let read = move || drop(reader.read(&mut [0]));
+    let stall = blocked(place, read, || drop(writer));
+    assert_eq!(stall.cause, StallCause::WaitsInKernel);
+    assert!(stall.to_string().contains("blocked in a system call"));
+}
+
+/// The fiber that has the lock waits for the worker, which waits for the lock: for ever, so that only the end
+/// of the process ends it.
+fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
+    if let Some(output) = child() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        let remedy =
+            "blocked by a lock that does not suspend it: a std lock? use uthread::sync::Mutex";
+        assert!(text.contains("\"second\" (spawned at "), "{text}");
+        assert!(text.contains(remedy), "{text}");
+        return;
+    }
+    let report = |stall: &Stall| {
+        if stall.cause == StallCause::WaitsForLock {
+            eprintln!("{stall}");
+            process::exit(0);
+        }
+    };
+    let builder = place.builder().stall_threshold(THRESHOLD);
+    builder.on_stall(report).build().unwrap().run(|| {
+        let mutex = Arc::new(Mutex::new(()));
+        let theirs = Arc::clone(&mutex);
+        let begun = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::clone(&begun);
+        spawn(move || {
+            let _guard = theirs.lock();
+            has_begun.store(true, Ordering::Relaxed);
+            loop {
+                yield_now();
+            }
+        });
+        while !begun.load(Ordering::Relaxed) {
+            yield_now();
+        }
+        let second = Builder::new().name("second".to_owned());
+        let second = second.spawn(move || drop(mutex.lock())).unwrap();
+        second.join().unwrap();
+        process::exit(1);
+    });
 }
 
 fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {

@@ -1,5 +1,6 @@
 //! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
 
+pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;
 

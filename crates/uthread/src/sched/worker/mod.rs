@@ -33,6 +33,7 @@ use super::desk::Desk;
 use super::held::Held;
 use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
+use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
@@ -157,6 +158,7 @@ impl Worker {
     /// Runs fibers until the runtime is shut down and nothing is left.
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
+        self.remote.task.get_or_init(Task::current);
         current::enter(self, || self.run_to_end());
         self.leave();
         std::mem::forget(bomb);

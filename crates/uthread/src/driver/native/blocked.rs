@@ -1,0 +1,117 @@
+//! Whether a thread of this process is blocked in the kernel, and in what: told by `/proc`, at no cost for the
+//! thread.
+
+use std::fs;
+
+use rustix::thread::{Pid, gettid};
+
+/// A thread by the kernel's number, which is another one's after its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task(Pid);
+
+/// In what a thread is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// In a futex, by which locks and channels wait.
+    Futex,
+    /// In something else.
+    Other,
+}
+
+impl Task {
+    /// The calling thread.
+    pub(crate) fn current() -> Task {
+        Task(gettid())
+    }
+
+    /// In what the thread is blocked; none if it runs, or the kernel does not tell.
+    pub(crate) fn blocked(self) -> Option<Blocked> {
+        // The number of the system call says it exactly. Some kernels keep it from us.
+        self.read("syscall")
+            .and_then(|text| by_system_call(&text))
+            .unwrap_or_else(|| self.read("stat").and_then(|text| by_state(&text)))
+    }
+
+    fn read(self, file: &str) -> Option<String> {
+        let thread = self.0.as_raw_nonzero();
+        fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok()
+    }
+}
+
+/// By a text such as `202 0x7f0a 0x80 ..`, or `running`; none if it says neither.
+fn by_system_call(text: &str) -> Option<Option<Blocked>> {
+    let call = text.split_whitespace().next()?;
+    if call == "running" {
+        return Some(None);
+    }
+    match call.parse::<libc::c_long>().ok()? {
+        libc::SYS_futex => Some(Some(Blocked::Futex)),
+        // Of a page fault it is -1.
+        _ => Some(Some(Blocked::Other)),
+    }
+}
+
+/// By a text such as `1234 (a name) S ..`: the state after the name, which may have any characters.
+fn by_state(text: &str) -> Option<Blocked> {
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.starts_with(['S', 'D']).then_some(Blocked::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Blocked, Task, by_state, by_system_call};
+
+    #[test]
+    fn texts_of_the_kernel_are_understood() {
+        let futex = format!("{} 0x7f 0x80 0x2", libc::SYS_futex);
+        assert_eq!(by_system_call(&futex), Some(Some(Blocked::Futex)));
+        let read = format!("{} 0x3 0x7f", libc::SYS_read);
+        assert_eq!(by_system_call(&read), Some(Some(Blocked::Other)));
+        assert_eq!(by_system_call("-1 0x7f 0x7f"), Some(Some(Blocked::Other)));
+        assert_eq!(by_system_call("running"), Some(None));
+        assert_eq!(by_system_call(""), None);
+        assert_eq!(by_system_call("what"), None);
+        assert_eq!(by_state("7 (a) S) R 1 2"), None);
+        assert_eq!(by_state("7 (a name) S 1 2"), Some(Blocked::Other));
+        assert_eq!(by_state("7 (a name) D 1 2"), Some(Blocked::Other));
+        assert_eq!(by_state(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_lock_is_told_from_others() {
+        let mutex = Arc::new(Mutex::new(()));
+        let guard = mutex.lock().unwrap();
+        let (sender, task) = mpsc::channel();
+        let waits = {
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || {
+                sender.send(Task::current()).unwrap();
+                drop(mutex.lock().unwrap());
+            })
+        };
+        let task = task.recv().unwrap();
+        while task.blocked() != Some(Blocked::Futex) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(guard);
+        waits.join().unwrap();
+        assert_eq!(task.blocked(), None, "it has ended");
+
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (sender, task) = mpsc::channel();
+        let runs = thread::spawn(move || {
+            sender.send(Task::current()).unwrap();
+            while stopped.try_recv() != Err(mpsc::TryRecvError::Disconnected) {}
+        });
+        let task = task.recv().unwrap();
+        while task.blocked().is_some() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(stop);
+        runs.join().unwrap();
+    }
+}
