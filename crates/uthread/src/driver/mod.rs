@@ -22,9 +22,11 @@ pub(crate) mod uring;
 pub(crate) mod feature;
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::op::Operation;
+use crate::op::group::BufferGroup;
 
 /// What every driver does for its worker.
 pub(crate) trait Driver {
@@ -69,6 +71,16 @@ pub(crate) trait Driver {
     /// Whether its ring carries out operations of this code; `None` where it has no ring.
     fn supports(&self, opcode: u8) -> Option<bool>;
 
+    /// Lends a new group of so many buffers of this size to its ring.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` where it has no ring; the kernel's.
+    fn lend(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>>;
+
+    /// Whether its ring was lent this group.
+    fn has_group(&self, group: &BufferGroup) -> bool;
+
     /// What it has done so far.
     fn counts(&self) -> Counts;
 
@@ -92,6 +104,8 @@ pub(crate) struct Completion {
     pub(crate) result: i32,
     /// Whether others of the same operation follow.
     pub(crate) more: bool,
+    /// The buffer of the operation's group that was filled.
+    pub(crate) buffer: Option<u16>,
 }
 
 impl Completion {
@@ -99,6 +113,7 @@ impl Completion {
         Completion {
             result,
             more: false,
+            buffer: None,
         }
     }
 }

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
+use crate::op::group::BufferGroup;
 use crate::op::net::SocketOperation;
 
 /// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
@@ -219,6 +220,7 @@ impl Seat {
             let completion = Completion {
                 result: flight.result,
                 more: flight.more,
+                buffer: None,
             };
             let arrival = Arrival::Completion(flight.token, completion);
             arrivals.lock().push_back(arrival);
@@ -356,6 +358,14 @@ impl Driver for Sim {
 
     fn supports(&self, _: u8) -> Option<bool> {
         Some(true)
+    }
+
+    fn lend(&mut self, _: u16, _: u32) -> io::Result<Arc<BufferGroup>> {
+        Err(Errno::OPNOTSUPP.into())
+    }
+
+    fn has_group(&self, _: &BufferGroup) -> bool {
+        false
     }
 
     fn counts(&self) -> Counts {

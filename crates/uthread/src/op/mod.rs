@@ -7,9 +7,11 @@
 pub(crate) mod buffers;
 pub(crate) mod descriptor;
 pub(crate) mod fs;
+pub(crate) mod group;
 pub(crate) mod message;
 pub(crate) mod multishot;
 pub(crate) mod net;
+pub(crate) mod pages;
 pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -7,11 +7,17 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::event::PollFlags;
 
 use super::descriptor::Descriptor;
+use super::group::BufferGroup;
 
 /// Only for drivers that [support](crate::driver::Driver::supports) operations.
 pub(crate) enum MultishotOperation<'a> {
     /// Each completion is a descriptor of a connection.
     Accept { listener: Descriptor<'a> },
+    /// Each completion is a buffer of the group, with so many bytes; the last is the end of the connection.
+    Receive {
+        socket: Descriptor<'a>,
+        group: &'a BufferGroup,
+    },
     /// Each completion says which of `events` are there.
     Poll {
         descriptor: Descriptor<'a>,

@@ -128,7 +128,7 @@ impl<L: Listener> Iterator for Accept<'_, L> {
                 listener,
             }))
         };
-        Some(match self.repeated.next(operation) {
+        Some(match self.repeated.next(operation, None) {
             Next::Item(Accepted(fd)) => Ok(fd.into()),
             Next::Single => self.listener.accept_one(),
             Next::Failed(error) => Err(error),
@@ -144,7 +144,7 @@ impl Meaning for Connections {
     /// A batch of fibers takes so many in one round of its worker; and they are descriptors, of which there are few.
     const BACKLOG_MAX: usize = 64;
 
-    fn read(&self, result: u32, _: Option<&mut Accepted>) -> Option<Accepted> {
+    fn read(&self, result: u32, _: Option<u16>, _: Option<&mut Accepted>) -> Option<Accepted> {
         Some(Accepted::new(result))
     }
 }

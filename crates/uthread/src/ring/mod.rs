@@ -1,6 +1,6 @@
 //! What io_uring has and `std` has no name for: one request for all that is to come, and requests of your own.
 //!
-//! [`accept`] and [`poll`] are iterators by multishot requests; where the driver or the kernel has none, they do the
+//! [`accept`], [`receive`] and [`poll`] are iterators by multishot requests; where the driver or the kernel has none, they do the
 //! same by single ones.
 //!
 //! Everything else here is for programs that know io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
@@ -9,7 +9,9 @@
 //! [`Unsupported`](std::io::ErrorKind::Unsupported), which says what to do. [`supported`] asks the kernel.
 
 mod accept;
+mod buffers;
 mod poll;
+mod receive;
 mod refusal;
 mod repeated;
 mod submit;
@@ -18,7 +20,9 @@ pub use io_uring;
 
 use crate::sched;
 pub use accept::{Accept, Listener, accept};
+pub use buffers::{BufferRing, Chunk};
 pub use poll::{Events, Poll, poll};
+pub use receive::{Receive, receive};
 pub use submit::{Completion, submit, submit_all};
 
 /// Whether the ring of the calling fiber carries out operations of this code, such as

@@ -136,7 +136,7 @@ impl Iterator for Poll<'_> {
         );
         let poll = || MultishotOperation::Poll { descriptor, events };
         let operation = || Some(Operation::Multishot(poll()));
-        Some(match self.repeated.next(operation) {
+        Some(match self.repeated.next(operation, None) {
             Next::Item(events) => Ok(events),
             Next::Single => {
                 let single = SocketOperation::Poll { descriptor, events };
@@ -156,7 +156,7 @@ impl Meaning for Readiness {
     /// Never reached: there is one at most.
     const BACKLOG_MAX: usize = 2;
 
-    fn read(&self, result: u32, newest: Option<&mut Events>) -> Option<Events> {
+    fn read(&self, result: u32, _: Option<u16>, newest: Option<&mut Events>) -> Option<Events> {
         let events = Events(result as u16);
         match newest {
             Some(newest) => {

@@ -3,10 +3,11 @@
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
-use crate::op::{CANCELLED_RESULTS, Operation};
+use crate::op::{CANCELLED_RESULTS, Operation, TIMED_OUT};
 use crate::sched::intake::{Begun, Intake, Meaning, Taken};
 use crate::sched::wait;
 
@@ -39,10 +40,12 @@ impl<M: Meaning> Repeated<M> {
         }
     }
 
-    /// Waits for what comes next of the operation, which is begun if it is not under way, and may be.
+    /// Waits for what comes next of the operation, until the deadline if there is one. It is begun if it is not
+    /// under way, and may be.
     pub(super) fn next<'a>(
         &mut self,
         operation: impl Fn() -> Option<Operation<'a>>,
+        deadline: Option<Instant>,
     ) -> Next<M::Item> {
         loop {
             match self.intake.take_or_wait() {
@@ -65,12 +68,33 @@ impl<M: Meaning> Repeated<M> {
                         return Next::Single;
                     }
                 }
-                Taken::Nothing if wait::park_unless_cancelled() => {}
-                Taken::Nothing => {
-                    let refusal = wait::refusal();
-                    return Next::Failed(refusal.unwrap_or_else(|| Errno::CANCELED.into()));
-                }
+                Taken::Nothing => match deadline {
+                    Some(deadline) if wait::now() >= deadline => {
+                        return Next::Failed(io::Error::from_raw_os_error(TIMED_OUT));
+                    }
+                    Some(deadline) if !wait::is_cancelled() => wait::park_deadline(deadline),
+                    None if wait::park_unless_cancelled() => {}
+                    _ => {
+                        let refusal = wait::refusal();
+                        return Next::Failed(refusal.unwrap_or_else(|| Errno::CANCELED.into()));
+                    }
+                },
             }
+        }
+    }
+
+    /// Ends the operation.
+    pub(super) fn end(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.intake.end(begun);
+        }
+    }
+
+    /// What has come of it and was not taken, once it has ended.
+    pub(super) fn take_rest(&self) -> Option<M::Item> {
+        match self.intake.take_or_wait() {
+            Taken::Item(item) => Some(item),
+            Taken::End(_) | Taken::Nothing => None,
         }
     }
 
@@ -92,8 +116,6 @@ impl<M: Meaning> Repeated<M> {
 
 impl<M: Meaning> Drop for Repeated<M> {
     fn drop(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            self.intake.end(begun);
-        }
+        self.end();
     }
 }

@@ -25,9 +25,14 @@ pub(crate) trait Meaning: Send + Sync + 'static {
     /// Completions that may wait to be taken, before the operation is ended so that no more come.
     const BACKLOG_MAX: usize;
 
-    /// What one of them says that has succeeded. It may be added to the newest that waits, and then to the
+    /// What one of them says that has succeeded, and may have filled a buffer. It may be added to the newest that waits, and then to the
     /// backlog there comes nothing.
-    fn read(&self, result: u32, newest: Option<&mut Self::Item>) -> Option<Self::Item>;
+    fn read(
+        &self,
+        result: u32,
+        buffer: Option<u16>,
+        newest: Option<&mut Self::Item>,
+    ) -> Option<Self::Item>;
 }
 
 /// The desk's half.
@@ -143,11 +148,16 @@ impl<T> State<T> {
 }
 
 impl<M: Meaning> Note for Intake<M> {
-    fn note(&self, Completion { result, more }: Completion) -> Noted {
+    fn note(&self, completion: Completion) -> Noted {
+        let Completion {
+            result,
+            more,
+            buffer,
+        } = completion;
         let mut state = lock(&self.state);
         if let Ok(result) = u32::try_from(result) {
             let newest = state.backlog.back_mut();
-            let item = self.meaning.read(result, newest);
+            let item = self.meaning.read(result, buffer, newest);
             state.backlog.extend(item);
         }
         if !more {

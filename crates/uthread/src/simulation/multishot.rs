@@ -25,7 +25,7 @@ impl Meaning for Numbers {
     type Item = u32;
     const BACKLOG_MAX: usize = 3;
 
-    fn read(&self, result: u32, _: Option<&mut u32>) -> Option<u32> {
+    fn read(&self, result: u32, _: Option<u16>, _: Option<&mut u32>) -> Option<u32> {
         Some(result)
     }
 }

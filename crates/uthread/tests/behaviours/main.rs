@@ -67,6 +67,7 @@ mod conversions;
 mod multishot;
 mod raw_chains;
 mod raw_requests;
+mod received;
 
 mod cancel;
 mod cancelled;
@@ -147,6 +148,7 @@ fn main() -> ExitCode {
         signals,
         conversions,
         multishot,
+        received,
         raw_requests,
         raw_chains,
         cancel,

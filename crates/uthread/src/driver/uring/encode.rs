@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::opcode;
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{self, Fd, FsyncFlags};
 
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
@@ -80,6 +80,11 @@ fn encode_multishot(operation: &MultishotOperation<'_>) -> Entry {
             opcode::AcceptMulti::new(Fd(listener.fd.as_raw_fd()))
                 .flags(SOCKET_FLAGS.bits().cast_signed())
                 .build()
+        }
+        MultishotOperation::Receive { socket, group } => {
+            opcode::RecvMulti::new(Fd(socket.fd.as_raw_fd()), group.id())
+                .build()
+                .flags(Flags::BUFFER_SELECT)
         }
         MultishotOperation::Poll { descriptor, events } => {
             let events = u32::from(events.bits());

@@ -4,6 +4,7 @@
 //! [`Driver::wait`], so that a whole scheduler round costs one system call.
 
 mod encode;
+mod groups;
 mod raw;
 mod setup;
 pub(crate) mod waker;
@@ -22,10 +23,12 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, cqueue, opcode};
 use rustix::io::Errno;
 
+use self::groups::Groups;
 use self::raw::Raws;
 use self::waker::Waker;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
+use crate::op::group::BufferGroup;
 use crate::op::raw::RawOperation;
 pub(crate) use setup::is_refusal;
 
@@ -44,6 +47,7 @@ pub(crate) struct Uring {
     mode: setup::Mode,
     waker: Waker,
     counts: Counts,
+    groups: Groups,
     /// What operations the ring has, once somebody has asked; none where it does not tell.
     probe: OnceCell<Option<Probe>>,
 }
@@ -102,6 +106,7 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
         mode,
         waker,
         counts: Counts::default(),
+        groups: Groups::default(),
         probe: OnceCell::new(),
     };
     Ok((driver, completions))
@@ -258,9 +263,18 @@ impl Driver for Uring {
         }
     }
 
+    fn lend(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
+        self.groups.lend(&self.ring.io.submitter(), count, size)
+    }
+
+    fn has_group(&self, group: &BufferGroup) -> bool {
+        self.groups.has(group)
+    }
+
     fn flush(&mut self) {
         self.listen();
         self.cancel_raws();
+        self.groups.forget_retired(&self.ring.io.submitter());
         let submission = self.submission();
         let pending = submission.len();
         if pending > 0 || submission.taskrun() || submission.cq_overflow() {
@@ -274,6 +288,7 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
+        self.groups.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
         let may_sleep = self.cancel_raws() && !woken;
         self.enter(u32::from(may_sleep), timeout);
@@ -324,6 +339,7 @@ impl Completions for UringCompletions {
                     let completion = Completion {
                         result: entry.result(),
                         more: cqueue::more(entry.flags()),
+                        buffer: cqueue::buffer_select(entry.flags()),
                     };
                     complete(Token(token), completion);
                 }

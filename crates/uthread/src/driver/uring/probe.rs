@@ -86,13 +86,13 @@ const FEATURES: [Question; 13] = [
     ),
     (
         "provided-buffer rings",
-        Usage::NotYet,
+        Usage::Used,
         "the caller's buffer",
         |_| trial::buffer_ring(),
     ),
     (
         "multishot receive",
-        Usage::NotYet,
+        Usage::Used,
         "a receive for each",
         |_| trial::multishot_receive(),
     ),

@@ -1,4 +1,4 @@
-//! Trials of what no driver uses yet: each asks a ring of its own for the thing itself, and looks at what comes.
+//! Trials of what a ring has to be asked for: each asks a ring of its own for the thing itself, and looks at what comes.
 #![allow(unsafe_code, reason = "the kernel gets pointers")]
 
 use std::io::Write;

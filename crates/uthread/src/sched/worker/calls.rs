@@ -119,7 +119,7 @@ impl Worker {
         if self.shared.is_shut_down() {
             return None;
         }
-        self.supports(0)?;
+        self.with_driver(|driver| driver.supports(0))?;
         self.make_room(operation.entries());
         let urgent = operation.is_urgent();
         let token = self.desk.lock().begin_many(intake, urgent);

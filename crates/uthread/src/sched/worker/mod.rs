@@ -136,9 +136,9 @@ impl Worker {
         self.driver.borrow().description()
     }
 
-    /// Whether its ring carries out operations of this code; `None` where the driver has no ring.
-    pub(super) fn supports(&self, opcode: u8) -> Option<bool> {
-        self.driver.borrow().supports(opcode)
+    /// Calls `action` with its driver.
+    pub(super) fn with_driver<R>(&self, action: impl FnOnce(&mut dyn Driver) -> R) -> R {
+        action(&mut **self.driver.borrow_mut())
     }
 
     #[cfg(test)]

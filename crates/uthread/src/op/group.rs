@@ -1,0 +1,163 @@
+//! A group of buffers that a ring is lent, which it fills as bytes arrive: provided buffers.
+//!
+//! ```text
+//!   entries (one per buffer)  | buffers ..
+//!   kernel takes at its head <-- tail: we give a buffer back
+//! ```
+//!
+//! A buffer is the kernel's from when it was given until a completion names it, and ours from then on. The memory
+//! stays until the ring has forgotten the group: whoever drops the last reference gives it to the ring's owner for
+//! that.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use io_uring::types::BufRingEntry;
+
+use super::pages::Pages;
+
+/// Of one ring: groups that nobody uses any more, to be forgotten by the ring and then freed. Bounded by the number
+/// of groups there are.
+pub(crate) type Retired = Mutex<Vec<(u16, Pages)>>;
+
+pub(crate) struct BufferGroup {
+    id: u16,
+    count: u16,
+    size: u32,
+    /// Empty only in the end.
+    pages: Option<Pages>,
+    /// How many buffers were given, ever. The entries are written under this lock.
+    given: Mutex<u16>,
+    retired: Arc<Retired>,
+}
+
+/// A buffer that the kernel has filled. Given back when it is dropped.
+pub(crate) struct Filled {
+    group: Arc<BufferGroup>,
+    id: u16,
+    length: usize,
+}
+
+impl BufferGroup {
+    /// A group of this id with so many buffers, a power of two up to 32,768; all of them are the kernel's as
+    /// soon as it knows the [address](BufferGroup::address).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOMEM`.
+    pub(crate) fn new(
+        id: u16,
+        count: u16,
+        size: u32,
+        retired: Arc<Retired>,
+    ) -> io::Result<BufferGroup> {
+        assert!(count.is_power_of_two(), "as the kernel wants it");
+        let bytes = buffers_offset(count) + usize::from(count) * size as usize;
+        let group = BufferGroup {
+            id,
+            count,
+            size,
+            pages: Some(Pages::new(bytes)?),
+            given: Mutex::new(0),
+            retired,
+        };
+        (0..count).for_each(|id| group.give(id));
+        Ok(group)
+    }
+
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Where the entries are.
+    pub(crate) fn address(&self) -> u64 {
+        self.start().as_ptr().expose_provenance() as u64
+    }
+
+    /// Whether the ring with these retired groups has it.
+    pub(crate) fn is_of(&self, retired: &Arc<Retired>) -> bool {
+        Arc::ptr_eq(&self.retired, retired)
+    }
+
+    /// Takes a buffer over that a completion has named, with so many bytes in it.
+    pub(crate) fn filled(self: &Arc<Self>, id: u16, length: u32) -> Filled {
+        assert!(
+            id < self.count && length <= self.size,
+            "the kernel keeps to it"
+        );
+        Filled {
+            group: Arc::clone(self),
+            id,
+            length: length as usize,
+        }
+    }
+
+    /// Gives a buffer to the kernel, that nobody else has.
+    #[allow(unsafe_code, reason = "memory that is shared with the kernel")]
+    fn give(&self, id: u16) {
+        let buffer = self.buffer(id).as_ptr().expose_provenance() as u64;
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.start().cast::<BufRingEntry>();
+        // SAFETY: there are as many entries as buffers.
+        let entry = unsafe { entries.add(usize::from(*given & (self.count - 1))) };
+        // SAFETY: zeroes are valid, so it is initialised. The kernel reads it only once the tail is beyond it; and we
+        // write it under the lock. Its last field, which may be the tail, is left alone.
+        let entry = unsafe { &mut *entry.as_ptr() };
+        entry.set_addr(buffer);
+        entry.set_len(self.size);
+        entry.set_bid(id);
+        *given = given.wrapping_add(1);
+        // SAFETY: the entries are initialised, and this is the first.
+        let tail = unsafe { BufRingEntry::tail(entries.as_ptr()) }.cast_mut();
+        // SAFETY: it is aligned, lives as long as the pages, and is only accessed atomically, and by the kernel.
+        let tail = unsafe { AtomicU16::from_ptr(tail) };
+        // Release pairs with the kernel's Acquire when it takes a buffer: it sees the entry.
+        tail.store(*given, Ordering::Release);
+    }
+
+    #[allow(unsafe_code, reason = "a place in the pages")]
+    fn buffer(&self, id: u16) -> NonNull<u8> {
+        let offset = buffers_offset(self.count) + usize::from(id) * self.size();
+        // SAFETY: there are so many buffers.
+        unsafe { self.start().add(offset) }
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        self.pages.as_ref().expect("it is not dropped").start()
+    }
+}
+
+/// The buffers lie behind the entries, on pages of their own.
+fn buffers_offset(count: u16) -> usize {
+    let bytes = usize::from(count) * size_of::<BufRingEntry>();
+    bytes.next_multiple_of(rustix::param::page_size())
+}
+
+impl Drop for BufferGroup {
+    fn drop(&mut self) {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.extend(self.pages.take().map(|pages| (self.id, pages)));
+    }
+}
+
+impl Filled {
+    #[allow(unsafe_code, reason = "memory that was shared with the kernel")]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let start = self.group.buffer(self.id);
+        // SAFETY: the buffer is ours until it is given back, so nobody writes it; it is initialised, by zeroes if not
+        // by the kernel, and so long.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        self.group.give(self.id);
+    }
+}

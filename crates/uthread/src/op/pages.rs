@@ -1,0 +1,52 @@
+//! Memory of whole pages that the kernel may be given.
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Zeroes at first. A page takes memory only once it is touched.
+pub(crate) struct Pages {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+#[allow(unsafe_code, reason = "memory of its own")]
+// SAFETY: it is memory like a box's; who may touch it is the business of those who have it.
+unsafe impl Send for Pages {}
+#[allow(unsafe_code, reason = "memory of its own")]
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// So many bytes at least.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOMEM`.
+    pub(crate) fn new(bytes: usize) -> io::Result<Pages> {
+        let length = bytes.max(1).next_multiple_of(rustix::param::page_size());
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        #[allow(unsafe_code, reason = "a new mapping")]
+        // SAFETY: nothing is there yet at an address of the kernel's choice.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE)
+        }?;
+        let start = NonNull::new(start.cast()).expect("nothing is mapped at zero");
+        Ok(Pages { start, length })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Pages {
+    #[allow(unsafe_code, reason = "the end of the mapping")]
+    fn drop(&mut self) {
+        // SAFETY: it was mapped by `new`, so long, and nobody refers to it any more: what is borrowed from it
+        // does not outlive it.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+        debug_assert!(unmapped.is_ok(), "a mapping of ours can be undone");
+    }
+}
