@@ -68,6 +68,72 @@ pub use thread::{
 };
 pub use time::timeout;
 
+/// Makes a function the program's main fiber: its body runs as [`run`] runs it, in a runtime of its own.
+///
+/// ```
+/// use uthread::net::TcpListener;
+/// use uthread::{fs, io};
+///
+/// #[uthread::main]
+/// fn main() -> io::Result<()> {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     println!("{} on {}", fs::read_to_string("/proc/version")?, listener.local_addr()?);
+///     Ok(())
+/// }
+/// ```
+///
+/// The options are those of the [`Builder`] of the same names, each optional: `driver` is `"uring"`, `"epoll"` or
+/// `"threads"`, and goes before `UTHREAD_DRIVER`; the others are constants.
+///
+/// ```
+/// use std::error::Error;
+///
+/// #[uthread::main(workers = 2, driver = "epoll", stack_size = 1 << 20)]
+/// fn main() -> Result<(), Box<dyn Error>> {
+///     let answer: u32 = uthread::spawn(|| "42".parse()).join().unwrap()?;
+///     assert_eq!(answer, 42);
+///     Ok(())
+/// }
+/// ```
+///
+/// The result may be of any type that `main` may have, also one that is not `Send`. It is reported in the
+/// fiber, and the function returns the [`ExitCode`](std::process::ExitCode) of that, whatever its name is. Where no
+/// runtime can start, the message of [`Builder::build`] goes to the standard error stream, and the exit code is 1.
+///
+/// A function with parameters or an `async` one is refused, and so is what no runtime can have:
+///
+/// ```compile_fail,E0080
+/// #[uthread::main(workers = 0)]
+/// fn main() {}
+/// ```
+///
+/// # Panics
+///
+/// With the panic of the body, as any `main`.
+#[doc(inline)]
+pub use uthread_macros::main;
+
+/// Makes a function a test whose body runs in a fiber, with a runtime of its own: as [`macro@main`], with the same
+/// options, and as `#[test]`, with the attributes that go along with it.
+///
+/// ```
+/// #[uthread::test(workers = 1)]
+/// fn a_value_is_received() {
+///     let (sender, receiver) = uthread::sync::mpsc::channel();
+///     uthread::spawn(move || sender.send(5));
+///     assert_eq!(receiver.recv(), Ok(5));
+/// }
+///
+/// #[uthread::test]
+/// #[should_panic = "on purpose"]
+/// fn a_panic_is_that_of_the_test() {
+///     panic!("on purpose");
+/// }
+/// # fn main() {}
+/// ```
+#[doc(inline)]
+pub use uthread_macros::test;
+
 /// Runs `f` as the main fiber of a new runtime with the defaults, and drops the runtime after it:
 /// what is left then is cancelled, as the threads of a process are when `main` returns.
 ///

@@ -27,6 +27,14 @@ const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 /// More workers than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
 
+pub(super) const fn is_count_of_workers(count: usize) -> bool {
+    1 <= count && count <= WORKERS_MAX
+}
+
+pub(super) const fn is_stack_size(bytes: usize) -> bool {
+    bytes <= STACK_SIZE_MAX
+}
+
 /// Configures a [`Runtime`].
 ///
 /// ```
@@ -254,10 +262,10 @@ impl Builder {
             None => thread::available_parallelism().map_or(1, NonZeroUsize::get),
         };
         let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        if !(1..=WORKERS_MAX).contains(&count) {
+        if !is_count_of_workers(count) {
             return refused(format!("{count} workers: choose from 1 to {WORKERS_MAX}"));
         }
-        if self.stack_size > STACK_SIZE_MAX {
+        if !is_stack_size(self.stack_size) {
             let given = self.stack_size;
             return refused(format!(
                 "stacks of {given} bytes: choose at most {STACK_SIZE_MAX}"

@@ -2,6 +2,7 @@
 
 mod builder;
 mod driver;
+mod entry;
 mod shortage;
 
 use std::panic::{self, Location};

@@ -1,0 +1,302 @@
+//! What the attributes expand to: a function that starts a runtime and hands the written one to it.
+//!
+//! ```text
+//!   #[uthread::main(workers = 2)]            fn main() -> ExitCode {
+//!   fn main() -> io::Result<()> {                fn main() -> io::Result<()> { body }
+//!       body                                     Builder::default().workers(2).run_main(main)
+//!   }                                        }
+//! ```
+//!
+//! The inner function has the name of the outer one, and so hides nothing that the body may mean.
+
+use std::mem;
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
+use syn::{AttrStyle, Attribute, Error, ItemFn, Result, ReturnType, Safety, Signature, Visibility};
+
+use crate::options::Options;
+
+/// Which attribute it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Main,
+    Test,
+}
+
+/// The item that takes the place of `item`.
+///
+/// # Errors
+///
+/// Where an option or the item is not what a runtime can be started by, at that place.
+pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let mut inner: ItemFn = syn::parse2(item)?;
+    check(&inner.sig)?;
+    let Options { checks, calls } = syn::parse2(options)?;
+    // Those inside of the braces stay there.
+    let is_outer = |attribute: &mut Attribute| matches!(attribute.style, AttrStyle::Outer);
+    let outside: Vec<_> = inner.attrs.extract_if(.., is_outer).collect();
+    let visibility = mem::replace(&mut inner.vis, Visibility::Inherited);
+    if let Some(second) = outside.iter().find(|it| it.path().is_ident("test")) {
+        let what = "one is enough: `#[uthread::test]` makes a test of the function";
+        return Err(Error::new_spanned(second, what));
+    }
+    let name = &inner.sig.ident;
+    // What the compiler says of the result points to its type.
+    let (has_result, place) = match &inner.sig.output {
+        ReturnType::Default => (false, name.span()),
+        ReturnType::Type(_, result) => (true, result.span()),
+    };
+    let exit_code = quote!(-> ::std::process::ExitCode);
+    let (test, method, output, end) = match kind {
+        Kind::Main => (None, "run_main", Some(exit_code), None),
+        Kind::Test => {
+            let test = quote!(#[::core::prelude::v1::test]);
+            // What is expected to panic must return nothing.
+            let end = (!has_result).then(|| quote!(;));
+            (Some(test), "run_test", has_result.then_some(exit_code), end)
+        }
+    };
+    let method = Ident::new(method, place);
+    Ok(quote! {
+        #test
+        #(#outside)*
+        #visibility fn #name() #output {
+            #checks
+            #inner
+            ::uthread::Runtime::builder() #calls .#method(#name) #end
+        }
+    })
+}
+
+/// Something of the item's name, so that of a faulty one nothing is said but its fault.
+pub(crate) fn placeholder(item: TokenStream) -> Option<TokenStream> {
+    let ItemFn { vis, sig, .. } = syn::parse2(item).ok()?;
+    let name = sig.ident;
+    Some(quote!(#vis fn #name() {}))
+}
+
+/// That the function can be called without more ado.
+fn check(signature: &Signature) -> Result<()> {
+    let refuse = |what: &dyn ToTokens, why: &str| Err(Error::new_spanned(what, why));
+    if let Some(asyncness) = &signature.asyncness {
+        return refuse(
+            asyncness,
+            "a fiber needs no `async`: write `fn`, and call what waits without `.await`",
+        );
+    }
+    if let Some(constness) = &signature.constness {
+        return refuse(constness, "what starts a runtime cannot be `const`");
+    }
+    if let Safety::Safe(_) | Safety::Unsafe(_) = &signature.safety {
+        return refuse(
+            &signature.safety,
+            "the runtime calls a function without promises",
+        );
+    }
+    if let Some(abi) = &signature.abi {
+        return refuse(abi, "the runtime calls a function of Rust");
+    }
+    if !signature.generics.params.is_empty() {
+        return refuse(
+            &signature.generics,
+            "nobody could say what the parameters are: write a function without generics",
+        );
+    }
+    if let Some(clause) = &signature.generics.where_clause {
+        return refuse(
+            clause,
+            "there is nothing generic here that could be bounded",
+        );
+    }
+    if !signature.inputs.is_empty() {
+        return refuse(
+            &signature.inputs,
+            "nobody could give the arguments: write a function without any, and read `std::env::args`",
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expects a fault: the text it points to, and its message.
+    fn check(options: &str, item: &str, place: &str, message: &str) {
+        for kind in [Kind::Main, Kind::Test] {
+            let options = options.parse().unwrap();
+            let error = expand(kind, options, item.parse().unwrap()).unwrap_err();
+            assert_eq!(error.to_string(), message);
+            assert_eq!(error.span().source_text().as_deref(), Some(place));
+        }
+    }
+
+    /// Expects this expansion, but for spaces.
+    fn check_expansion(kind: Kind, options: &str, item: &str, expected: &str) {
+        let options = options.parse().unwrap();
+        let expanded = expand(kind, options, item.parse().unwrap()).unwrap();
+        let expected: TokenStream = expected.parse().unwrap();
+        let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+        assert_eq!(text(expanded), text(expected));
+    }
+
+    #[test]
+    fn the_fault_of_a_function_is_pointed_out() {
+        let cases = [
+            (
+                "async fn main() {}",
+                "async",
+                "a fiber needs no `async`: write `fn`, and call what waits without `.await`",
+            ),
+            (
+                "const fn main() {}",
+                "const",
+                "what starts a runtime cannot be `const`",
+            ),
+            (
+                "unsafe fn main() {}",
+                "unsafe",
+                "the runtime calls a function without promises",
+            ),
+            (
+                "extern \"C\" fn main() {}",
+                "extern \"C\"",
+                "the runtime calls a function of Rust",
+            ),
+            (
+                "fn main<T: Send>() {}",
+                "<T: Send>",
+                "nobody could say what the parameters are: write a function without generics",
+            ),
+            (
+                "fn main() where u8: Copy {}",
+                "where u8: Copy",
+                "there is nothing generic here that could be bounded",
+            ),
+            (
+                "fn main(count: usize, name: &str) {}",
+                "count: usize, name: &str",
+                "nobody could give the arguments: write a function without any, and read `std::env::args`",
+            ),
+            (
+                "#[test] fn main() {}",
+                "#[test]",
+                "one is enough: `#[uthread::test]` makes a test of the function",
+            ),
+        ];
+        for (item, place, message) in cases {
+            check("", item, place, message);
+        }
+    }
+
+    #[test]
+    fn the_fault_of_an_option_is_pointed_out() {
+        let no_driver = "no driver has this name: choose \"uring\", \"epoll\" or \"threads\"";
+        let no_option = "no such option: choose workers, driver or stack_size";
+        let cases = [
+            ("wrokers = 2", "wrokers", no_option),
+            ("workers = 2, name = \"a\"", "name", no_option),
+            ("driver = \"kqueue\"", "\"kqueue\"", no_driver),
+            ("driver = Driver::Epoll", "Driver::Epoll", no_driver),
+            (
+                "workers = 2, workers = 3",
+                "workers",
+                "the option is given twice",
+            ),
+            ("workers(2)", "(", "expected `=`"),
+            ("2", "2", "expected identifier"),
+        ];
+        for (options, place, message) in cases {
+            check(options, "fn main() {}", place, message);
+        }
+    }
+
+    #[test]
+    fn what_is_no_function_is_refused() {
+        let error = expand(
+            Kind::Main,
+            TokenStream::new(),
+            quote!(
+                struct Main;
+            ),
+        )
+        .unwrap_err();
+        assert_eq!(error.to_string(), "expected `fn`");
+        assert!(
+            placeholder(quote!(
+                struct Main;
+            ))
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn a_faulty_function_leaves_its_name() {
+        let left = placeholder(quote!(
+            pub async fn main(a: u8) -> u8 {
+                a
+            }
+        ))
+        .unwrap();
+        assert_eq!(
+            left.to_string(),
+            quote!(
+                pub fn main() {}
+            )
+            .to_string()
+        );
+    }
+
+    #[test]
+    fn a_main_function_becomes_one_that_starts_a_runtime() {
+        check_expansion(
+            Kind::Main,
+            "",
+            "/// Documented.\n #[inline] pub(crate) fn start() -> Outcome { #![allow(unused)] begin()?; Ok(()) }",
+            "/// Documented.\n #[inline] pub(crate) fn start() -> ::std::process::ExitCode {
+                fn start() -> Outcome { #![allow(unused)] begin()?; Ok(()) }
+                ::uthread::Runtime::builder().run_main(start)
+            }",
+        );
+    }
+
+    #[test]
+    fn options_are_checked_and_handed_on() {
+        check_expansion(
+            Kind::Main,
+            "workers = 2, driver = \"uring\", stack_size = 1 << 20,",
+            "fn main() {}",
+            "fn main() -> ::std::process::ExitCode {
+                const _: () = ::uthread::Builder::assert_workers(2);
+                const _: () = ::uthread::Builder::assert_stack_size(1 << 20);
+                fn main() {}
+                ::uthread::Runtime::builder()
+                    .workers(2).driver(::uthread::Driver::Uring).stack_size(1 << 20).run_main(main)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_test_returns_nothing_if_its_body_does() {
+        check_expansion(
+            Kind::Test,
+            "",
+            "#[should_panic] fn fails() { panic!() }",
+            "#[::core::prelude::v1::test] #[should_panic] fn fails() {
+                fn fails() { panic!() }
+                ::uthread::Runtime::builder().run_test(fails);
+            }",
+        );
+        check_expansion(
+            Kind::Test,
+            "driver = \"threads\"",
+            "fn fails() -> Result<(), ()> { Err(()) }",
+            "#[::core::prelude::v1::test] fn fails() -> ::std::process::ExitCode {
+                fn fails() -> Result<(), ()> { Err(()) }
+                ::uthread::Runtime::builder().driver(::uthread::Driver::Threads).run_test(fails)
+            }",
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! What `#[uthread::main]` and `#[uthread::test]` expand to calls of.
+//!
+//! A result is reported, as at the end of any program, where it was made: in the fiber. So it may be a
+//! `Box<dyn Error>`, which is not `Send`; only the exit code leaves.
+
+use std::io::{self, Write};
+use std::process::{ExitCode, Termination};
+
+use super::Builder;
+use super::builder::{is_count_of_workers, is_stack_size};
+
+impl Builder {
+    /// Fails, and does so when compiled, unless a runtime can have so many workers.
+    #[doc(hidden)]
+    pub const fn assert_workers(count: usize) {
+        assert!(is_count_of_workers(count), "choose from 1 to 1024 workers");
+    }
+
+    /// The same of the size of its stacks.
+    #[doc(hidden)]
+    pub const fn assert_stack_size(bytes: usize) {
+        assert!(is_stack_size(bytes), "choose stacks of at most 1 GiB");
+    }
+
+    /// Runs `body` as the main fiber of such a runtime, reports its result, and drops the runtime.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn run_main<T: Termination>(self, body: fn() -> T) -> ExitCode {
+        match self.build() {
+            Ok(runtime) => runtime.run(|| body().report()),
+            Err(error) => {
+                // Where that cannot be written, the exit code has to say it.
+                let _ = writeln!(io::stderr(), "uthread: the runtime cannot start: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// The same for a test, which fails where no such runtime can start.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
+        match self.build() {
+            Ok(runtime) => runtime.run(|| body().report()),
+            Err(error) => panic!("the runtime cannot start: {error}"),
+        }
+    }
+}
