@@ -1,14 +1,19 @@
 //! The ported program: that it came about mechanically, and that it does what it did, byte for byte.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-use crate::harness::{HANG, Process, example, run};
+use crate::harness::{
+    Check, HANG, Process, example, is_installed, not_checked, on_each_driver, run,
+};
 
 /// What one says to the server, and what it answers.
 const SESSION: [(&str, &str); 26] = [
@@ -47,10 +52,46 @@ const LINE_MAX: usize = 64 * 1024;
 const HANG_MS: u32 = 600_000;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![Trial::test("keep [std]", || {
-        check(&|| example("keep_std", None));
-        Ok(())
-    })]
+    let mut trials = vec![
+        Trial::ignorable_test("the_port_is_mechanical", || Ok(check_port())),
+        Trial::test("keep [std]", || {
+            check(&|| example("keep_std", None));
+            Ok(())
+        }),
+    ];
+    trials.extend(on_each_driver("keep", |driver| {
+        check(&|| example("keep", driver.into()));
+        Check::Completed
+    }));
+    trials
+}
+
+/// Ports the program once more, and compares byte for byte.
+fn check_port() -> Check {
+    if !is_installed("rustfmt") {
+        return not_checked("rustfmt is not installed".to_owned());
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("port");
+    let temporary = tempfile::tempdir().unwrap();
+    let new = temporary.path().join("new");
+    run(
+        Command::new(folder.join("port.sh"))
+            .arg(folder.join("std"))
+            .arg(&new),
+        "",
+    );
+    assert_eq!(
+        files(&folder.join("uthread")),
+        files(&new),
+        "port/port.sh makes another"
+    );
+    Check::Completed
+}
+
+fn files(folder: &Path) -> BTreeMap<OsString, String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).unwrap()));
+    files.collect()
 }
 
 /// Lives through some runs of the server, by the program that `keep` makes ready to start.
