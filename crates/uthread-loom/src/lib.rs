@@ -21,9 +21,9 @@ mod channel_models;
 
 mod choice_models;
 
-mod monitor_models;
 mod condvar_models;
 mod lock_models;
+mod monitor_models;
 mod once_models;
 mod semaphore_models;
 

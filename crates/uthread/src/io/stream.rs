@@ -3,15 +3,12 @@
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::op::descriptor::{Descriptor, Watcher};
-use crate::op::fs::FileOperation;
-use crate::op::{Operation, buffers};
 use rustix::event::PollFlags;
 
-use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
+use crate::op::{Operation, buffers};
 use crate::sched::wait;
 
 /// A descriptor of ours without a position.

@@ -31,8 +31,8 @@ pub mod oneshot;
 pub mod promise;
 pub mod select;
 
-mod monitor;
 mod lock;
+mod monitor;
 mod poison;
 
 mod line;
