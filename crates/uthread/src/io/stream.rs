@@ -24,7 +24,7 @@ impl Stream {
     }
 
     /// Waits until one of the events is there.
-    pub(super) fn wait_for(&self, events: PollFlags) -> io::Result<()> {
+    pub(crate) fn wait_for(&self, events: PollFlags) -> io::Result<()> {
         let mut operation = Operation::Socket(SocketOperation::Poll {
             descriptor: self.descriptor(),
             events,
@@ -33,7 +33,7 @@ impl Stream {
         Ok(())
     }
 
-    pub(crate) fn descriptor(&self) -> Descriptor<'_> {
+    pub(super) fn descriptor(&self) -> Descriptor<'_> {
         Descriptor {
             fd: self.as_fd(),
             watcher: &self.watcher,

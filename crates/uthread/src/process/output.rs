@@ -11,9 +11,6 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use crate::io::stream::Stream;
-use crate::op::Operation;
-use crate::op::net::SocketOperation;
-use crate::sched::wait;
 
 /// Read at a time: what a pipe holds.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -43,11 +40,7 @@ pub(super) fn read_both(first: &Stream, second: &Stream) -> io::Result<(Vec<u8>,
             let [first, second] = sources.map(|source| source.bytes);
             return Ok((first, second));
         }
-        let mut readable = Operation::Socket(SocketOperation::Poll {
-            descriptor: either.descriptor(),
-            events: PollFlags::IN,
-        });
-        wait::perform(&mut readable, None)?;
+        either.wait_for(PollFlags::IN)?;
     }
 }
 
