@@ -9,7 +9,7 @@ use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours, lacks};
 use crate::support::{errno, kind};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, setrlimit, waitpid};
-use uthread::io::{ErrorKind, Read, Write, pipe};
+use uthread::io::{ErrorKind, PipeReader, Read, Write, pipe};
 use uthread::process::{Command, Stdio};
 use uthread::timeout;
 
@@ -24,6 +24,7 @@ behaviours![
             a_shortage_of_descriptors,
             a_child_that_does_not_read,
             a_child_that_somebody_else_has_waited_for,
+            a_number_that_means_another_process,
             a_kernel_without_pidfds
         ]
     ),
@@ -39,10 +40,14 @@ behaviours![
 
 fn a_program_that_is_not_there(place: Place) {
     run_alone(place, || {
-        for program in ["/no/such/program", "no-such-program"] {
-            assert_eq!(errno(Command::new(program).spawn()), Errno::NOENT);
-            assert_eq!(errno(Command::new(program).output()), Errno::NOENT);
-        }
+        assert_eq!(
+            errno(Command::new("/no/such/program").spawn()),
+            Errno::NOENT
+        );
+        // Which error it is depends on the directories of PATH.
+        let of_std = errno(std::process::Command::new("no-such-program").spawn());
+        assert_eq!(errno(Command::new("no-such-program").spawn()), of_std);
+        assert_eq!(errno(Command::new("no-such-program").output()), of_std);
         let nowhere = Command::new("true").current_dir("/no/such").status();
         assert_eq!(errno(nowhere), Errno::NOENT);
     });
@@ -113,6 +118,39 @@ fn a_child_that_somebody_else_has_waited_for(place: Place) {
         // The number may mean another process by now, which must not be killed.
         assert_eq!(errno(child.kill()), Errno::SRCH);
     });
+}
+
+fn a_number_that_means_another_process(place: Place) {
+    run_alone(place, || {
+        let (reader, _input) = pipe().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        waitpid(
+            Pid::from_raw(child.id().cast_signed()),
+            WaitOptions::empty(),
+        )
+        .unwrap();
+        let mut other = child_with_number(child.id(), &reader);
+        assert_eq!(errno(child.kill()), Errno::SRCH);
+        assert_eq!(errno(child.wait()), Errno::CHILD);
+        assert_eq!(other.try_wait().unwrap(), None, "it was killed");
+    });
+}
+
+/// Another child with the number of one that has gone. Others take numbers too, so it takes some tries.
+fn child_with_number(number: u32, input: &PipeReader) -> std::process::Child {
+    for _ in 0..1000 {
+        if std::fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).is_err() {
+            lacks("it takes a right to choose the number of a process");
+        }
+        let mut command = std::process::Command::new("cat");
+        let mut child = command.stdin(input.try_clone().unwrap()).spawn().unwrap();
+        if child.id() == number {
+            return child;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    lacks("too many processes start");
 }
 
 fn a_kernel_without_pidfds(place: Place) {

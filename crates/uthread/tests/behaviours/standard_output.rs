@@ -47,7 +47,8 @@ behaviours![
 
 fn it_keeps_its_order_with_the_macros_of_std(place: Place) {
     alone(|| {
-        let long = "-".repeat(10_000);
+        let long = "-".repeat(5_000);
+        let many = format!("{long}\n{long}");
         let text = written_by(|| {
             place.run(|| {
                 print!("a");
@@ -61,6 +62,8 @@ fn it_keeps_its_order_with_the_macros_of_std(place: Place) {
                 print!("i");
                 stdout().write_all(long.as_bytes()).unwrap();
                 println!("j");
+                print!("k");
+                stdout().write_all(many.as_bytes()).unwrap();
                 for _ in 0..200 {
                     write!(stdout(), "{}", "k".repeat(17)).unwrap();
                     print!("l");
@@ -68,7 +71,7 @@ fn it_keeps_its_order_with_the_macros_of_std(place: Place) {
             });
         });
         let pieces = format!("{}l", "k".repeat(17)).repeat(200);
-        let lines = format!("ab1c\ndef\ng{long}\nh{long}i{long}j\n");
+        let lines = format!("ab1c\ndef\ng{long}\nh{long}i{long}j\nk{many}");
         assert_eq!(text, lines + &pieces);
     });
 }
