@@ -20,7 +20,7 @@ const CASES: [(&str, i32, &str); 6] = [
     ("fails", 1, "Error: ParseIntError { kind: InvalidDigit }\n"),
     ("exits", 7, ""),
     ("leaves a fiber", 0, "dropped\n"),
-    ("panics", 101, "\nthread 'uthread-"),
+    ("panics", 101, "uthread: fiber "),
     ("cannot start", 1, "uthread: the runtime cannot start: "),
 ];
 

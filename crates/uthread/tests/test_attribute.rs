@@ -71,6 +71,7 @@ fn failures_are_told() {
     let cases = [
         ("fails_by_an_error", "Error: \"the error\""),
         ("fails_by_a_panic", "the panic"),
+        ("fails_by_a_panic", "uthread: fiber "),
         ("fails_by_another_panic", "\"another panic\""),
     ];
     for (test, said) in cases {

@@ -24,6 +24,7 @@ use epoch::Report;
 use leftovers::Holdings;
 use random::Random;
 use scenarios::Planned;
+use uthread::{Driver, Runtime};
 
 use crate::mode::Mode;
 
@@ -54,7 +55,7 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(seed_by_clock);
     println!("seed {seed}");
-    panic::set_hook(Box::new(report_unplanned));
+    report_unplanned_panics();
     let end = Instant::now() + Duration::from_secs(60 * args.minutes);
     let mut before = None;
     for number in 0.. {
@@ -114,7 +115,14 @@ fn watched<T: Send + 'static>(
     }
 }
 
-/// Planned panics are part of the soak, and silent.
+/// Planned panics are part of the soak, and silent. That of the first runtime tells every panic of a fiber, and is
+/// replaced.
+fn report_unplanned_panics() {
+    let first = Runtime::builder().driver(Driver::Threads).build();
+    drop(first.expect("it starts no thread"));
+    panic::set_hook(Box::new(report_unplanned));
+}
+
 fn report_unplanned(panic: &PanicHookInfo<'_>) {
     let payload: &dyn Any = panic.payload();
     if !payload.is::<Planned>() {
@@ -152,7 +160,7 @@ mod tests {
 
     #[test]
     fn two_epochs_find_nothing() {
-        panic::set_hook(Box::new(report_unplanned));
+        report_unplanned_panics();
         for migrating in [false, true] {
             let mode = Mode { migrating };
             let epoch = move || epoch::run(mode, 2, Random::new(1));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use super::driver::{self, Reason};
+use super::panic_hook;
 use super::shortage;
 use super::{Crew, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
@@ -230,6 +231,7 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
         wait::note_panics();
+        panic_hook::install();
         self.choose(workers).map_err(shortage::explain)
     }
 

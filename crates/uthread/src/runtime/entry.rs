@@ -8,6 +8,7 @@ use std::process::{ExitCode, Termination};
 
 use super::Builder;
 use super::builder::{is_count_of_workers, is_stack_size};
+use super::panic_hook;
 
 impl Builder {
     /// Fails, and does so when compiled, unless a runtime can have so many workers.
@@ -40,6 +41,7 @@ impl Builder {
     #[doc(hidden)]
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
+        panic_hook::capture();
         match self.build() {
             Ok(runtime) => runtime.run(|| body().report()),
             Err(error) => panic!("the runtime cannot start: {error}"),

@@ -3,6 +3,7 @@
 mod builder;
 mod driver;
 mod entry;
+mod panic_hook;
 mod shortage;
 
 use std::panic::{self, Location};
@@ -23,6 +24,30 @@ use crate::thread::JoinHandle;
 ///
 /// Most programs need none of their own: [`run`](crate::run) makes one, and
 /// [`spawn`](crate::spawn) outside of any starts a process-wide default.
+///
+/// # Panics of its fibers
+///
+/// A panic is the result of its fiber, from [`JoinHandle::join`]. To its message, which names the worker's thread,
+/// the process's first runtime adds a line that names the fiber: by a hook in front of the one that is there
+/// then. To replace both, call [`std::panic::set_hook`] afterwards, in a fiber for instance; there
+/// [`current`](crate::current) is the fiber that panics.
+///
+/// ```
+/// use std::panic;
+/// use std::sync::Mutex;
+/// use uthread::thread::Builder;
+///
+/// static FAILED: Mutex<Option<String>> = Mutex::new(None);
+///
+/// uthread::run(|| {
+///     panic::set_hook(Box::new(|_| {
+///         *FAILED.lock().unwrap() = uthread::current().name().map(str::to_owned);
+///     }));
+///     let fiber = Builder::new().name("bee".into()).spawn(|| panic!("on purpose"));
+///     assert!(fiber.unwrap().join().is_err());
+/// });
+/// assert_eq!(FAILED.lock().unwrap().as_deref(), Some("bee"));
+/// ```
 ///
 /// # Dropping
 ///

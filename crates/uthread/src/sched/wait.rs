@@ -300,7 +300,7 @@ pub(crate) fn is_on_worker() -> bool {
 
 /// Calls `action` with the calling fiber's control block, if the caller is one.
 #[inline(always)]
-fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
+pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     match running() {
         Some(fiber) => Some(action(fiber.control())),
         None => threads::current().map(|seat| action(seat.control())),

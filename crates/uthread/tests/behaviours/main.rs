@@ -12,6 +12,7 @@ mod join;
 mod locals;
 mod locals_end;
 mod names;
+mod panic_messages;
 mod panics;
 
 mod broadcast;
@@ -169,4 +170,68 @@ const MODULES: &[harness::Module] = &modules![
 
 fn main() -> ExitCode {
     harness::run(MODULES)
+    harness::run(&modules![
+        building,
+        fibers,
+        join,
+        locals,
+        locals_end,
+        names,
+        panic_messages,
+        panics,
+        channels,
+        channels_runtime,
+        broadcast,
+        oneshot,
+        promise,
+        select,
+        select_arms,
+        select_runtime,
+        net,
+        net_addresses,
+        net_faults,
+        net_options,
+        net_timeouts,
+        udp,
+        udp_options,
+        unix,
+        unix_datagrams,
+        unix_fds,
+        send_file,
+        serve,
+        directories,
+        file_limits,
+        files,
+        files_beyond_std,
+        files_vectored,
+        locked_files,
+        names_of_files,
+        opening,
+        pipe_ends,
+        pipes,
+        positions,
+        standard_input,
+        standard_output,
+        process_faults,
+        processes,
+        signals,
+        conversions,
+        multishot,
+        raw_requests,
+        raw_chains,
+        cancel,
+        cancelled,
+        deadlines,
+        shield,
+        try_scope,
+        shutdown,
+        unwinding,
+        migration,
+        overflow,
+        stealing,
+        timers,
+        fairness,
+        metrics,
+        stalls,
+    ])
 }

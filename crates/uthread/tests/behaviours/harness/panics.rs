@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use std::{panic, thread};
 
+use uthread::{Driver, Runtime};
+
 static SAID: Mutex<Vec<Panic>> = Mutex::new(Vec::new());
 
 struct Panic {
@@ -15,6 +17,9 @@ struct Panic {
 
 /// From now on panics are kept and not printed.
 pub(super) fn keep() {
+    // The first runtime brings a hook along, which is replaced here.
+    let first = Runtime::builder().driver(Driver::Threads).build();
+    drop(first.unwrap());
     panic::set_hook(Box::new(|info| {
         let thread = thread::current().name().unwrap_or("unnamed").to_owned();
         let mut text = info.to_string();

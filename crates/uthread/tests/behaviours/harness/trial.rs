@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Failed, Trial};
 
+use super::child::is_child;
 use super::place::{PLACES, Place};
 use super::table::{Outcome, Row, Table};
 use super::{Behaviour, panics};
@@ -50,7 +51,10 @@ pub(super) fn trials(table: &Table) -> Vec<Trial> {
 
 /// The name of the thread is the trial's, also for a child to know which it is.
 fn try_out(trial: &str, behaviour: &'static Behaviour, place: Place) -> Outcome {
-    if let Some(reason) = place.refusal() {
+    // To find out takes a runtime, and a child may have to start its first one by itself.
+    if !is_child()
+        && let Some(reason) = place.refusal()
+    {
         return Outcome::Lacking(reason);
     }
     let begin = Instant::now();

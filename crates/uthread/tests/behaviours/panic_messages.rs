@@ -1,0 +1,160 @@
+//! What a panic says. Hooks belong to the process, so each trial has one of its own.
+
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::{process, thread};
+
+use rustix::stdio::dup2_stderr;
+
+use crate::harness::child::{alone, child};
+use crate::harness::place::Place;
+use crate::harness::{IN_FIBERS, ON_A_THREAD, behaviours};
+use uthread::thread::Builder;
+use uthread::{Driver, Runtime, current, io, spawn};
+
+behaviours![
+    (
+        IN_FIBERS,
+        [
+            the_message_names_the_fiber,
+            a_fiber_without_a_name_is_named_by_its_number,
+            a_hook_that_was_there_before_is_called,
+            a_hook_that_comes_later_replaces_it,
+            a_runtime_may_start_in_the_midst_of_a_panic,
+            a_message_that_nobody_reads_harms_nobody
+        ]
+    ),
+    (ON_A_THREAD, [a_thread_that_is_no_fiber_says_what_it_did]),
+];
+
+/// Where `fail` spawns.
+const LINE: u32 = line!() + 5;
+
+/// Lets a fiber panic.
+fn fail(name: Option<&str>) {
+    let builder = name.map_or_else(Builder::new, |name| Builder::new().name(name.into()));
+    let failing = builder.spawn(|| panic!("on purpose"));
+    assert!(failing.unwrap().join().is_err());
+}
+
+/// What the child said to the standard error stream, without numbers.
+fn said(output: &process::Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    text.replace(|c: char| c.is_ascii_digit(), "")
+}
+
+/// What `std` says, without numbers.
+fn message(thread: &str) -> String {
+    let file = file!();
+    let note = "note: run with `RUST_BACKTRACE=` environment variable to display a backtrace";
+    format!("\nthread '{thread}' () panicked at {file}:::\non purpose\n{note}\n")
+}
+
+/// What comes before it, without numbers.
+fn line(name: &str) -> String {
+    format!(
+        "uthread: fiber {name}(spawned at {}::) panicked:\n",
+        file!()
+    )
+}
+
+fn thread_name(place: Place, fiber: &'static str) -> &'static str {
+    match place.is_of_threads() {
+        true => fiber,
+        false => "uthread-",
+    }
+}
+
+fn the_message_names_the_fiber(place: Place) {
+    let Some(output) = child() else {
+        return place.run(|| fail(Some("bee")));
+    };
+    let message = message(thread_name(place, "bee"));
+    assert_eq!(said(&output), line(" \"bee\" ") + &message);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(&format!("{}:{LINE}:27)", file!())), "{text}");
+}
+
+fn a_fiber_without_a_name_is_named_by_its_number(place: Place) {
+    let Some(output) = child() else {
+        return place.run(|| fail(None));
+    };
+    let message = message(thread_name(place, "<unnamed>"));
+    assert_eq!(said(&output), line(" ") + &message);
+}
+
+/// Has panics tell their fibers' names.
+fn set_hook(said: &'static str) {
+    panic::set_hook(Box::new(move |_| {
+        eprintln!("{said} {}", current().name().unwrap_or("none"));
+    }));
+}
+
+fn a_hook_that_was_there_before_is_called(place: Place) {
+    let Some(output) = child() else {
+        set_hook("own");
+        // The hook of a second runtime would be a second line.
+        drop(place.runtime());
+        return place.run(|| fail(Some("bee")));
+    };
+    assert_eq!(said(&output), line(" \"bee\" ") + "own bee\n");
+}
+
+fn a_hook_that_comes_later_replaces_it(place: Place) {
+    let Some(output) = child() else {
+        return place.run(|| {
+            set_hook("own");
+            fail(Some("bee"));
+        });
+    };
+    assert_eq!(said(&output), "own bee\n");
+}
+
+fn a_runtime_may_start_in_the_midst_of_a_panic(place: Place) {
+    struct Starts(Place);
+    impl Drop for Starts {
+        fn drop(&mut self) {
+            self.0.run(|| fail(Some("early")));
+        }
+    }
+    let Some(output) = child() else {
+        set_hook("own");
+        let failing = AssertUnwindSafe(|| {
+            let _starts = Starts(place);
+            panic!("on purpose")
+        });
+        let failed: Result<(), _> = catch_unwind(failing);
+        assert!(failed.is_err());
+        return place.run(|| fail(Some("bee")));
+    };
+    let trial = thread::current().name().unwrap().to_owned();
+    let trial = trial.replace(|c: char| c.is_ascii_digit(), "");
+    let bee = line(" \"bee\" ");
+    assert_eq!(
+        said(&output),
+        format!("own {trial}\nown early\n{bee}own bee\n")
+    );
+}
+
+fn a_message_that_nobody_reads_harms_nobody(place: Place) {
+    alone(|| {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        dup2_stderr(writer).unwrap();
+        place.run(|| {
+            fail(None);
+            assert_eq!(spawn(|| 5).join().unwrap(), 5);
+        });
+    });
+}
+
+fn a_thread_that_is_no_fiber_says_what_it_did(_: Place) {
+    let Some(output) = child() else {
+        drop(Runtime::builder().driver(Driver::Epoll).build().unwrap());
+        let thread = thread::Builder::new().name("plain".into());
+        let failing = thread.spawn(|| panic!("on purpose")).unwrap();
+        let failed: Result<(), _> = failing.join();
+        return assert!(failed.is_err());
+    };
+    assert_eq!(said(&output), message("plain"));
+}
