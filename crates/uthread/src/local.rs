@@ -74,10 +74,10 @@ macro_rules! local {
 /// # Destruction
 ///
 /// The values are dropped when their fiber ends, before it can be joined, also when it panics or is
-/// cancelled: on its stack, the one first that was made last. Their destructors may wait, and use other
-/// keys; values made meanwhile are dropped as well. A value that is dropped is not made again: the key
-/// gives [`AccessError`] from then on, but for types that need no dropping. A panic of a destructor is the
-/// fiber's, if it has no other. Outside the runtime all that happens at the end of the thread, where a panic
+/// cancelled: on its stack, the one first that was made last. Their destructors may wait, as in a
+/// [`shield`](crate::shield), and use other keys; values made meanwhile are dropped as well. A value that is dropped
+/// is not made again: the key gives [`AccessError`] from then on, but for types that need no dropping. A panic of a
+/// destructor is the fiber's, if it has no other. Outside the runtime all that happens at the end of the thread, where a panic
 /// ends the process.
 ///
 /// # Migration

@@ -217,12 +217,15 @@ where
     }
 
     /// Drops what the fiber keeps by keys. A panic of a destructor is its result, if it has no other.
+    ///
+    /// Shielded: a destructor that waits, which is called without a panic, would be cut short.
     fn end_locals<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
-        let ended = self
-            .control
-            .locals
-            .get()
-            .map_or(Ok(()), |locals| locals.end());
+        let Some(locals) = self.control.locals.get() else {
+            return result;
+        };
+        let outer = self.control.limits.enter_shield();
+        let ended = locals.end();
+        self.control.limits.leave(outer);
         match (ended, result) {
             (Err(payload), Ok(value)) => {
                 drop_quietly(value);

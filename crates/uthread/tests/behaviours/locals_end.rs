@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, behaviours};
+use uthread::io::{self, Read, Write};
 use uthread::local::AccessError;
 use uthread::sync::mpsc as ours;
 use uthread::thread::{Cancelled, ThreadId, park};
@@ -32,6 +33,7 @@ behaviours![
         [
             values_are_dropped_when_the_runtime_cancels,
             values_are_dropped_when_the_fiber_is_cancelled,
+            a_destructor_waits_whatever_has_ended_the_fiber,
             what_a_value_nobody_asked_for_makes_is_dropped_too
         ]
     ),
@@ -255,6 +257,40 @@ fn values_are_dropped_when_the_fiber_is_cancelled(place: Place) {
     fiber.cancel();
     assert!(fiber.join().unwrap_err().is::<Cancelled>());
     assert_eq!(told(&dropped), ["third", "first", "second"]);
+}
+
+fn a_destructor_waits_whatever_has_ended_the_fiber(place: Place) {
+    let runtime = place.runtime();
+    let spawn_waiting = || {
+        let (sender, reached) = channel();
+        let fiber = place.spawn_waiting(&runtime, move || {
+            let waits = move || {
+                // None has an error to return, but the last.
+                yield_now();
+                sleep(Duration::from_millis(1));
+                // With the runtime this one ends before it has begun.
+                let _ = spawn(yield_now).join();
+                let mut stream = io::pipe().unwrap();
+                stream.1.write_all(b"1").unwrap();
+                stream.0.read_exact(&mut [0]).unwrap();
+                sender.send(()).unwrap();
+            };
+            CALLS.with(|calls| calls.later(waits));
+            loop {
+                park();
+            }
+        });
+        (fiber, reached)
+    };
+    let (cancelled, reached) = spawn_waiting();
+    cancelled.cancel();
+    let payload: Result<(), _> = cancelled.join();
+    assert!(payload.unwrap_err().is::<Cancelled>());
+    assert_eq!(reached.try_recv(), Ok(()));
+    let (left, reached) = spawn_waiting();
+    drop(runtime);
+    assert!(left.join().unwrap_err().is::<Cancelled>());
+    assert_eq!(reached.try_recv(), Ok(()));
 }
 
 fn uses_three_and_waits(
