@@ -231,6 +231,13 @@ impl<T: 'static> Key<Cell<T>> {
     /// # Panics
     ///
     /// If the value is destroyed.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// uthread::local!(static DEPTH: Cell<u32> = Cell::new(1));
+    /// assert_eq!(DEPTH.get(), 1);
+    /// ```
     #[track_caller]
     pub fn get(&'static self) -> T
     where
@@ -244,6 +251,14 @@ impl<T: 'static> Key<Cell<T>> {
     /// # Panics
     ///
     /// If the value is destroyed.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// uthread::local!(static ERROR: Cell<Option<&'static str>> = Cell::new(Some("none yet")));
+    /// assert_eq!(ERROR.take(), Some("none yet"));
+    /// assert_eq!(ERROR.take(), None);
+    /// ```
     #[track_caller]
     pub fn take(&'static self) -> T
     where
@@ -296,6 +311,17 @@ impl<T: 'static> Key<RefCell<T>> {
     /// # Panics
     ///
     /// If the value is borrowed, or destroyed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// uthread::local!(static STACK: RefCell<Vec<u32>> = RefCell::default());
+    /// let length = STACK.with_borrow_mut(|stack| {
+    ///     stack.push(1);
+    ///     stack.len()
+    /// });
+    /// assert_eq!(length, 1);
+    /// ```
     #[track_caller]
     pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
         f(&mut self.value().borrow_mut())
@@ -330,6 +356,14 @@ impl<T: 'static> Key<RefCell<T>> {
     /// # Panics
     ///
     /// If the value is borrowed, or destroyed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// uthread::local!(static WORDS: RefCell<Vec<&'static str>> = RefCell::new(vec!["code"]));
+    /// assert_eq!(WORDS.take(), ["code"]);
+    /// assert!(WORDS.take().is_empty());
+    /// ```
     #[track_caller]
     pub fn take(&'static self) -> T
     where
@@ -343,6 +377,13 @@ impl<T: 'static> Key<RefCell<T>> {
     /// # Panics
     ///
     /// If the value is borrowed, or destroyed.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// uthread::local!(static NAME: RefCell<String> = RefCell::new("first".into()));
+    /// assert_eq!(NAME.replace("second".into()), "first");
+    /// ```
     #[track_caller]
     pub fn replace(&'static self, value: T) -> T {
         self.value().replace(value)

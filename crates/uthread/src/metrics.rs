@@ -73,6 +73,14 @@ impl Metrics {
     }
 
     /// All workers together.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::builder().workers(2).build()?;
+    /// runtime.run(|| uthread::spawn(|| ()).join().unwrap());
+    /// let total = runtime.metrics().total();
+    /// assert_eq!(total.fibers, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn total(&self) -> WorkerMetrics {
         self.workers.iter().copied().sum()

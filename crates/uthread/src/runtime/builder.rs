@@ -133,6 +133,13 @@ impl Builder {
     /// computes, or blocks in a way that the runtime knows nothing of. It is counted in
     /// [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and told to [`on_stall`](Builder::on_stall),
     /// again whenever it has lasted twice as long. `None` never looks. Default: 100 ms.
+    ///
+    /// ```
+    /// let builder = uthread::Runtime::builder();
+    /// let runtime = builder.stall_threshold(None).build()?; // Its fibers compute, and may.
+    /// # drop(runtime);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn stall_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Builder {
         self.watch.threshold = threshold.into();

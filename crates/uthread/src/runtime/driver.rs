@@ -110,6 +110,15 @@ impl DriverInfo {
     }
 
     /// Why there is no io_uring, where it was wanted and refused: the kernel's error, with the remedy.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// match runtime.driver().refusal() {
+    ///     None => println!("as wanted: {}", runtime.driver().details()),
+    ///     Some(error) => println!("{}, as {error}", runtime.driver().driver()),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn refusal(&self) -> Option<&io::Error> {
         match &self.reason {

@@ -92,6 +92,12 @@ impl Runtime {
     /// # Errors
     ///
     /// As [`Builder::build`].
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// assert_eq!(runtime.run(|| 6 * 7), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new() -> io::Result<Runtime> {
         Runtime::builder().build()
     }
@@ -123,6 +129,13 @@ impl Runtime {
 
     /// What the workers have done since they started. With [`Driver::Threads`] one entry counts the
     /// fibers.
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::builder().workers(2).build()?;
+    /// runtime.run(|| ());
+    /// assert_eq!(runtime.metrics().total().fibers, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         match &self.crew {
@@ -132,6 +145,13 @@ impl Runtime {
     }
 
     /// Starts a fiber on this runtime; see [`spawn`](crate::spawn).
+    ///
+    /// ```
+    /// let runtime = uthread::Runtime::new()?;
+    /// let fiber = runtime.spawn(|| 6 * 7);
+    /// assert_eq!(fiber.join().unwrap(), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
     where

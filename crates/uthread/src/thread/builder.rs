@@ -112,6 +112,13 @@ pub struct Builder {
 
 impl Builder {
     /// A builder with the defaults.
+    ///
+    /// ```
+    /// let builder = uthread::thread::Builder::new().name("bee".into()).stack_size(1 << 20);
+    /// let fiber = builder.spawn(|| "buzz")?;
+    /// assert_eq!(fiber.join().unwrap(), "buzz");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new() -> Builder {
         Builder::default()
     }

@@ -56,6 +56,12 @@ impl<T> JoinHandle<T> {
     /// it was [cancelled](JoinHandle::cancel), or its runtime dropped, before it could end by itself.
     ///
     /// [`Cancelled`]: super::Cancelled
+    ///
+    /// ```
+    /// assert_eq!(uthread::spawn(|| 6 * 7).join().unwrap(), 42);
+    /// let payload = uthread::spawn(|| panic!("on purpose")).join().unwrap_err();
+    /// assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+    /// ```
     pub fn join(self) -> Result<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
@@ -113,6 +119,13 @@ impl<T> JoinHandle<T> {
     }
 
     /// Whether the fiber has ended, so that [`join`](JoinHandle::join) will not wait.
+    ///
+    /// ```
+    /// let fiber = uthread::spawn(|| ());
+    /// while !fiber.is_finished() {
+    ///     uthread::yield_now();
+    /// }
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.fiber.outcome().is_done()

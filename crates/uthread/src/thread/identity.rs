@@ -26,6 +26,12 @@ impl Thread {
     }
 
     /// Its identifier.
+    ///
+    /// ```
+    /// let fiber = uthread::spawn(|| uthread::current().id());
+    /// let id = fiber.thread().id();
+    /// assert_eq!(fiber.join().unwrap(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> ThreadId {
         ThreadId(match &self.0 {
@@ -35,6 +41,11 @@ impl Thread {
     }
 
     /// Its name, if it has one.
+    ///
+    /// ```
+    /// let name = uthread::run(|| uthread::current().name().map(str::to_owned));
+    /// assert_eq!(name.as_deref(), Some("main"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
@@ -44,6 +55,12 @@ impl Thread {
     }
 
     /// Ends its present [`park`](super::park), or its next.
+    ///
+    /// ```
+    /// let waits = uthread::current();
+    /// uthread::spawn(move || waits.unpark());
+    /// uthread::thread::park();
+    /// ```
     pub fn unpark(&self) {
         self.0.unpark();
     }

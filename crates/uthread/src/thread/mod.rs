@@ -25,6 +25,21 @@ use crate::sched::{offload, wait};
 /// Waits until [`Thread::unpark`] is called for the caller; may return without, so check in a loop.
 ///
 /// Like `std`'s: an `unpark` that comes first is remembered, once.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// static GO: AtomicBool = AtomicBool::new(false);
+///
+/// let fiber = uthread::spawn(|| {
+///     while !GO.load(Ordering::Acquire) {
+///         uthread::thread::park();
+///     }
+/// });
+/// GO.store(true, Ordering::Release);
+/// fiber.thread().unpark();
+/// fiber.join().unwrap();
+/// ```
 pub fn park() {
     wait::park_cancellable(None);
 }
@@ -105,6 +120,15 @@ pub fn shield<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Lets the other fibers of this worker run.
+///
+/// ```
+/// uthread::spawn(|| {
+///     for number in 0..3 {
+///         println!("{number}");
+///         uthread::yield_now();
+///     }
+/// });
+/// ```
 #[inline]
 pub fn yield_now() {
     wait::yield_now();

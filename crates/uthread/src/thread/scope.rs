@@ -95,6 +95,15 @@ impl<'scope> Scope<'scope, '_> {
     /// # Panics
     ///
     /// As [`spawn`](super::spawn).
+    ///
+    /// ```
+    /// let words = ["plain", "blocking", "code"];
+    /// let lengths = uthread::scope(|scope| {
+    ///     let fibers = words.map(|word| scope.spawn(move || word.len()));
+    ///     fibers.map(|fiber| fiber.join().unwrap())
+    /// });
+    /// assert_eq!(lengths, [5, 8, 4]);
+    /// ```
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
     where
@@ -160,6 +169,13 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # Errors
     ///
     /// As [`JoinHandle::join`].
+    ///
+    /// ```
+    /// uthread::scope(|scope| {
+    ///     let fiber = scope.spawn(|| "5".parse::<u32>());
+    ///     assert_eq!(fiber.join().unwrap(), Ok(5));
+    /// });
+    /// ```
     pub fn join(self) -> Result<T> {
         let result = self.handle.join();
         if let Err(payload) = &result {
@@ -186,12 +202,28 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 
     /// The fiber's identity; see [`JoinHandle::thread`].
+    ///
+    /// ```
+    /// uthread::scope(|scope| {
+    ///     let parked = scope.spawn(uthread::thread::park);
+    ///     parked.thread().unpark();
+    /// });
+    /// ```
     #[must_use]
     pub fn thread(&self) -> &Thread {
         self.handle.thread()
     }
 
     /// Whether the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.
+    ///
+    /// ```
+    /// uthread::scope(|scope| {
+    ///     let fiber = scope.spawn(|| ());
+    ///     while !fiber.is_finished() {
+    ///         uthread::yield_now();
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()

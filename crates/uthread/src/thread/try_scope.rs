@@ -110,6 +110,14 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     /// # Panics
     ///
     /// As [`spawn`](super::spawn).
+    ///
+    /// ```
+    /// let sum = uthread::try_scope(|scope| {
+    ///     let number = scope.spawn(|| "40".parse::<u32>());
+    ///     Ok(2 + number.join().expect("it is a number"))
+    /// });
+    /// assert_eq!(sum, Ok(42));
+    /// ```
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> TryJoinHandle<'scope, T>
     where
@@ -162,16 +170,53 @@ impl<T> TryJoinHandle<'_, T> {
     /// # Errors
     ///
     /// [`Cancelled`] if it failed, panicked or was cancelled: the scope returns the reason.
+    ///
+    /// ```
+    /// let number = uthread::try_scope(|scope| {
+    ///     let number = scope.spawn(|| "many".parse::<u32>());
+    ///     assert!(number.join().is_err(), "that it failed");
+    ///     Ok(0)
+    /// });
+    /// assert!(number.is_err(), "and why");
+    /// ```
     pub fn join(self) -> Result<T, Cancelled> {
         self.handle.join().ok().flatten().ok_or(Cancelled)
     }
 
     /// Asks the fiber to end, as [`JoinHandle::cancel`]: no failure of the scope.
+    ///
+    /// ```
+    /// use uthread::thread::{Cancelled, park};
+    ///
+    /// let done = uthread::try_scope(|scope| {
+    ///     let endless = scope.spawn(|| -> Result<(), Cancelled> {
+    ///         loop {
+    ///             park();
+    ///         }
+    ///     });
+    ///     endless.cancel();
+    ///     Ok("done")
+    /// });
+    /// assert_eq!(done, Ok("done"));
+    /// ```
     pub fn cancel(&self) {
         self.handle.cancel();
     }
 
     /// Whether the fiber has ended, so that [`join`](TryJoinHandle::join) will not wait.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// let done = uthread::try_scope(|scope| {
+    ///     let fiber = scope.spawn(|| Ok::<_, Infallible>(()));
+    ///     while !fiber.is_finished() {
+    ///         uthread::yield_now();
+    ///     }
+    ///     Ok("done")
+    /// });
+    /// assert_eq!(done, Ok("done"));
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
