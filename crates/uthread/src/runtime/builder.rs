@@ -10,11 +10,11 @@ use super::panic_hook;
 use super::shortage;
 use super::{Crew, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
+use crate::sched::current;
 use crate::sched::shared::{Queues, Shared};
 use crate::sched::threads::Threads;
 use crate::sched::watch::{Orders, Stall, Watch};
 use crate::sched::worker::Worker;
-use crate::sched::{current, wait};
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::pool::STACK_SIZE_MAX;
 
@@ -237,7 +237,6 @@ impl Builder {
     /// says what to do.
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
-        wait::note_panics();
         panic_hook::install();
         self.choose(workers).map_err(shortage::explain)
     }

@@ -1,7 +1,8 @@
 //! The message of a panic names the fiber. What `std` prints names the worker's thread, whose other fibers have
 //! nothing to do with it.
 //!
-//! The first runtime puts a hook in front of the one there is. A later one of the program replaces it.
+//! The first runtime puts a hook in front of the one there is. A later one of the program replaces it. The hook
+//! also notes who panics, for the locks: see `sched::worker::panics`.
 
 use std::io::{self, Write};
 use std::panic;
@@ -24,6 +25,7 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
+            wait::note_panic();
             wait::with_control(name);
             previous(panic);
         }));

@@ -5,8 +5,6 @@
 //! known when that began, because a hook has noted it, but not whether it is over. Only what is passed on by
 //! `resume_unwind` goes unnoticed there.
 
-use std::panic;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -75,22 +73,8 @@ fn last_of_caller() -> u32 {
     last.unwrap_or(0)
 }
 
-/// Lets the panics of fibers be noted from now on, before the hook that there is now.
-pub(crate) fn note_all() {
-    static INSTALL: Once = Once::new();
-    // In a destructor of a panic the hook must not be changed; another runtime will.
-    if !thread::panicking() {
-        INSTALL.call_once(|| {
-            let next = panic::take_hook();
-            panic::set_hook(Box::new(move |info| {
-                note();
-                next(info);
-            }));
-        });
-    }
-}
-
-fn note() {
+/// Notes that the caller begins to panic: called by the hook of panics.
+pub(crate) fn note() {
     let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     current::with_fiber(|worker| worker.running_fiber().control().last_panic.set(number));
 }
