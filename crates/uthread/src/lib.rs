@@ -7,26 +7,41 @@
 //! blocking one.
 //!
 //! ```
-//! use std::io::{Read, Write};
+//! use uthread::io::{self, Read, Write};
 //! use uthread::net::{TcpListener, TcpStream};
+//! use uthread::thread;
 //!
-//! fn main() -> std::io::Result<()> {
-//!     uthread::run(|| {
-//!         let listener = TcpListener::bind("127.0.0.1:0")?;
-//!         let address = listener.local_addr()?;
-//!         uthread::spawn(move || {
-//!             let (mut stream, _) = listener.accept()?;
-//!             std::io::copy(&mut stream.try_clone()?, &mut stream)
-//!         });
-//!         let mut stream = TcpStream::connect(address)?;
-//!         stream.write_all(b"hello")?;
-//!         let mut echo = [0; 5];
-//!         stream.read_exact(&mut echo)?;
-//!         assert_eq!(&echo, b"hello");
-//!         Ok(())
-//!     })
+//! #[uthread::main]
+//! fn main() -> io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:0")?;
+//!     let address = listener.local_addr()?;
+//!     thread::spawn(move || {
+//!         let (mut stream, _) = listener.accept()?;
+//!         io::copy(&mut stream.try_clone()?, &mut stream)
+//!     });
+//!     let mut stream = TcpStream::connect(address)?;
+//!     stream.write_all(b"hello")?;
+//!     let mut echo = [0; 5];
+//!     stream.read_exact(&mut echo)?;
+//!     assert_eq!(&echo, b"hello");
+//!     Ok(())
 //! }
 //! ```
+//!
+//! # A tour
+//!
+//! - [`thread`]: fibers are spawned, joined and scoped as threads are; [`join()`] splits work, [`local!`](mod@local) keeps a
+//!   value per fiber, and [`blocking()`] runs on another thread what waits in a way of its own.
+//! - [`net`], [`fs`], [`io`], [`process`]: what `std` has there, on borrowed buffers, and what goes beyond it, as
+//!   [`net::serve`], [`fs::Dir`] and [`io::splice`].
+//! - [`sync`]: locks, conditions and channels between fibers and threads in any mix; [`select!`] waits for one of several.
+//! - [`time`] and [`signal`]: intervals, and signals as a stream.
+//! - Cancellation: [`JoinHandle::cancel`], [`timeout`], [`try_scope`] and [`shield`], which [`guide::cancellation`] explains.
+//! - [`ring`]: what only io_uring has, any request of it among that.
+//! - [`Runtime`] and its [`Builder`]: workers, drivers, [`Metrics`]; [`diagnose`] tells what the machine offers.
+//!
+//! The [`guide`] says how to [port](guide::porting) a program, what still [blocks](guide::blocking) a worker, and why all
+//! this is [sound](guide::soundness).
 
 mod diagnosis;
 pub mod fs;
