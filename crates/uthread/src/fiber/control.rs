@@ -51,7 +51,7 @@ pub(crate) struct Control {
     /// What the fiber keeps by keys. Only the fiber itself touches it.
     pub(crate) locals: OnceCell<Box<Locals>>,
     /// A stack that was taken for the fiber before its start, as it needs more than the others.
-    pub(crate) reserved: Cell<Option<Stack>>,
+    pub(crate) reserved: Cell<Option<Box<Stack>>>,
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.

@@ -8,7 +8,7 @@
 //!
 //! All but the first is the fiber's own, and changes as it enters and leaves. A plain thread has limits too.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -17,6 +17,14 @@ use std::time::Instant;
 pub(crate) struct Limits {
     /// Relaxed throughout: whoever sets it goes on to end the fiber's wait, which orders the two.
     cancelled: AtomicBool,
+    /// Whether the fiber is within a deadline, a region or a shield: mostly it is not, and has no `inner` either.
+    restricted: Cell<bool>,
+    inner: OnceCell<Box<Inner>>,
+}
+
+/// What few fibers have.
+#[derive(Default)]
+struct Inner {
     deadline: Cell<Option<Instant>>,
     shields: Cell<u32>,
     region: RefCell<Option<Arc<Region>>>,
@@ -33,6 +41,7 @@ struct Region {
 
 /// The limits before a deadline, a region or a shield was entered.
 pub(crate) struct Outer {
+    restricted: bool,
     deadline: Option<Instant>,
     shields: u32,
     region: Option<Arc<Region>>,
@@ -43,7 +52,9 @@ impl Limits {
     /// Those of a fiber that begins with this deadline.
     pub(crate) fn with_deadline(deadline: Option<Instant>) -> Limits {
         let limits = Limits::default();
-        limits.deadline.set(deadline);
+        if deadline.is_some() {
+            limits.restrict().deadline.set(deadline);
+        }
         limits
     }
 
@@ -52,46 +63,40 @@ impl Limits {
         !self.cancelled.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the fiber's handle has asked for its end, shielded or not.
+    /// Whether there is anything to look at: false for a fiber that may wait as long as it likes.
     #[inline(always)]
-    pub(crate) fn is_cancel_requested(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+    pub(crate) fn are_any(&self) -> bool {
+        self.restricted.get() || self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Whether calls shall not wait, whatever the time; `shut_down` says whether the runtime is.
-    #[inline(always)]
     pub(crate) fn is_cancelled(&self, shut_down: bool) -> bool {
-        (shut_down || self.is_cancel_requested()) && !self.is_shielded() || self.is_region_over()
-    }
-
-    #[inline(always)]
-    fn is_shielded(&self) -> bool {
-        self.shields.get() > 0
-    }
-
-    #[inline(always)]
-    fn is_region_over(&self) -> bool {
-        let region = self.region.borrow();
-        region.as_ref().is_some_and(|region| region.is_over())
+        let cancelled = shut_down || self.cancelled.load(Ordering::Relaxed);
+        match self.restrictions() {
+            None => cancelled,
+            Some(inner) => cancelled && inner.shields.get() == 0 || inner.is_region_over(),
+        }
     }
 
     /// When calls stop to wait, if ever.
     #[inline(always)]
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline.get()
+        self.restrictions().and_then(|inner| inner.deadline.get())
     }
 
     /// Counts a call that was refused: how many those are.
     pub(crate) fn count_refusal(&self) -> u32 {
-        self.refusals.update(|count| count + 1);
-        self.refusals.get()
+        let refusals = &self.inner().refusals;
+        refusals.update(|count| count + 1);
+        refusals.get()
     }
 
     /// Lets calls wait until `deadline` at most, and never longer than before.
     pub(crate) fn enter_deadline(&self, deadline: Instant) -> Outer {
         let outer = self.outer();
         let earlier = outer.deadline.filter(|outer| *outer <= deadline);
-        self.deadline.set(Some(earlier.unwrap_or(deadline)));
+        let deadline = earlier.unwrap_or(deadline);
+        self.restrict().deadline.set(Some(deadline));
         outer
     }
 
@@ -102,34 +107,60 @@ impl Limits {
             over: Arc::clone(over),
             outer: outer.region.clone(),
         };
-        *self.region.borrow_mut() = Some(Arc::new(region));
+        *self.restrict().region.borrow_mut() = Some(Arc::new(region));
         outer
     }
 
     /// Lets calls wait as if there were no limits.
     pub(crate) fn enter_shield(&self) -> Outer {
         let outer = self.outer();
-        self.deadline.set(None);
-        self.shields.set(outer.shields + 1);
-        *self.region.borrow_mut() = None;
+        let inner = self.restrict();
+        inner.deadline.set(None);
+        inner.shields.set(outer.shields + 1);
+        *inner.region.borrow_mut() = None;
         outer
     }
 
     /// Goes back to the limits of before.
     pub(crate) fn leave(&self, outer: Outer) {
-        self.deadline.set(outer.deadline);
-        self.shields.set(outer.shields);
-        *self.region.borrow_mut() = outer.region;
-        self.refusals.set(outer.refusals);
+        let inner = self.inner();
+        self.restricted.set(outer.restricted);
+        inner.deadline.set(outer.deadline);
+        inner.shields.set(outer.shields);
+        *inner.region.borrow_mut() = outer.region;
+        inner.refusals.set(outer.refusals);
     }
 
     fn outer(&self) -> Outer {
+        let inner = self.inner();
         Outer {
-            deadline: self.deadline.get(),
-            shields: self.shields.get(),
-            region: self.region.borrow().clone(),
-            refusals: self.refusals.replace(0),
+            restricted: self.restricted.get(),
+            deadline: inner.deadline.get(),
+            shields: inner.shields.get(),
+            region: inner.region.borrow().clone(),
+            refusals: inner.refusals.replace(0),
         }
+    }
+
+    #[inline(always)]
+    fn restrictions(&self) -> Option<&Inner> {
+        self.restricted.get().then(|| self.inner())
+    }
+
+    fn restrict(&self) -> &Inner {
+        self.restricted.set(true);
+        self.inner()
+    }
+
+    fn inner(&self) -> &Inner {
+        self.inner.get_or_init(Box::default)
+    }
+}
+
+impl Inner {
+    fn is_region_over(&self) -> bool {
+        let region = self.region.borrow();
+        region.as_ref().is_some_and(|region| region.is_over())
     }
 }
 

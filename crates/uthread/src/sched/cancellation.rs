@@ -33,8 +33,22 @@ impl End {
 }
 
 /// Why the caller may not wait, if it may not. Cancellation comes before time.
-#[inline]
+#[inline(always)]
 pub(crate) fn end() -> Option<End> {
+    let is_free = current::with_fiber(|worker| {
+        let fiber = worker.running_fiber();
+        let limits = &fiber.control().limits;
+        !limits.are_any() && !worker.shared().is_shut_down()
+    });
+    match is_free {
+        Some(true) => None,
+        _ => look_for_end(),
+    }
+}
+
+/// The same of a caller that has limits, or is a thread.
+#[inline(never)]
+fn look_for_end() -> Option<End> {
     let (is_cancelled, deadline) =
         with_limits(|limits, shut_down| (limits.is_cancelled(shut_down), limits.deadline()));
     match deadline {
@@ -59,8 +73,17 @@ pub(crate) fn is_shut_down() -> bool {
 }
 
 /// When the caller's calls stop to wait, if ever.
-#[inline]
+#[inline(always)]
 pub(crate) fn deadline() -> Option<Instant> {
+    let free = current::with_fiber(|worker| !worker.running_fiber().control().limits.are_any());
+    match free {
+        Some(true) => None,
+        _ => look_for_deadline(),
+    }
+}
+
+#[inline(never)]
+fn look_for_deadline() -> Option<Instant> {
     with_limits(|limits, _| limits.deadline())
 }
 
@@ -73,12 +96,17 @@ pub(crate) fn earliest(own: Option<Instant>) -> Option<Instant> {
 }
 
 /// The error of a call that may not wait.
+#[inline(always)]
 pub(crate) fn refusal() -> Option<io::Error> {
-    let end = end()?;
+    end().map(refuse)
+}
+
+#[cold]
+fn refuse(end: End) -> io::Error {
     if with_limits(|limits, _| limits.count_refusal()) > REFUSALS_MAX {
         unwind(end);
     }
-    Some(end.error())
+    end.error()
 }
 
 /// Ends what the caller does if it may not wait, for a call that cannot return an error. Where it cannot be

@@ -76,7 +76,7 @@ fn try_start<R>(
         (Some(bytes), None) => wait::take_larger_stack(bytes)?,
     };
     let (fiber, handle) = make();
-    fiber.control().reserved.set(stack);
+    fiber.control().reserved.set(stack.map(Box::new));
     match queue(runtime, fiber, stack_size) {
         Ok(()) => Ok(handle),
         Err(error) => {

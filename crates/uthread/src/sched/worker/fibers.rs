@@ -79,7 +79,8 @@ impl Worker {
     #[allow(unsafe_code, reason = "starting a fiber")]
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let reserved = fiber.control().reserved.take();
-        let hot = reserved.or_else(|| self.hot_stacks.borrow_mut().pop());
+        let hot = reserved.map(|stack| *stack);
+        let hot = hot.or_else(|| self.hot_stacks.borrow_mut().pop());
         let stack = match hot.map_or_else(|| self.shared.stacks.take(), Ok) {
             Ok(stack) => stack,
             Err(error) => {
