@@ -11,6 +11,7 @@ mod fibers;
 mod join;
 mod locals;
 mod locals_end;
+mod mirror;
 mod names;
 mod panic_messages;
 mod panics;
@@ -103,6 +104,7 @@ const MODULES: &[harness::Module] = &modules![
     join,
     locals,
     locals_end,
+    mirror,
     names,
     panics,
     channels,

@@ -1,0 +1,21 @@
+//! One program, compiled with `std::thread` and with `uthread::thread`: it uses all that the first has, by its names
+//! and types, and expects the same of both.
+
+mod of_std;
+mod of_uthread;
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, ON_A_THREAD, behaviours};
+
+behaviours![
+    (EVERYWHERE, [a_program_of_threads_runs_on_fibers]),
+    (ON_A_THREAD, [it_runs_on_the_threads_of_std]),
+];
+
+fn a_program_of_threads_runs_on_fibers(place: Place) {
+    place.run(of_uthread::program::run);
+}
+
+fn it_runs_on_the_threads_of_std(place: Place) {
+    place.run(of_std::program::run);
+}
