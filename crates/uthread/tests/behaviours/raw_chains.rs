@@ -111,21 +111,28 @@ fn the_end_of_the_runtime_cancels_a_request(place: Place) {
 
 fn the_end_of_the_runtime_cancels_a_hard_chain(place: Place) {
     let runtime = place.runtime();
-    let (reader, _writer) = io::pipe().unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
     let waits = place.spawn_waiting(&runtime, move || {
-        let mut bytes = [0_u8; 8];
-        let mut chain: Vec<_> = bytes
-            .iter_mut()
-            .map(|byte| opcode::Read::new(Fd(reader.as_raw_fd()), byte, 1).build())
-            .collect();
+        let (mut bytes, fd) = ([0_u8; 7], Fd(theirs.as_raw_fd()));
+        // Says that the kernel has the chain.
+        let mut chain = vec![opcode::Write::new(fd, b"begun".as_ptr(), 5).build()];
+        chain.extend(
+            bytes
+                .iter_mut()
+                .map(|byte| opcode::Read::new(fd, byte, 1).build()),
+        );
         chain[..7]
             .iter_mut()
             .for_each(|entry| *entry = entry.clone().flags(Flags::IO_HARDLINK));
         // Each begins when the one before it has been cancelled.
         outcomes(chain)
     });
+    let mut text = [0; 5];
+    (&ours).read_exact(&mut text).unwrap();
     drop(runtime);
-    assert_eq!(waits.join().unwrap(), [Err(Errno::CANCELED); 8]);
+    let outcomes = waits.join().unwrap();
+    assert_eq!(outcomes[0], Ok(5));
+    assert_eq!(outcomes[1..], [Err(Errno::CANCELED); 7]);
 }
 
 fn what_a_cancelled_chain_had_done_is_told(place: Place) {
