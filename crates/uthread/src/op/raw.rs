@@ -62,6 +62,12 @@ impl RawRequest {
         CANCELLED_RESULTS.contains(&self.result)
     }
 
+    /// Whether the next one begins only after it.
+    pub(crate) fn is_linked(&self) -> bool {
+        let flags = Head::of(&self.entry).flags;
+        flags.intersects(Flags::IO_LINK | Flags::IO_HARDLINK)
+    }
+
     /// Why it cannot be submitted before others of the same operation, or as the last of them.
     pub(crate) fn refusal(&self, is_last: bool) -> Option<&'static str> {
         let head = Head::of(&self.entry);
@@ -69,7 +75,7 @@ impl RawRequest {
             Some("SKIP_SUCCESS: the call returns with the completion, which this leaves out")
         } else if head.flags.contains(Flags::IO_DRAIN) {
             Some("IO_DRAIN: it would wait for the requests of all other fibers")
-        } else if is_last && head.flags.intersects(Flags::IO_LINK | Flags::IO_HARDLINK) {
+        } else if is_last && self.is_linked() {
             Some("a link at the last entry: it would tie the request of another fiber to this one")
         } else if head.is_multishot() {
             Some("a multishot request: the call returns with the last completion only")

@@ -147,22 +147,20 @@ impl Uring {
     }
 
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
-    fn push_cancellation(&mut self, target: u64) {
-        let entry = opcode::AsyncCancel::new(target)
-            .build()
-            .user_data(TOKEN_CANCEL);
+    fn push_cancellation(&mut self, target: u64, name: u64) {
+        let entry = opcode::AsyncCancel::new(target).build().user_data(name);
         // SAFETY: a cancel request points to no memory.
         unsafe { self.push(&entry) };
     }
 
-    /// Asks for the end of entries of raw operations; whether of all there are.
-    fn cancel_raws(&mut self) -> bool {
+    /// Asks for the end of entries of raw operations; when it has to again, if it has.
+    fn cancel_raws(&mut self) -> Option<Duration> {
         while self.has_room(1)
             && let Some(target) = self.ring.raws.take_cancellation()
         {
-            self.push_cancellation(target);
+            self.push_cancellation(target, raw::cancellation_of(target));
         }
-        !self.ring.raws.has_cancellation()
+        self.ring.raws.next_cancellation()
     }
 
     /// Listens for wake-ups again after one has come, where that takes a request; whether one has come
@@ -259,7 +257,7 @@ impl Driver for Uring {
 
     fn cancel(&mut self, target: Token) {
         if !self.ring.raws.cancel(target) {
-            self.push_cancellation(target.0);
+            self.push_cancellation(target.0, TOKEN_CANCEL);
         }
     }
 
@@ -290,7 +288,9 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>) {
         self.groups.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
-        let may_sleep = self.cancel_raws() && !woken;
+        let pause = self.cancel_raws();
+        let may_sleep = !woken && pause != Some(Duration::ZERO);
+        let timeout = timeout.into_iter().chain(pause).min();
         self.enter(u32::from(may_sleep), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work a sleeping enter returns with the first completion and

@@ -4,19 +4,27 @@
 //! written into the operation, and the entries carry names of this table in place of the token:
 //!
 //! ```text
-//!   bit 63  one of the driver's own | 16..48  the operation, counted | 0..16  which of its entries
+//!   bit 63  one of the driver's own | 62  a request to cancel that entry
+//!   16..48  the operation, counted  | 0..16  which of its entries
 //! ```
 
 use std::collections::HashMap;
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
 
 const ID_SHIFT: u32 = 16;
+const CANCELLATION: u64 = 1 << 62;
+
+/// After so long a cancellation is repeated that came while the kernel had its hands on the entry, or had not begun it:
+/// a worker of the kernel has got further by then, and the end of a runtime is not held up by that.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
 #[derive(Default)]
@@ -36,6 +44,9 @@ struct State {
     next: u32,
     /// Names of entries to be cancelled. For each entry in flight at most as many as its operation has.
     to_cancel: Vec<u64>,
+    /// Those that are to be cancelled again, at this time at the earliest.
+    to_repeat: Vec<u64>,
+    repeat_at: Option<Instant>,
 }
 
 struct Raw {
@@ -54,6 +65,11 @@ unsafe impl Send for Raw {}
 /// Whether a completion with this name is to be [noted](Raws::note).
 pub(super) fn is_name(user_data: u64) -> bool {
     user_data & Token::RESERVED != 0
+}
+
+/// What a request to cancel the entry of this name carries.
+pub(super) fn cancellation_of(name: u64) -> u64 {
+    name | CANCELLATION
 }
 
 fn name(id: u32, index: usize) -> u64 {
@@ -85,12 +101,18 @@ impl Raws {
         state.numbers.insert(token, id);
     }
 
-    /// Takes note of the completion of an entry; the operation and its result, if it was the last.
+    /// Takes note of the completion of an entry, or of its cancellation; the operation and its result, if it was the last.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn note(&self, name: u64, result: i32, flags: u32) -> Option<(Token, i32)> {
         let mut state = self.lock();
         let id = (name >> ID_SHIFT) as u32;
         let index = usize::from(name as u16);
+        if name & CANCELLATION != 0 {
+            if result < 0 {
+                self.repeat(&mut state, id, index);
+            }
+            return None;
+        }
         let raw = state.in_flight.get_mut(&id).expect("it is in flight");
         // SAFETY: it is alive, as promised to `begin`, and used under this lock alone.
         let operation = unsafe { raw.operation.as_mut() };
@@ -110,6 +132,27 @@ impl Raws {
         state.in_flight.remove(&id);
         state.numbers.remove(&token);
         Some((token, result))
+    }
+
+    /// Has an entry cancelled again that has not ended. If it was on its way from one place of the kernel to another, it may
+    /// wait only now, and for ever.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    fn repeat(&self, state: &mut State, id: u32, index: usize) {
+        let Some(raw) = state.in_flight.get(&id) else {
+            return;
+        };
+        // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+        let operation = unsafe { raw.operation.as_ref() };
+        let before = index.checked_sub(1).map(|index| &operation.requests[index]);
+        // It is cancelled anew once the one has ended for which it waits.
+        let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
+        if !waits && !operation.requests[index].has_ended() {
+            state.to_repeat.push(name(id, index));
+            state
+                .repeat_at
+                .get_or_insert_with(|| Instant::now() + PAUSE);
+            self.must_cancel.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Has the entries of an operation cancelled; false if there is none of that name.
@@ -136,19 +179,33 @@ impl Raws {
         self.must_cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Hands out the name of an entry to be cancelled.
+    /// Hands out the name of an entry to be cancelled now.
     pub(super) fn take_cancellation(&self) -> Option<u64> {
         if !self.must_cancel.load(Ordering::Relaxed) {
             return None;
         }
         let mut state = self.lock();
+        if state.repeat_at.is_some_and(|at| at <= Instant::now()) {
+            state.repeat_at = None;
+            let again = mem::take(&mut state.to_repeat);
+            state.to_cancel.extend(again);
+        }
         let name = state.to_cancel.pop();
-        self.must_cancel.store(name.is_some(), Ordering::Relaxed);
+        let is_left = name.is_some() || !state.to_repeat.is_empty();
+        self.must_cancel.store(is_left, Ordering::Relaxed);
         name
     }
 
-    pub(super) fn has_cancellation(&self) -> bool {
-        self.must_cancel.load(Ordering::Relaxed)
+    /// When the next is to be cancelled, if one is.
+    pub(super) fn next_cancellation(&self) -> Option<Duration> {
+        if !self.must_cancel.load(Ordering::Relaxed) {
+            return None;
+        }
+        let state = self.lock();
+        match (state.to_cancel.is_empty(), state.repeat_at) {
+            (false, _) => Some(Duration::ZERO),
+            (true, at) => at.map(|at| at.saturating_duration_since(Instant::now())),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -4,6 +4,7 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
+use std::io::PipeReader;
 use std::os::fd::AsRawFd;
 
 use io_uring::opcode;
@@ -110,20 +111,28 @@ fn an_operation_is_complete_once_all_its_entries_are() {
     }
 }
 
+/// A chain of reads that each wait, and begin even if the one before has failed; in a worker of the kernel with
+/// `Flags::ASYNC`.
+fn hard_chain(reader: &PipeReader, bytes: &mut [u8], flags: Flags) -> Raw {
+    let last = bytes.len() - 1;
+    let read = |(index, byte): (usize, &mut u8)| {
+        let read = opcode::Read::new(Fd(reader.as_raw_fd()), byte, 1).build();
+        let read = read.flags(flags);
+        match index {
+            index if index < last => read.flags(Flags::IO_HARDLINK),
+            _ => read,
+        }
+    };
+    Raw::new(bytes.iter_mut().enumerate().map(read))
+}
+
 #[test]
 fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
     for flushed in [false, true] {
         for (mut ring, mut completions) in rings() {
             let (reader, _writer) = std::io::pipe().unwrap();
             let mut bytes = [0_u8; 4];
-            let entries = bytes
-                .iter_mut()
-                .map(|byte| opcode::Read::new(Fd(reader.as_raw_fd()), byte, 1).build());
-            let mut entries = Vec::from_iter(entries);
-            for entry in &mut entries[..3] {
-                *entry = entry.clone().flags(Flags::IO_HARDLINK);
-            }
-            let mut raw = Raw::new(entries);
+            let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
             let mut operation = raw.operation();
             // SAFETY: it outlives its completion, which is awaited below.
             unsafe { ring.submit(&mut operation, Token(1)) };
@@ -134,6 +143,33 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
             let done = wait_for(&mut ring, &mut completions, 1);
             assert_eq!(done, [(1, -libc::ECANCELED)]);
             assert!(raw.requests.iter().all(RawRequest::was_cancelled));
+        }
+    }
+}
+
+/// A cancellation that finds an entry between a worker of the kernel and the wait is lost.
+#[test]
+fn many_chains_that_are_cancelled_together_all_end() {
+    const CHAINS: usize = 100;
+    for round in 0..20 {
+        for (mut ring, mut completions) in rings() {
+            let flags = [Flags::empty(), Flags::ASYNC][round % 2];
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let mut bytes = [[0_u8; 6]; CHAINS];
+            let chain = |bytes| hard_chain(&reader, bytes, flags);
+            let mut raws = Vec::from_iter(bytes.iter_mut().map(|bytes| chain(bytes)));
+            let mut operations = Vec::from_iter(raws.iter_mut().map(Raw::operation));
+            for (index, operation) in operations.iter_mut().enumerate() {
+                while !ring.has_room(6) {
+                    ring.flush();
+                }
+                // SAFETY: all operations outlive the completions that are awaited below.
+                unsafe { ring.submit(operation, Token(index as u64)) };
+            }
+            ring.flush();
+            (0..CHAINS).for_each(|index| ring.cancel(Token(index as u64)));
+            let done = wait_for(&mut ring, &mut completions, CHAINS);
+            assert!(done.iter().all(|(_, result)| *result == -libc::ECANCELED));
         }
     }
 }
