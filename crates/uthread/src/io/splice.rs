@@ -15,7 +15,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use super::stream::Stream;
@@ -299,7 +299,8 @@ fn copy_range(mut from: &File, mut to: &File, bytes_max: u64) -> io::Result<Step
     let length = bytes_max.min(RANGE_BYTES) as usize;
     let copied = offload::perform(|| {
         let (from, to) = (from.as_fd(), to.as_fd());
-        retry(|| rustix::fs::copy_file_range(from, Some(source), to, Some(target), length))
+        let copy = || rustix::fs::copy_file_range(from, Some(source), to, Some(target), length);
+        Ok(retry_on_intr(copy)?)
     });
     match copied {
         Err(error) if is_refusal(&error) => Ok(Step::Refused),
@@ -355,7 +356,7 @@ fn drain(reader: BorrowedFd<'_>, to: &End<'_>, mut length: u64) -> io::Result<()
             Err(error) if is_dry(&error) => to.await_room()?,
             Err(error) if is_refusal(&error) => {
                 let mut bytes = vec![0; length as usize];
-                let count = retry(|| rustix::io::read(reader, &mut bytes[..]))?;
+                let count = retry_on_intr(|| rustix::io::read(reader, &mut bytes[..]))?;
                 to.write_all(&bytes[..count])?;
                 length -= count as u64;
             }
@@ -395,21 +396,11 @@ fn call(
     length: u64,
 ) -> io::Result<u64> {
     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-    let count = retry(|| {
+    let count = retry_on_intr(|| {
         let (from_offset, to_offset) = (from_offset.as_deref_mut(), to_offset.as_deref_mut());
         rustix::pipe::splice(from, from_offset, to, to_offset, length as usize, flags)
     })?;
     Ok(count as u64)
-}
-
-/// Calls again after a signal.
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
 }
 
 fn is_dry(error: &io::Error) -> bool {

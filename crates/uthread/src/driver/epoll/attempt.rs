@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::PollFlags;
 use rustix::fs::{CWD, OFlags, ResolveFlags};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SocketAddrAny;
 
 use super::watched::{Interest, Watched};
@@ -69,7 +69,7 @@ pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'
 pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> Attempt {
     match operation {
         Operation::Socket(operation) => {
-            let result = retry(|| attempt_socket(operation));
+            let result = retry_on_intr(|| attempt_socket(operation));
             // A Unix socket that finds a full queue has no event to wait for.
             let waits = match operation {
                 SocketOperation::Connect { .. } => result == Err(Errno::INPROGRESS),
@@ -200,7 +200,7 @@ fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32
 /// the kernel says so only to who blocks.
 pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
     let (descriptor, _) = interest(operation)?;
-    let ready = retry(|| native::ready_now(descriptor.fd, PollFlags::RDHUP));
+    let ready = retry_on_intr(|| native::ready_now(descriptor.fd, PollFlags::RDHUP));
     let has_ended = ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP));
     let Operation::Socket(operation) = operation else {
         return None;
@@ -272,7 +272,7 @@ fn transfer(
 ) -> Attempt {
     let mut done = 0;
     loop {
-        let result = retry(|| call(ReadWriteFlags::NOWAIT));
+        let result = retry_on_intr(|| call(ReadWriteFlags::NOWAIT));
         match result {
             Ok(0) => return Attempt::Done(Ok(native::count_of(done))),
             Ok(count) => done += count,
@@ -302,10 +302,10 @@ fn attempt_pollable(
     let flags = rustix::fs::fcntl_getfl(file.fd);
     if flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
         // Its owner wants to know.
-        let result = retry(|| call(ReadWriteFlags::empty()));
+        let result = retry_on_intr(|| call(ReadWriteFlags::empty()));
         return Attempt::Done(result.map(native::count_of));
     }
-    match retry(|| native::ready_now(file.fd, direction)) {
+    match retry_on_intr(|| native::ready_now(file.fd, direction)) {
         Ok(ready) if ready.is_empty() => Attempt::NotReady,
         // It cannot be asked not to wait, and would if somebody else came first.
         Ok(_) => Attempt::Blocks(0),
@@ -344,7 +344,7 @@ fn open(
     if waits {
         raised.flags |= u64::from(OFlags::NONBLOCK.bits());
     }
-    let opened = retry(|| native::open(directory, path, &raised))?;
+    let opened = retry_on_intr(|| native::open(directory, path, &raised))?;
     if waits {
         // It changes no other flag; a failure would leave one that files ignore.
         let _ = rustix::fs::fcntl_setfl(&opened, flags);
@@ -369,18 +369,8 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
             result => return result.map(native::result_of),
         }
     }
-    match retry(|| native::attempt_file(operation)) {
+    match retry_on_intr(|| native::attempt_file(operation)) {
         Err(_) if done > 0 => Ok(native::count_of(done)),
         moved => moved.map(|count| count + native::count_of(done)),
-    }
-}
-
-/// Calls again after a signal.
-fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
     }
 }

@@ -13,13 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
+use rustix::pipe::PIPE_BUF;
 
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
-
-/// What a pipe takes without waiting once it says that it is writable.
-const PIPE_BUF: usize = 4096;
 
 /// How long a call may block.
 #[derive(Debug, Clone, Copy)]
@@ -189,6 +187,7 @@ fn wait_for_stream(
     }
     wait_ready(file.fd, events, patience)?;
     if let FileOperation::Write { buffer, .. } = operation {
+        // So much a pipe takes without waiting once it says that it is writable.
         *buffer = &buffer[..buffer.len().min(PIPE_BUF)];
     }
     Ok(())
