@@ -7,7 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 use super::TRANSFER_BYTES_MAX;
 
 /// Buffers of one request: `UIO_MAXIOV` of the kernel, which refuses more. `std` leaves out what is beyond, too.
-const BUFFERS_MAX: usize = 1024;
+pub(super) const BUFFERS_MAX: usize = 1024;
 
 /// As many of the buffers as one request fills.
 pub(crate) fn to_fill<'a>(buffers: &'a mut [IoSliceMut<'_>]) -> Vec<IoSliceMut<'a>> {

@@ -6,10 +6,8 @@ use std::mem;
 
 use rustix::net::SocketAddrAny;
 
+use super::buffers::BUFFERS_MAX;
 use super::net::PeerAddress;
-
-/// Pieces that one call takes: `UIO_MAXIOV` of the kernel, which refuses more.
-const SLICES_MAX: usize = 1024;
 
 /// The kernel's `struct msghdr`. Its pointers are good while the [`Message`] of it lives; the rest says what came.
 pub(crate) struct Header(libc::msghdr);
@@ -58,7 +56,7 @@ impl<'a> Message<'a> {
     ) -> Message<'a> {
         header.0 = libc::msghdr {
             msg_iov: slices.as_mut_ptr().cast(),
-            msg_iovlen: slices.len().min(SLICES_MAX) as _,
+            msg_iovlen: slices.len().min(BUFFERS_MAX) as _,
             ..Header::new().0
         };
         if let Some(sender) = sender {
@@ -87,7 +85,7 @@ impl<'a> Message<'a> {
         // The kernel only reads what the pointers of a message to send are to.
         header.0 = libc::msghdr {
             msg_iov: slices.as_ptr().cast_mut().cast(),
-            msg_iovlen: slices.len().min(SLICES_MAX) as _,
+            msg_iovlen: slices.len().min(BUFFERS_MAX) as _,
             ..Header::new().0
         };
         if let Some(receiver) = receiver {
