@@ -95,7 +95,7 @@ impl Operations {
         });
         let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
         debug_assert!(slot < u32::MAX / 2, "the highest tokens are the driver's");
-        Token(u64::from(slot) << 32 | u64::from(sequence))
+        name(slot as usize, sequence)
     }
 
     /// Attaches the timer that bounds an operation just inserted.
@@ -158,7 +158,7 @@ impl Operations {
         self.slots
             .iter()
             .filter(|(_, operation)| operation.recipient.waiting().is_none_or(&chosen))
-            .map(|(slot, operation)| Token((slot as u64) << 32 | u64::from(operation.sequence)))
+            .map(|(slot, operation)| name(slot, operation.sequence))
             .collect()
     }
 
@@ -175,6 +175,11 @@ impl Operations {
             .get_mut(slot(token))
             .filter(|operation| u64::from(operation.sequence) == token.0 & u64::from(u32::MAX))
     }
+}
+
+/// What names an operation: its slot above, and below which use of that it is.
+fn name(slot: usize, sequence: u32) -> Token {
+    Token((slot as u64) << 32 | u64::from(sequence))
 }
 
 fn slot(token: Token) -> usize {
