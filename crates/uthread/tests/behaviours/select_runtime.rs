@@ -131,8 +131,8 @@ fn a_choice_that_is_over_holds_nobody_up(place: Place) {
     let received = runtime.run(move || (firsts.try_recv(), seconds.try_recv(), seconds));
     assert_eq!((received.0, received.1), (Ok(1), Ok(3)));
     assert_eq!(chosen.join().unwrap(), (None, Some(2)));
-    assert_eq!(received.2.try_recv(), Err(TryRecvError::Disconnected));
     behind.join().unwrap();
+    assert_eq!(received.2.try_recv(), Err(TryRecvError::Disconnected));
 }
 
 fn the_end_of_the_runtime_unwinds_those_who_choose(place: Place) {
