@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use crate::support::HANG;
 use crate::support::sides::{Counted, Running, assert_neighbour_runs, is_cancelled, mixed};
-use crate::support::{HANG, let_all_wait};
 use uthread::select;
 use uthread::sync::broadcast::{
     Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, channel,
@@ -273,10 +273,9 @@ fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
     let (sender, mut receiver) = channel::<()>(1);
     let mut other = sender.subscribe();
     let waiting = [
-        runtime.spawn(move || receiver.recv().is_ok()),
-        runtime.spawn(move || other.recv_timeout(HANG).is_ok()),
+        place.spawn_waiting(&runtime, move || receiver.recv().is_ok()),
+        place.spawn_waiting(&runtime, move || other.recv_timeout(HANG).is_ok()),
     ];
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(waiting.into_iter().all(is_cancelled));
     assert_eq!(sender.send(()), Err(SendError(())));

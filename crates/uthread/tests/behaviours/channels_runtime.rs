@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc as native};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::sides::{InDrop, assert_neighbour_runs, is_cancelled};
-use crate::support::{HANG, let_all_wait};
+use crate::support::{HANG, spawn_begun};
 use uthread::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError,
     channel, sync_channel,
@@ -135,9 +135,8 @@ fn the_end_of_the_runtime_unwinds_those_who_wait(place: Place) {
     let (full, unread) = sync_channel(0);
     let (unsent, empty) = channel::<()>();
     let value = Arc::clone(&witness);
-    let sending = runtime.spawn(move || full.send(value).map_err(drop));
-    let receiving = runtime.spawn(move || empty.recv());
-    let_all_wait(&runtime);
+    let sending = place.spawn_waiting(&runtime, move || full.send(value).map_err(drop));
+    let receiving = place.spawn_waiting(&runtime, move || empty.recv());
     drop(runtime);
     assert!(is_cancelled(sending));
     assert!(is_cancelled(receiving));
@@ -183,11 +182,10 @@ fn the_end_of_the_runtime_ends_loops_of_calls(place: Place) {
     ];
     for endless in loops {
         let runtime = place.runtime();
-        let fiber = runtime.spawn(move || {
+        let (fiber, _) = spawn_begun(&runtime, move || {
             let (sender, receiver) = sync_channel(1);
             endless(sender, receiver);
         });
-        let_all_wait(&runtime);
         drop(runtime);
         assert!(is_cancelled(fiber));
     }
@@ -196,9 +194,8 @@ fn the_end_of_the_runtime_ends_loops_of_calls(place: Place) {
 fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = native::channel();
-    let (begun, begins) = native::channel();
     let (sender, receiver) = sync_channel(1);
-    let fiber = runtime.spawn({
+    let fiber = place.spawn_waiting(&runtime, {
         let sender = sender.clone();
         move || {
             let _in_drop = InDrop(|| {
@@ -208,12 +205,9 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone(place: Place
                 let late = empty.recv_timeout(HANG);
                 outcome.send((sent, empty.recv(), late)).unwrap();
             });
-            begun.send(()).unwrap();
             park();
         }
     });
-    begins.recv().unwrap();
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(fiber));
     let (sent, received, late) = outcomes.recv().unwrap();
@@ -227,11 +221,10 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone(place: Place
 fn a_thread_that_waits_learns_of_the_end_of_a_runtime(place: Place) {
     let runtime = place.runtime();
     let (sender, receiver) = sync_channel::<u8>(0);
-    let fiber = runtime.spawn(move || {
+    let fiber = place.spawn_waiting(&runtime, move || {
         let _sender = sender;
         park();
     });
-    let_all_wait(&runtime);
     let waiting = std::thread::spawn(move || receiver.recv());
     drop(runtime);
     assert!(is_cancelled(fiber));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_WORKER, ON_WORKERS, behaviours};
-use crate::support::let_all_wait;
+use crate::support::let_others_run;
 use crate::support::sides::{InDrop, is_cancelled};
 use uthread::sync::mpsc::{Receiver, Sender, channel};
 use uthread::sync::{Barrier, Condvar, Mutex, Once, OnceLock, RwLock, Semaphore};
@@ -84,7 +84,7 @@ fn who_waits_for_a_lock_gets_it_cancelled_or_not(place: Place) {
         fiber.cancel();
         fiber
     });
-    let_all_wait(&runtime);
+    let_others_run(&runtime);
     assert!(taking.iter().all(|fiber| !fiber.is_finished()));
     drop((guard, writer));
     for fiber in taking {
@@ -111,7 +111,7 @@ fn a_destructor_of_a_cancelled_fiber_takes_locks(place: Place) {
         })
     };
     fiber.cancel();
-    let_all_wait(&runtime);
+    let_others_run(&runtime);
     assert!(!fiber.is_finished(), "it waits for the mutex");
     drop(guard);
     assert!(is_cancelled(fiber));
@@ -203,8 +203,9 @@ fn a_deadline_ends_a_wait_but_not_for_a_lock(place: Place) {
     let mutex = Arc::new(Mutex::new(1));
     let guard = mutex.lock().unwrap();
     let theirs = Arc::clone(&mutex);
-    let fiber = runtime.spawn(move || timeout(Duration::ZERO, || *theirs.lock().unwrap()));
-    let_all_wait(&runtime);
+    let fiber = place.spawn_waiting(&runtime, move || {
+        timeout(Duration::ZERO, || *theirs.lock().unwrap())
+    });
     assert!(!fiber.is_finished());
     drop(guard);
     assert_eq!(fiber.join().unwrap().ok(), Some(1));
@@ -235,11 +236,11 @@ fn in_a_destructor_a_cancelled_wait_keeps_its_promises(place: Place) {
     });
     fiber.cancel();
     assert_eq!(seen.recv().unwrap(), "about to wait on");
-    let_all_wait(&runtime);
+    let_others_run(&runtime);
     assert!(seen.try_recv().is_err());
     drop(permit);
     assert_eq!(seen.recv().unwrap(), "has had a permit");
-    let_all_wait(&runtime);
+    let_others_run(&runtime);
     assert!(seen.try_recv().is_err());
     shared.cell.set(1).unwrap();
     shared.once.call_once(|| ());

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::HANG;
 use crate::support::sides::{Counted, InDrop, is_cancelled, mixed};
-use crate::support::{HANG, let_all_wait};
 use uthread::select;
 use uthread::sync::oneshot::{
     Receiver, RecvError, RecvTimeoutError, SendError, Sender, TryRecvError, channel,
@@ -209,10 +209,9 @@ fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
     let (_sender, receiver) = channel::<()>();
     let (_other, timed) = channel::<()>();
     let waiting = [
-        runtime.spawn(move || receiver.recv().is_ok()),
-        runtime.spawn(move || timed.recv_timeout(HANG).is_ok()),
+        place.spawn_waiting(&runtime, move || receiver.recv().is_ok()),
+        place.spawn_waiting(&runtime, move || timed.recv_timeout(HANG).is_ok()),
     ];
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(waiting.into_iter().all(is_cancelled));
 }
@@ -221,7 +220,7 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_sender_gone(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = channel();
     let mut outcome = Some(outcome);
-    let fiber = runtime.spawn(move || {
+    let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
             let (_sender, receiver) = channel::<()>();
             let (_other, timed) = channel::<()>();
@@ -230,7 +229,6 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_sender_gone(place: Place) {
         });
         park();
     });
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(fiber));
     assert_eq!(outcomes.recv(), Ok((Err(RecvError), true)));

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::HANG;
 use crate::support::sides::{InDrop, is_cancelled, mixed};
-use crate::support::{HANG, let_all_wait};
 use uthread::select;
 use uthread::sync::promise::{RecvError, channel};
 use uthread::thread::park;
@@ -141,9 +141,8 @@ fn a_promise_is_one_event_of_a_choice(place: Place) {
 fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
     let runtime = place.runtime();
     let (_promise, promised) = channel::<()>();
-    let waiting =
-        [promised.clone(), promised].map(|promised| runtime.spawn(move || promised.wait().is_ok()));
-    let_all_wait(&runtime);
+    let waiting = [promised.clone(), promised]
+        .map(|promised| place.spawn_waiting(&runtime, move || promised.wait().is_ok()));
     drop(runtime);
     assert!(waiting.into_iter().all(is_cancelled));
 }
@@ -152,7 +151,7 @@ fn at_the_end_of_the_runtime_a_destructor_finds_it_broken(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = channel();
     let mut outcome = Some(outcome);
-    let fiber = runtime.spawn(move || {
+    let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
             let (_promise, promised) = channel::<()>();
             let seen = promised.wait().copied();
@@ -160,7 +159,6 @@ fn at_the_end_of_the_runtime_a_destructor_finds_it_broken(place: Place) {
         });
         park();
     });
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(fiber));
     assert_eq!(outcomes.wait(), Ok(&Err(RecvError)));

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc as native};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::sides::{InDrop, assert_neighbour_runs, is_cancelled};
-use crate::support::{HANG, let_all_wait};
+use crate::support::{HANG, spawn_begun};
 use uthread::select;
 use uthread::sync::mpsc::{
     Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
@@ -141,14 +141,13 @@ fn the_end_of_the_runtime_unwinds_those_who_choose(place: Place) {
     let (full, unread) = sync_channel(0);
     let (unsent, empty) = channel::<()>();
     let mut value = Some(Arc::clone(&witness));
-    let choosing = runtime.spawn(move || {
+    let choosing = place.spawn_waiting(&runtime, move || {
         select! {
             send(&full, &mut value) => {}
             recv(&empty) => {}
             after(HANG) => {}
         }
     });
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(choosing));
     assert_eq!(unread.recv().err(), Some(RecvError));
@@ -184,11 +183,10 @@ fn the_end_of_the_runtime_ends_loops_of_choices(place: Place) {
     ];
     for endless in loops {
         let runtime = place.runtime();
-        let fiber = runtime.spawn(move || {
+        let (fiber, _) = spawn_begun(&runtime, move || {
             let (sender, receiver) = sync_channel(1);
             endless(sender, receiver);
         });
-        let_all_wait(&runtime);
         drop(runtime);
         assert!(is_cancelled(fiber));
     }
@@ -197,7 +195,7 @@ fn the_end_of_the_runtime_ends_loops_of_choices(place: Place) {
 fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
     let runtime = place.runtime();
     let (outcome, outcomes) = native::channel();
-    let fiber = runtime.spawn(move || {
+    let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
             let (sender, receiver) = sync_channel(0);
             let mut value = Some(1);
@@ -217,7 +215,6 @@ fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
         });
         park();
     });
-    let_all_wait(&runtime);
     drop(runtime);
     assert!(is_cancelled(fiber));
     let told = (Some(SendError(1)), Some(RecvError), false);

@@ -5,7 +5,7 @@ use std::thread;
 
 use uthread::{Builder, Driver, JoinHandle, Runtime};
 
-use crate::support::{let_all_wait, pass_a_round, wait_until_asleep};
+use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 
 /// One more place is one more line.
 pub(crate) const PLACES: [Place; 8] = [
@@ -166,23 +166,14 @@ impl Place {
         })
     }
 
-    /// Starts a fiber, and returns when it waits: where that is certain, on one worker and as a thread.
+    /// Starts a fiber beside others that wait, and returns when it waits too.
     pub(crate) fn spawn_waiting<T: Send + 'static>(
         self,
         runtime: &Runtime,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let (sender, thread) = mpsc::channel();
-        let fiber = runtime.spawn(move || {
-            sender.send(rustix::thread::gettid()).unwrap();
-            call()
-        });
-        let thread = thread.recv().unwrap();
-        if self.is_of_threads() {
-            wait_until_asleep(thread);
-        } else {
-            let_all_wait(runtime);
-        }
+        let (fiber, thread) = spawn_begun(runtime, call);
+        wait_until_asleep(thread);
         fiber
     }
 

@@ -14,8 +14,8 @@ use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -23,9 +23,10 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
-use uthread::Runtime;
+use rustix::thread::Pid;
 use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream};
+use uthread::{JoinHandle, Runtime};
 
 /// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
@@ -42,8 +43,21 @@ pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Returns when all fibers of a runtime of one worker wait, but for those that go on by themselves.
-pub(crate) fn let_all_wait(runtime: &Runtime) {
+/// Starts a fiber, and returns it when it runs, with the thread that runs it.
+pub(crate) fn spawn_begun<T: Send + 'static>(
+    runtime: &Runtime,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> (JoinHandle<T>, Pid) {
+    let (sender, thread) = mpsc::channel();
+    let fiber = runtime.spawn(move || {
+        sender.send(rustix::thread::gettid()).unwrap();
+        call()
+    });
+    (fiber, thread.recv().unwrap())
+}
+
+/// Gives the fibers of a runtime time to do what they should not.
+pub(crate) fn let_others_run(runtime: &Runtime) {
     runtime.run(|| (0..100).for_each(|_| uthread::yield_now()));
 }
 
@@ -103,13 +117,22 @@ impl Flag {
 }
 
 /// Waits until a thread of this process sleeps in the kernel, or has ended.
-pub(crate) fn wait_until_asleep(thread: rustix::thread::Pid) {
-    let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+pub(crate) fn wait_until_asleep(thread: Pid) {
+    let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
+    // For longer than for a lock of the allocator: it neither ran nor was about to between two looks.
+    let look = || {
+        let status = fs::read_to_string(&path).ok()?;
+        let of_interest = |line: &&str| line.starts_with("State:") || line.contains("_ctxt_");
+        Some(status.lines().filter(of_interest).collect::<String>())
+    };
+    let mut before = look();
     loop {
-        match fs::read_to_string(&path) {
-            Ok(stat) if !stat.rsplit(") ").next().unwrap().starts_with('S') => thread::yield_now(),
-            _ => return,
+        thread::sleep(Duration::from_millis(1));
+        let now = look();
+        if now == before && now.as_ref().is_none_or(|now| now.contains("(sleeping)")) {
+            return;
         }
+        before = now;
     }
 }
 
