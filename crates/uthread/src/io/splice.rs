@@ -74,7 +74,7 @@ where
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut moved = 0;
     while moved < bytes_max {
-        wait::refusal().map_or(Ok(()), Err)?;
+        wait::refuse_if_cancelled()?;
         let rest = bytes_max - moved;
         // Files of /proc say that they end at once, to all but a read.
         let is_doubtful = moved == 0 && from.is_file() && !matches!(way, Way::Buffer(_));

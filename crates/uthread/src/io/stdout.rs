@@ -212,7 +212,7 @@ fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
     if !wait::in_fiber() {
         return Ok(false);
     }
-    wait::refusal().map_or(Ok(()), Err)?;
+    wait::refuse_if_cancelled()?;
     wait::spend_turn();
     // Mostly there is room, which a look tells sooner than a wait. An error is for the write to find.
     if native::ready_now(fd, PollFlags::OUT).is_ok_and(|ready| ready.is_empty()) {

@@ -211,7 +211,7 @@ impl Places {
             if is_over {
                 return Ok(());
             }
-            wait::refusal().map_or(Ok(()), Err)?;
+            wait::refuse_if_cancelled()?;
             match deadline {
                 Some(deadline) => wait::park_deadline(deadline),
                 None => drop(wait::park_unless_cancelled()),

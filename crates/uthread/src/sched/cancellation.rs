@@ -49,8 +49,9 @@ pub(crate) fn end() -> Option<End> {
 /// The same of a caller that has limits, or is a thread.
 #[inline(never)]
 fn look_for_end() -> Option<End> {
+    let shut_down = is_shut_down();
     let (is_cancelled, deadline) =
-        with_limits(|limits, shut_down| (limits.is_cancelled(shut_down), limits.deadline()));
+        with_limits(|limits| (limits.is_cancelled(shut_down), limits.deadline()));
     match deadline {
         _ if is_cancelled => {
             threads::note_end();
@@ -69,7 +70,8 @@ pub(crate) fn is_cancelled() -> bool {
 
 /// Whether the caller is a fiber whose runtime is shut down.
 pub(crate) fn is_shut_down() -> bool {
-    with_limits(|_, shut_down| shut_down)
+    current::with_fiber(|worker| worker.shared().is_shut_down())
+        .unwrap_or_else(|| threads::current().is_some_and(|seat| seat.is_shut_down()))
 }
 
 /// When the caller's calls stop to wait, if ever.
@@ -84,7 +86,7 @@ pub(crate) fn deadline() -> Option<Instant> {
 
 #[inline(never)]
 fn look_for_deadline() -> Option<Instant> {
-    with_limits(|limits, _| limits.deadline())
+    with_limits(|limits| limits.deadline())
 }
 
 /// The earlier of that and a time of the call's own.
@@ -103,10 +105,20 @@ pub(crate) fn refusal() -> Option<io::Error> {
 
 #[cold]
 fn refuse(end: End) -> io::Error {
-    if with_limits(|limits, _| limits.count_refusal()) > REFUSALS_MAX {
+    if with_limits(|limits| limits.count_refusal()) > REFUSALS_MAX {
         unwind(end);
     }
     end.error()
+}
+
+/// The same as a result.
+///
+/// # Errors
+///
+/// That one, if the caller may not wait.
+#[inline(always)]
+pub(crate) fn refuse_if_cancelled() -> io::Result<()> {
+    refusal().map_or(Ok(()), Err)
 }
 
 /// Ends what the caller does if it may not wait, for a call that cannot return an error. Where it cannot be
@@ -141,35 +153,25 @@ pub(crate) struct Within(Option<Outer>);
 impl Within {
     /// Changes the caller's limits.
     pub(crate) fn enter(change: impl FnOnce(&Limits) -> Outer) -> Within {
-        Within(Some(with_limits(|limits, _| change(limits))))
+        Within(Some(with_limits(|limits| change(limits))))
     }
 }
 
 impl Drop for Within {
     fn drop(&mut self) {
         if let Some(outer) = self.0.take() {
-            with_limits(|limits, _| limits.leave(outer));
+            with_limits(|limits| limits.leave(outer));
         }
     }
 }
 
-/// Calls `action` with the caller's limits, and whether its runtime is shut down.
-#[inline]
-fn with_limits<R>(action: impl FnOnce(&Limits, bool) -> R) -> R {
+/// Calls `action` with the caller's limits.
+fn with_limits<R>(action: impl FnOnce(&Limits) -> R) -> R {
     let mut action = Some(action);
-    let mut act = |limits: &Limits, shut_down| {
-        let action = action.take().expect("the caller is one of three");
-        action(limits, shut_down)
-    };
-    if let Some(result) = current::with_fiber(|worker| {
-        let fiber = worker.running_fiber();
-        act(&fiber.control().limits, worker.shared().is_shut_down())
-    }) {
-        return result;
-    }
-    match threads::current() {
-        Some(seat) => act(&seat.control().limits, seat.is_shut_down()),
-        None => with_own(|limits| act(limits, false)),
+    let mut act = |limits: &Limits| action.take().expect("there is one caller")(limits);
+    match wait::with_control(|control| act(&control.limits)) {
+        Some(result) => result,
+        None => with_own(act),
     }
 }
 

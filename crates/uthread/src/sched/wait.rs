@@ -14,7 +14,7 @@ use crate::op::{self, Operation};
 use crate::stack::Stack;
 
 pub(crate) use super::cancellation::{
-    Within, deadline, is_cancelled, is_shut_down, refusal, unwind_if_cancelled,
+    Within, deadline, is_cancelled, is_shut_down, refusal, refuse_if_cancelled, unwind_if_cancelled,
 };
 pub(crate) use super::worker::panics::{Since, is_panicking, note as note_panic};
 
@@ -32,7 +32,7 @@ fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Res
     if let Some(seat) = threads::current() {
         seat.begin_call();
     }
-    refusal().map_or(Ok(()), Err)?;
+    refuse_if_cancelled()?;
     let own = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let patience = Patience::new(cancellation::earliest(own));
     match native::perform(operation, patience, interrupted) {
@@ -216,7 +216,7 @@ pub(crate) fn yield_within_call() -> io::Result<()> {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => std::thread::yield_now(),
     }
-    refusal().map_or(Ok(()), Err)
+    refuse_if_cancelled()
 }
 
 /// The time by the clock that the caller's waits go by.

@@ -181,7 +181,7 @@ impl UnixDatagram {
         wait::spend_turn();
         let deadline = timeout.map(|timeout| wait::after(wait::now(), timeout));
         loop {
-            wait::refusal().map_or(Ok(()), Err)?;
+            wait::refuse_if_cancelled()?;
             match native::message::send(self.as_fd(), &mut message, false) {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => {}

@@ -194,7 +194,7 @@ impl UnixStream {
 fn pause() -> io::Result<()> {
     let deadline = wait::after(wait::now(), FULL_PAUSE);
     while wait::now() < deadline {
-        wait::refusal().map_or(Ok(()), Err)?;
+        wait::refuse_if_cancelled()?;
         wait::park_deadline(deadline);
     }
     Ok(())
