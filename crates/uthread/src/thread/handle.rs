@@ -66,14 +66,14 @@ impl<T> JoinHandle<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
             while !outcome.is_done() {
-                // With the runtime that fiber ends too.
-                let ends = wait::is_shut_down();
-                if ends || !wait::park_unless_cancelled() {
-                    if !ends {
-                        wait::unwind_if_cancelled();
-                    }
-                    wait::park();
+                if wait::park_unless_cancelled() {
+                    continue;
                 }
+                // With the runtime that fiber ends too.
+                if !wait::is_shut_down() {
+                    wait::unwind_if_cancelled();
+                }
+                wait::park();
             }
         }
         outcome.take()
