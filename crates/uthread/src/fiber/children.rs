@@ -65,6 +65,11 @@ impl Children {
         }
     }
 
+    /// Who waits for them.
+    pub(crate) fn parent(&self) -> &Waiter {
+        &self.parent
+    }
+
     /// Cancels all that run.
     pub(crate) fn cancel(&self) {
         let members: Vec<_> = self

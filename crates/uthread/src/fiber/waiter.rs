@@ -19,6 +19,14 @@ impl Waiter {
         }
     }
 
+    /// Lets it look whether it may wait, whatever it waits for; of a thread only a park ends.
+    pub(crate) fn end_wait(&self) {
+        match self {
+            Waiter::Fiber(fiber) => super::end_wait(fiber),
+            Waiter::Thread(thread) => thread.unpark(),
+        }
+    }
+
     /// Ends its `park`: of a fiber that one only, and no other wait.
     pub(crate) fn unpark(&self) {
         match self {

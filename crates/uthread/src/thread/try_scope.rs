@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::builder::start;
 use super::{JoinHandle, scope};
-use crate::fiber::{self, Cancelled, Children, Identity, Waiter, is_cut_off};
+use crate::fiber::{Cancelled, Children, Identity, is_cut_off};
+use crate::sched::held::lock;
 use crate::sched::wait;
 
 /// As [`scope`](super::scope), for what may fail: the first error of a fiber, or of `f`, cancels the others and
@@ -50,7 +51,6 @@ where
 {
     let failure = Failure {
         children: Arc::new(Children::new(wait::waiter())),
-        caller: wait::waiter(),
         over: Arc::default(),
         error: Mutex::new(None),
     };
@@ -226,7 +226,6 @@ impl<T> TryJoinHandle<'_, T> {
 /// The first failure, and whom it ends.
 struct Failure<E> {
     children: Arc<Children>,
-    caller: Waiter,
     /// Ends what the caller does in the scope. Relaxed: what is done next orders it.
     over: Arc<AtomicBool>,
     error: Mutex<Option<E>>,
@@ -234,7 +233,7 @@ struct Failure<E> {
 
 impl<E> Failure<E> {
     fn fail(&self, error: E) {
-        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = lock(&self.error);
         if first.is_none() {
             *first = Some(error);
         }
@@ -244,16 +243,12 @@ impl<E> Failure<E> {
 
     fn end(&self) {
         if !self.over.swap(true, Ordering::Relaxed) {
-            match &self.caller {
-                Waiter::Fiber(fiber) => fiber::end_wait(fiber),
-                Waiter::Thread(thread) => thread.unpark(),
-            }
+            self.children.parent().end_wait();
             self.children.cancel();
         }
     }
 
     fn take_error(&self) -> Option<E> {
-        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        first.take()
+        lock(&self.error).take()
     }
 }
