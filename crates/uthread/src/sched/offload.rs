@@ -10,7 +10,8 @@ use crate::pool::{self, Job};
 
 /// As [`run`], but refused with `ECANCELED` once the caller's runtime is shut down.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    wait::refusal().map_or_else(|| run(call), Err)
+    wait::refuse_if_cancelled()?;
+    run(call)
 }
 
 /// Runs `call` where it may block: for a fiber on a worker on a thread of the pool, for any thread of its
@@ -30,6 +31,10 @@ where
     pool::run(erase_lifetime(Box::new(move || {
         result.complete(panic::catch_unwind(AssertUnwindSafe(call)));
     })));
+    if outcome.is_done() {
+        // A loop of calls that are over so soon must not keep the worker.
+        wait::pass_turn();
+    }
     // Soundness rests on this wait: what `call` borrows is not touched after it.
     wait::park_until(|| outcome.is_done());
     outcome

@@ -200,6 +200,12 @@ pub(crate) fn is_caller(waiter: &Waiter) -> bool {
 #[inline(always)]
 pub(crate) fn yield_now() {
     unwind_if_cancelled();
+    pass_turn();
+}
+
+/// The same, whatever the caller's limits.
+#[inline(always)]
+pub(crate) fn pass_turn() {
     match running() {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => std::thread::yield_now(),
@@ -212,10 +218,7 @@ pub(crate) fn yield_now() {
 ///
 /// `ECANCELED` once the fiber is cancelled.
 pub(crate) fn yield_within_call() -> io::Result<()> {
-    match running() {
-        Some(fiber) => calls::suspend(fiber, Pause::Yielded),
-        None => std::thread::yield_now(),
-    }
+    pass_turn();
     refuse_if_cancelled()
 }
 
