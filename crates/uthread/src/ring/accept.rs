@@ -16,10 +16,13 @@ use crate::sched::intake::Meaning;
 /// What [`accept`] can be called on.
 pub trait Listener: AsFd + sealed::Sealed {
     /// A connection.
-    type Stream: From<OwnedFd>;
+    type Stream;
 
     #[doc(hidden)]
     fn accept_one(&self) -> io::Result<Self::Stream>;
+
+    #[doc(hidden)]
+    fn accepted(fd: OwnedFd) -> Self::Stream;
 }
 
 mod sealed {
@@ -33,6 +36,10 @@ impl Listener for TcpListener {
 
     fn accept_one(&self) -> io::Result<TcpStream> {
         self.accept().map(|(stream, _)| stream)
+    }
+
+    fn accepted(fd: OwnedFd) -> TcpStream {
+        TcpStream::from_fd(fd)
     }
 }
 
@@ -129,7 +136,7 @@ impl<L: Listener> Iterator for Accept<'_, L> {
             }))
         };
         Some(match self.repeated.next(operation, None) {
-            Next::Item(Accepted(fd)) => Ok(fd.into()),
+            Next::Item(Accepted(fd)) => Ok(L::accepted(fd)),
             Next::Single => self.listener.accept_one(),
             Next::Failed(error) => Err(error),
         })

@@ -77,7 +77,8 @@ impl TcpStream {
         Ok(TcpStream::from_fd(socket))
     }
 
-    pub(super) fn from_fd(fd: OwnedFd) -> TcpStream {
+    /// One that the kernel has just made.
+    pub(crate) fn from_fd(fd: OwnedFd) -> TcpStream {
         TcpStream {
             socket: Socket::new(fd.into()),
         }
