@@ -21,6 +21,7 @@ use super::check_served;
 use crate::bench::WARM_UP_SECONDS;
 use crate::files::{Files, Size};
 use crate::load::{self, Crowd, Exchange, Load};
+use crate::measure::held::Held;
 use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, least_disturbed};
 use crate::place::Place;
@@ -28,7 +29,7 @@ use crate::report::write_json;
 use crate::servers::Server;
 use crate::setup::find_uthread;
 use crate::{Rounds, parse_workers};
-use row::{Held, Row};
+use row::Row;
 use subject::{Program, Subject, driver_in};
 
 /// Small, so that the cost of a request is that of its calls and not the file's.

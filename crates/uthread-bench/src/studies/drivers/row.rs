@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::page::significant;
 use super::subject::Subject;
 use crate::load::Report;
-use crate::measure::kernel::KernelMemory;
-use crate::measure::proc;
+use crate::measure::held::Held;
 use crate::measure::quiet::Usage;
 use crate::measure::rounds::Taken;
 use crate::measure::stats::{self, Ratio, Summary};
@@ -38,10 +37,6 @@ pub(super) const P99_US: usize = 6;
 pub(super) const RSS_BYTES: usize = 7;
 pub(super) const KERNEL_BYTES: usize = 8;
 
-/// With fewer connections, what a server grows by is its own warming up.
-const CONNECTIONS_TO_SHARE_RSS: u32 = 100;
-/// The same of the kernel, which also keeps what the server before has left.
-const CONNECTIONS_TO_SHARE_KERNEL: u32 = 1000;
 /// Of a reason, which has to fit under a table.
 const REASON_CHARS_MAX: usize = 300;
 
@@ -150,40 +145,6 @@ pub(super) fn to_json(group: &[Row]) -> Value {
     })
 }
 
-/// The memory that a server holds, and the kernel for it.
-#[derive(Clone, Copy)]
-pub(super) struct Held {
-    rss_bytes: u64,
-    kernel: KernelMemory,
-}
-
-impl Held {
-    pub(super) fn read(pid: u32) -> Result<Held> {
-        Ok(Held {
-            rss_bytes: proc::tree_memory(pid)?.rss_bytes,
-            kernel: KernelMemory::read()?,
-        })
-    }
-
-    /// In the order of `METRICS`; `NAN` where there are too few connections to tell.
-    fn since(&self, before: &Held, connections: u32) -> [f64; 6] {
-        let (now, then) = (&self.kernel, &before.kernel);
-        let share = |now: u64, then: u64, connections_min: u32| match connections {
-            few if few < connections_min => f64::NAN,
-            enough => (now as f64 - then as f64) / f64::from(enough),
-        };
-        let kernel = |now, then| share(now, then, CONNECTIONS_TO_SHARE_KERNEL);
-        [
-            share(self.rss_bytes, before.rss_bytes, CONNECTIONS_TO_SHARE_RSS),
-            kernel(now.held(), then.held()),
-            kernel(now.stacks, then.stacks),
-            kernel(now.page_tables, then.page_tables),
-            kernel(now.slab, then.slab),
-            kernel(then.available, now.available),
-        ]
-    }
-}
-
 /// In the order of `METRICS`.
 pub(super) fn figures(
     report: &Report,
@@ -277,24 +238,5 @@ pub(super) mod tests {
         assert_eq!(rounds[1]["figures"]["answers/s"], 10.0);
         assert_eq!(json["ratios"][0]["above"], "threads");
         assert_eq!(json["ratios"][0]["median"], 0.5);
-    }
-
-    #[test]
-    fn memory_is_shared_out_over_many_connections() {
-        let held = |bytes| Held {
-            rss_bytes: bytes,
-            kernel: KernelMemory {
-                stacks: 2 * bytes,
-                page_tables: 3 * bytes,
-                slab: 4 * bytes,
-                available: 1_000_000 - 5 * bytes,
-            },
-        };
-        let grown = held(2000).since(&held(1000), 1000);
-        assert_eq!(grown, [1.0, 9.0, 2.0, 3.0, 4.0, 5.0]);
-        let fewer = held(2000).since(&held(1000), 500);
-        assert_eq!(fewer[0], 2.0);
-        assert!(fewer[1..].iter().all(|bytes| bytes.is_nan()));
-        assert!(held(2000).since(&held(1000), 1)[0].is_nan());
     }
 }
