@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{drivers, echo, http, idle, latency, micro, slow, verify};
+use studies::{drivers, echo, http, idle, latency, micro, paths, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -68,6 +68,8 @@ enum Study {
     },
     /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
+    /// The ways in which a server on a ring can accept, read and send: rate, server CPU, latency, memory
+    Paths(paths::Args),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Our own side of `micro`
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
+        Study::Paths(args) => paths::run(&args).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
         Study::Verify(args) => verify::run(&args),

@@ -1,7 +1,7 @@
 //! The same small programs as in `peers/`, on uthread: `peers/README.md` tells what each command
 //! measures.
 
-mod echo;
+pub(crate) mod echo;
 #[path = "../../../peers/forks.rs"]
 mod forks;
 #[path = "../../../peers/measure.rs"]
@@ -46,6 +46,8 @@ pub(crate) enum Measured {
         port: u16,
         workers: usize,
         compute_us: u64,
+        #[command(flatten)]
+        ways: echo::Ways,
     },
 }
 
@@ -62,7 +64,8 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
             port,
             workers,
             compute_us,
-        } => echo::serve(port, runtime(workers)?, compute_us),
+            ways,
+        } => echo::serve(port, runtime(workers)?, compute_us, ways),
     }
 }
 

@@ -1,10 +1,15 @@
-//! The echo server: a fiber per connection.
+//! The echo server: a fiber per connection, and the ways in which connections and bytes can come and go.
 
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use anyhow::Result;
+use clap::ValueEnum;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 use uthread::net::{TcpListener, TcpStream};
+use uthread::ring::{self, BufferRing, Events};
 use uthread::{Runtime, spawn};
 
 #[path = "../../../../peers/compute.rs"]
@@ -13,34 +18,146 @@ mod compute;
 use compute::Compute;
 
 const MESSAGE_BYTES: usize = 16;
+/// Longer than a message, so that a short receive says that there is no more.
+const DRAIN_BYTES: usize = 2 * MESSAGE_BYTES;
+/// Of a multishot receive, for all connections: as many as may have sent between two rounds of the worker.
+const BUFFERS: u16 = 4096;
+/// Of one: some messages.
+const BUFFER_BYTES: usize = 256;
+
+/// By which requests the server does its work; those of the library's own calls by default.
+#[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Ways {
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) accepts: Accepts,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) reads: Reads,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) sends: Sends,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub(crate) enum Accepts {
+    /// A request for each connection
+    #[default]
+    Single,
+    /// One request for all
+    Multishot,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub(crate) enum Reads {
+    /// A request for each read, into the fiber's buffer
+    #[default]
+    Single,
+    /// One request for all, into buffers that the ring was lent
+    Multishot,
+    /// One request tells when there is something, and system calls that do not wait read it
+    Readiness,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub(crate) enum Sends {
+    /// Requests, which reach the kernel together
+    #[default]
+    Batched,
+    /// System calls that do not wait; a request where they would have to
+    Direct,
+}
 
 /// Prints where it listens; ends when standard input does.
-pub(super) fn serve(port: u16, runtime: Runtime, compute_us: u64) -> Result<()> {
-    let compute = Compute::calibrated(compute_us);
+pub(super) fn serve(port: u16, runtime: Runtime, compute_us: u64, ways: Ways) -> Result<()> {
+    let server = Server {
+        ways,
+        compute: Compute::calibrated(compute_us),
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     println!("{}", listener.local_addr()?);
-    runtime.spawn(move || accept(&listener, compute));
+    runtime.spawn(move || server.accept(&listener));
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 
-fn accept(listener: &TcpListener, compute: Compute) -> io::Result<()> {
-    for stream in listener.incoming() {
-        let stream = stream?;
-        spawn(move || echo(stream, compute));
-    }
-    Ok(())
+#[derive(Clone, Copy)]
+struct Server {
+    ways: Ways,
+    compute: Compute,
 }
 
-fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut message = [0; MESSAGE_BYTES];
-    loop {
-        let count = stream.read(&mut message)?;
-        if count == 0 {
-            return Ok(());
+impl Server {
+    fn accept(self, listener: &TcpListener) -> io::Result<()> {
+        let buffers = Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?);
+        let start = |stream: TcpStream| {
+            let buffers = Arc::clone(&buffers);
+            spawn(move || self.echo(&stream, &buffers));
+        };
+        match self.ways.accepts {
+            Accepts::Single => listener.incoming().try_for_each(|stream| {
+                start(stream?);
+                Ok(())
+            }),
+            Accepts::Multishot => ring::accept(listener).try_for_each(|stream| {
+                start(stream?);
+                Ok(())
+            }),
         }
-        compute.run();
-        stream.write_all(&message[..count])?;
+    }
+
+    fn echo(self, stream: &TcpStream, buffers: &BufferRing) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        match self.ways.reads {
+            Reads::Single => self.echo_by_reads(stream),
+            Reads::Multishot => {
+                ring::receive(stream, buffers).try_for_each(|chunk| self.answer(stream, &chunk?))
+            }
+            Reads::Readiness => self.echo_when_ready(stream),
+        }
+    }
+
+    fn echo_by_reads(self, mut stream: &TcpStream) -> io::Result<()> {
+        let mut message = [0; MESSAGE_BYTES];
+        loop {
+            let count = stream.read(&mut message)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.answer(stream, &message[..count])?;
+        }
+    }
+
+    fn echo_when_ready(self, stream: &TcpStream) -> io::Result<()> {
+        let mut message = [0; DRAIN_BYTES];
+        for events in ring::poll(stream, Events::READABLE) {
+            events?;
+            loop {
+                match rustix::net::recv(stream, &mut message, RecvFlags::DONTWAIT) {
+                    Ok((0, _)) => return Ok(()),
+                    Ok((count, _)) => {
+                        self.answer(stream, &message[..count])?;
+                        if count < message.len() {
+                            break;
+                        }
+                    }
+                    Err(Errno::AGAIN) => break,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(self, mut stream: &TcpStream, message: &[u8]) -> io::Result<()> {
+        self.compute.run();
+        let sent = match self.ways.sends {
+            Sends::Batched => 0,
+            Sends::Direct => {
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                match rustix::net::send(stream, message, flags) {
+                    Err(Errno::AGAIN) => 0,
+                    sent => sent?,
+                }
+            }
+        };
+        stream.write_all(&message[sent..])
     }
 }

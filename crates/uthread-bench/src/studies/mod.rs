@@ -6,6 +6,7 @@ pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod micro;
+pub(crate) mod paths;
 pub(crate) mod slow;
 pub(crate) mod verify;
 
