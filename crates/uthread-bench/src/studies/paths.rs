@@ -49,18 +49,39 @@ const TRAFFIC: [(&str, Reads, Sends); 4] = [
     ("readiness, direct sends", Reads::Readiness, Sends::Direct),
 ];
 
+/// Over which messages come at a fixed rate.
+const LATENCY_CONNECTIONS: u32 = 50;
+
 /// Who connects at the same time: enough that one is always waiting to be accepted.
 const CALLERS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Part {
+    /// Connections that send as soon as they have been answered
+    Traffic,
+    /// Messages at a fixed rate
+    Latency,
+    /// Connections for one message each
+    Accepts,
+}
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     rounds: Rounds,
-    /// Connections that send as soon as they have been answered, a table for each
+    /// What is measured
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "traffic,latency,accepts"
+    )]
+    parts: Vec<Part>,
+    /// Connections of the traffic, a table for each
     #[arg(long, value_delimiter = ',', default_value = "1,100,1000,10000",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Vec<u32>,
-    /// Messages per second over 50 connections, for the latency of a server that is not saturated
+    /// Messages per second over 50 connections, for the latency: of a server that is not saturated
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: u64,
     /// Workers of each server; the load gets the CPUs they leave, and shares theirs if they leave none
@@ -85,15 +106,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         apart,
         program: peers::own("uthread", &["own"])?,
     };
-    let closed = args
-        .connections
-        .iter()
-        .map(|&connections| (connections, None));
-    let loads = closed.chain([(50, Some(args.rate))]);
-    let mut tables = loads
-        .map(|(connections, rate)| study.compare_traffic(connections, rate))
-        .collect::<Result<Vec<_>>>()?;
-    tables.push(study.compare_accepts()?);
+    let mut tables = Vec::new();
+    for part in &args.parts {
+        match part {
+            Part::Traffic => {
+                for &connections in &args.connections {
+                    tables.push(study.compare_traffic(connections, None)?);
+                }
+            }
+            Part::Latency => {
+                tables.push(study.compare_traffic(LATENCY_CONNECTIONS, Some(args.rate))?);
+            }
+            Part::Accepts => tables.push(study.compare_accepts()?),
+        }
+    }
     tables.iter().for_each(Table::print);
     let setup = study.place.to_json(args.workers);
     let tables: Vec<Value> = tables.iter().map(Table::to_json).collect();
