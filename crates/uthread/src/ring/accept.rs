@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::OFlags;
 
 use super::repeated::{Next, Repeated};
-use crate::net::{TcpListener, TcpStream};
+use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::multishot::{Accepted, MultishotOperation};
@@ -29,6 +29,7 @@ mod sealed {
     pub trait Sealed {}
 
     impl Sealed for crate::net::TcpListener {}
+    impl Sealed for crate::net::UnixListener {}
 }
 
 impl Listener for TcpListener {
@@ -43,11 +44,24 @@ impl Listener for TcpListener {
     }
 }
 
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    fn accept_one(&self) -> io::Result<UnixStream> {
+        self.accept().map(|(stream, _)| stream)
+    }
+
+    fn accepted(fd: OwnedFd) -> UnixStream {
+        UnixStream::from_fd(fd)
+    }
+}
+
 /// The connections of a listener as they come, without end, by one request to the kernel for all (multishot
 /// accept). Where there is no ring, or the kernel knows no such request, each is accepted by itself.
 ///
 /// The kernel accepts before the next connection is asked for. When 64 wait to be taken, the request is ended, and
-/// begun again when they are.
+/// begun again when they are. So whoever ends early has connections that nobody serves: [`stop`](Accept::stop) leaves
+/// them to be taken.
 ///
 /// # Errors
 ///
@@ -75,12 +89,13 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
         listener,
         watcher: Watcher::new(),
         repeated: Repeated::new(Connections),
+        is_stopped: false,
     }
 }
 
 /// The connections of a listener; see [`accept`].
 ///
-/// Dropping it ends the request, and closes what was accepted and not taken.
+/// Dropping it ends the request, and closes what was accepted and not taken: [`stop`](Accept::stop) leaves that.
 ///
 /// It stays with the fiber that has made it, as its worker has the request:
 ///
@@ -108,6 +123,33 @@ pub struct Accept<'a, L: Listener> {
     listener: &'a L,
     watcher: Watcher,
     repeated: Repeated<Connections>,
+    is_stopped: bool,
+}
+
+impl<L: Listener> Accept<'_, L> {
+    /// Ends the request and returns when the kernel accepts no more. The connections that it has accepted can still be
+    /// taken, and after them there is `None`; later ones wait for who accepts next.
+    ///
+    /// ```
+    /// use uthread::{net::{TcpListener, TcpStream}, ring};
+    ///
+    /// uthread::run(|| {
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     let clients = [(); 3].map(|()| TcpStream::connect(listener.local_addr().unwrap()));
+    ///     let mut connections = ring::accept(&listener);
+    ///     let first = connections.next().unwrap()?;
+    ///     connections.stop();
+    ///     let others = connections.count();
+    ///     // The rest is still in the kernel's queue.
+    ///     listener.incoming().take(2 - others).try_for_each(|stream| stream.map(drop))?;
+    ///     Ok::<(), std::io::Error>(())
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+        self.repeated.end();
+    }
 }
 
 impl<L: Listener> fmt::Debug for Accept<'_, L> {
@@ -123,6 +165,10 @@ impl<L: Listener> Iterator for Accept<'_, L> {
     type Item = io::Result<L::Stream>;
 
     fn next(&mut self) -> Option<io::Result<L::Stream>> {
+        if self.is_stopped {
+            let Accepted(fd) = self.repeated.take_rest()?;
+            return Some(Ok(L::accepted(fd)));
+        }
         let listener = Descriptor {
             fd: self.listener.as_fd(),
             watcher: &self.watcher,

@@ -6,7 +6,7 @@ use std::net;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
-use uthread::net::{TcpListener, TcpStream};
+use uthread::net::{TcpListener, TcpStream, UnixListener};
 use uthread::ring::{self, Events};
 use uthread::{Driver, yield_now};
 
@@ -21,6 +21,8 @@ behaviours![
             every_connection_is_accepted,
             connections_that_wait_are_accepted_each_once,
             what_was_not_taken_is_closed,
+            what_came_before_a_stop_is_taken_after_it,
+            connections_of_a_unix_listener_are_accepted,
             a_dropped_request_takes_no_more_connections,
             the_same_listener_is_accepted_from_in_turns,
             a_panic_ends_the_request,
@@ -118,6 +120,42 @@ fn what_was_not_taken_is_closed(place: Place) {
                     "{result:?}"
                 );
             }
+        }
+    });
+}
+
+fn what_came_before_a_stop_is_taken_after_it(place: Place) {
+    place.run(|| {
+        let (listener, address) = listener();
+        let clients = clients(address, 80);
+        let mut connections = ring::accept(&listener);
+        let mut accepted = vec![connections.next().unwrap()];
+        connections.stop();
+        accepted.extend(connections.by_ref());
+        assert!(connections.next().is_none(), "it is begun again");
+        drop(connections);
+        // Where there is no ring all of them are here.
+        while accepted.len() < clients.len() {
+            accepted.push(listener.accept().map(|(stream, _)| stream));
+        }
+        let ours = ports(accepted.into_iter().map(|stream| stream?.peer_addr()));
+        assert_eq!(ours, ports(clients.iter().map(net::TcpStream::local_addr)));
+    });
+}
+
+fn connections_of_a_unix_listener_are_accepted(place: Place) {
+    place.run(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut connections = ring::accept(&listener);
+        for byte in 0..20 {
+            let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            let mut stream = connections.next().unwrap().unwrap();
+            stream.write_all(&[byte]).unwrap();
+            let mut received = [0];
+            client.read_exact(&mut received).unwrap();
+            assert_eq!(received, [byte]);
         }
     });
 }

@@ -96,7 +96,8 @@ impl UnixStream {
         Ok((new(one), new(other)))
     }
 
-    pub(super) fn from_fd(fd: OwnedFd) -> UnixStream {
+    /// One that the kernel has just made.
+    pub(crate) fn from_fd(fd: OwnedFd) -> UnixStream {
         UnixStream {
             socket: Socket::new(fd.into()),
         }
