@@ -131,13 +131,16 @@ impl File {
         block: fn(&std::fs::File) -> io::Result<()>,
         ask: fn(&std::fs::File) -> Result<(), TryLockError>,
     ) -> io::Result<()> {
+        if !wait::in_fiber() {
+            return block(&self.inner);
+        }
         if !wait::is_on_worker() {
-            return match offload::perform(|| block(&self.inner)) {
-                // The signal was the cancellation's.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    Err(wait::refusal().unwrap_or(error))
+            return loop {
+                match offload::perform(|| block(&self.inner)) {
+                    // It refuses if the signal was a cancellation's that is not held off.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result => break result,
                 }
-                result => result,
             };
         }
         let mut pause = PAUSE_MIN;

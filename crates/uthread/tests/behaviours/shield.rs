@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use uthread::fs::File;
 use uthread::thread::is_cancelled;
 use uthread::{shield, sleep};
 
@@ -16,6 +17,7 @@ behaviours![(
     [
         a_shield_holds_off_cancellation_until_its_end,
         a_shield_holds_off_the_end_of_the_runtime,
+        a_lock_of_a_file_is_waited_for_in_a_shield,
     ]
 )];
 
@@ -65,5 +67,23 @@ fn a_shield_holds_off_the_end_of_the_runtime(place: Place) {
     let (kept, bytes, after) = shielded.join().unwrap();
     kept.unwrap();
     assert_eq!(&bytes, b"kept");
+    assert_eq!(after, Some(Errno::CANCELED));
+}
+
+fn a_lock_of_a_file_is_waited_for_in_a_shield(place: Place) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let [owner, waiting] = [(); 2].map(|()| File::open(file.path()).unwrap());
+    owner.lock().unwrap();
+    let runtime = place.runtime();
+    let shielded = place.spawn_waiting(&runtime, move || {
+        let taken = shield(|| waiting.lock());
+        (taken, errno(waiting.lock()))
+    });
+    let dropping = std::thread::spawn(move || drop(runtime));
+    std::thread::sleep(Duration::from_millis(5)); // Either order is right.
+    owner.unlock().unwrap();
+    dropping.join().unwrap();
+    let (taken, after) = shielded.join().unwrap();
+    taken.unwrap();
     assert_eq!(after, Some(Errno::CANCELED));
 }
