@@ -33,6 +33,17 @@ impl Place {
         })
     }
 
+    /// Apart where there are CPUs enough, else shared.
+    pub(crate) fn apart_or_shared(workers: usize) -> Result<Place> {
+        Place::apart(workers).or_else(|_| Place::shared(workers))
+    }
+
+    /// Whether the load has CPUs of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        let mut load_cpus = self.load_cpus.iter();
+        !load_cpus.any(|cpu| self.server_cpus.contains(cpu))
+    }
+
     /// Pins this process, and so the load it generates or starts.
     pub(crate) fn pin_load(&self) -> Result<()> {
         let mut load = CpuSet::new();
@@ -95,6 +106,7 @@ mod tests {
                 expected,
                 "{workers} of {allowed:?}"
             );
+            assert!(expected.is_none_or(|place| place.is_apart()));
         };
         check(&[0, 1], 1, Some((&[0], &[1])));
         check(&[2, 5, 7], 1, Some((&[2], &[5, 7])));
@@ -109,6 +121,8 @@ mod tests {
         let have = allowed_cpus().unwrap().len();
         let place = Place::shared(have).unwrap();
         assert_eq!(place.server_cpus, place.load_cpus);
+        assert_eq!(Place::apart_or_shared(have).unwrap(), place);
+        assert!(!place.is_apart());
         assert!(Place::shared(have + 1).unwrap_err().is::<Unavailable>());
         assert!(Place::apart(have).unwrap_err().is::<Unavailable>());
     }

@@ -91,8 +91,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Study<'a> {
     args: &'a Args,
     place: Place,
-    /// The load has CPUs of its own.
-    apart: bool,
     uthread: PathBuf,
     files: Files,
     size: Size,
@@ -100,16 +98,12 @@ struct Study<'a> {
 
 impl<'a> Study<'a> {
     fn prepare(args: &'a Args) -> Result<Study<'a>> {
-        let (place, apart) = match Place::apart(args.workers) {
-            Ok(apart) => (apart, true),
-            Err(_) => (Place::shared(args.workers)?, false),
-        };
+        let place = Place::apart_or_shared(args.workers)?;
         place.pin_load()?;
         let size: Size = FILE.parse().map_err(Error::msg)?;
         Ok(Study {
             args,
             place,
-            apart,
             uthread: find_uthread(args.server.as_deref())?,
             files: Files::create(std::slice::from_ref(&size))?,
             size,
@@ -171,7 +165,7 @@ impl<'a> Study<'a> {
             warm_up_seconds: WARM_UP_SECONDS,
             seconds: self.args.seconds,
             rate: None,
-            spin: self.apart,
+            spin: self.place.is_apart(),
         };
         let pid = server.pid();
         let mut window = Window::open(Some(pid), self.args.rounds.quiet_wait())?;

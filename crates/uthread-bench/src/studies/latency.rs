@@ -45,10 +45,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     raise_open_files(u64::from(args.connections) + OPEN_FILES_SPARE)?;
-    let (place, spin) = match Place::apart(args.workers) {
-        Ok(apart) => (apart, true),
-        Err(_) => (Place::shared(args.workers)?, false),
-    };
+    let place = Place::apart_or_shared(args.workers)?;
+    let spin = place.is_apart();
     let bench = Bench {
         rounds: &args.rounds,
         place,

@@ -95,15 +95,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let most = args.connections.iter().max().copied().unwrap_or(1);
     raise_open_files(u64::from(most) + OPEN_FILES_SPARE)?;
-    let (place, apart) = match Place::apart(args.workers) {
-        Ok(apart) => (apart, true),
-        Err(_) => (Place::shared(args.workers)?, false),
-    };
+    let place = Place::apart_or_shared(args.workers)?;
     place.pin_load()?;
     let study = Study {
         args,
         place,
-        apart,
         program: peers::own("uthread", &["own"])?,
     };
     let mut tables = Vec::new();
@@ -132,8 +128,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Study<'a> {
     args: &'a Args,
     place: Place,
-    /// The load has CPUs of its own.
-    apart: bool,
     program: Program,
 }
 
@@ -144,7 +138,7 @@ impl Study<'_> {
             warm_up_seconds: WARM_UP_SECONDS,
             seconds: self.args.seconds,
             rate,
-            spin: self.apart,
+            spin: self.place.is_apart(),
         };
         let title = match rate {
             Some(rate) => format!("{connections} connections, {rate} messages/s"),
