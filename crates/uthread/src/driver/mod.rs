@@ -55,8 +55,8 @@ pub(crate) trait Driver {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token);
 
-    /// Asks for the end of an operation, for which there must be room. Its last completion still comes,
-    /// cancelled or not, if it has not yet.
+    /// Asks for the end of an operation whose last completion was not handed out, for which there must be room. That still
+    /// comes, cancelled or not.
     fn cancel(&mut self, target: Token);
 
     /// Passes on what gathered, without sleeping. Does nothing when there is nothing.
@@ -142,7 +142,7 @@ pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
     /// Tokens at and above this are the driver's own.
-    pub(crate) const RESERVED: u64 = 1 << 63;
+    pub(crate) const RESERVED: u64 = 1 << 62;
 }
 
 #[cfg(test)]

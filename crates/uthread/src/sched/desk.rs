@@ -201,6 +201,11 @@ impl Desk {
         self.late.pop()
     }
 
+    /// Whether an operation has not ended.
+    pub(crate) fn has(&mut self, token: Token) -> bool {
+        self.operations.has(token)
+    }
+
     /// When to look at the timers again.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()

@@ -94,8 +94,9 @@ impl Operations {
             timed_out: false,
         });
         let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
-        debug_assert!(slot < u32::MAX / 2, "the highest tokens are the driver's");
-        name(slot as usize, sequence)
+        let token = name(slot as usize, sequence);
+        debug_assert!(token.0 < Token::RESERVED, "the highest are the driver's");
+        token
     }
 
     /// Attaches the timer that bounds an operation just inserted.
@@ -168,6 +169,10 @@ impl Operations {
         let operation = self.find(token)?;
         let waiting = operation.recipient.waiting()?;
         ptr::eq(waiting, fiber).then_some(token)
+    }
+
+    pub(crate) fn has(&mut self, token: Token) -> bool {
+        self.find(token).is_some()
     }
 
     fn find(&mut self, token: Token) -> Option<&mut InFlight> {

@@ -13,7 +13,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{
-    HANG, assert_same, drain, errno, join, kind, pattern, peer, signals, wait_until_asleep,
+    Flag, HANG, assert_same, drain, errno, join, kind, pattern, peer, signals, wait_until_asleep,
 };
 use rustix::io::{Errno, FdFlags};
 use tempfile::TempDir;
@@ -42,7 +42,13 @@ behaviours![
             large_transfers_arrive_whole
         ]
     ),
-    (IN_FIBERS, [a_connect_that_waits_for_room_is_cancelled]),
+    (
+        IN_FIBERS,
+        [
+            a_connect_that_waits_for_room_is_cancelled,
+            a_connect_that_has_just_begun_is_cancelled
+        ]
+    ),
 ];
 
 const SHORT: Duration = Duration::from_millis(40);
@@ -258,6 +264,23 @@ fn a_connect_that_waits_for_room_is_cancelled(place: Place) {
     drop(runtime);
     let connected = fiber.join().expect("an error, no unwinding");
     assert_eq!(errno(connected), Errno::CANCELED);
+}
+
+/// The kernel tries it again and again at first; a cancellation that came then was lost, and the connect waited for ever.
+fn a_connect_that_has_just_begun_is_cancelled(place: Place) {
+    let (_listener, address, _queued) = full_listener();
+    place.run(|| {
+        let begins = Flag::default();
+        let theirs = begins.clone();
+        let fiber = uthread::spawn(move || {
+            theirs.raise();
+            UnixStream::connect_addr(&address)
+        });
+        begins.wait();
+        fiber.cancel();
+        let connected = fiber.join().expect("an error, no unwinding");
+        assert_eq!(errno(connected), Errno::CANCELED);
+    });
 }
 
 fn timeouts_end_reads_and_writes(place: Place) {

@@ -3,6 +3,7 @@
 //! Submissions gather in the ring's queue and reach the kernel with the next [`Driver::flush`] or
 //! [`Driver::wait`], so that a whole scheduler round costs one system call.
 
+mod cancellations;
 mod encode;
 mod groups;
 mod raw;
@@ -23,6 +24,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, cqueue, opcode};
 use rustix::io::Errno;
 
+use self::cancellations::Cancellations;
 use self::groups::Groups;
 use self::raw::Raws;
 use self::waker::Waker;
@@ -32,10 +34,8 @@ use crate::op::group::BufferGroup;
 use crate::op::raw::RawOperation;
 pub(crate) use setup::is_refusal;
 
-/// The completion of a cancel request: the cancelled operation's own completion says all.
-const TOKEN_CANCEL: u64 = u64::MAX;
 /// A wake-up from another thread.
-const TOKEN_WAKE: u64 = u64::MAX - 1;
+const TOKEN_WAKE: u64 = u64::MAX;
 
 /// Enters with deferred work still pending after a wait: each runs about 20 completions, so 8 fill
 /// a scheduler round without letting a flood of completions keep the fibers waiting.
@@ -61,6 +61,7 @@ pub(crate) struct UringCompletions {
 struct Ring {
     io: IoUring,
     raws: Raws,
+    cancellations: Cancellations,
     /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
     /// that reaps is locked against the wait of the other (`Desk`), which orders the two.
     woken: AtomicBool,
@@ -96,6 +97,7 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
     let ring = Arc::new(Ring {
         io,
         raws: Raws::default(),
+        cancellations: Cancellations::default(),
         woken: AtomicBool::new(true),
     });
     let completions = UringCompletions {
@@ -146,21 +148,18 @@ impl Uring {
         }
     }
 
+    /// Asks for the end of what is cancelled; when it has to again, if it has.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
-    fn push_cancellation(&mut self, target: u64, name: u64) {
-        let entry = opcode::AsyncCancel::new(target).build().user_data(name);
-        // SAFETY: a cancel request points to no memory.
-        unsafe { self.push(&entry) };
-    }
-
-    /// Asks for the end of entries of raw operations; when it has to again, if it has.
-    fn cancel_raws(&mut self) -> Option<Duration> {
+    fn push_cancellations(&mut self) -> Option<Duration> {
         while self.has_room(1)
-            && let Some(target) = self.ring.raws.take_cancellation()
+            && let Some(target) = self.ring.cancellations.take()
         {
-            self.push_cancellation(target, raw::cancellation_of(target));
+            let entry = opcode::AsyncCancel::new(target).build();
+            let entry = entry.user_data(cancellations::cancellation_of(target));
+            // SAFETY: a cancel request points to no memory.
+            unsafe { self.push(&entry) };
         }
-        self.ring.raws.next_cancellation()
+        self.ring.cancellations.next()
     }
 
     /// Listens for wake-ups again after one has come, where that takes a request; whether one has come
@@ -256,8 +255,13 @@ impl Driver for Uring {
     }
 
     fn cancel(&mut self, target: Token) {
-        if !self.ring.raws.cancel(target) {
-            self.push_cancellation(target.0, TOKEN_CANCEL);
+        let Ring {
+            raws,
+            cancellations,
+            ..
+        } = &*self.ring;
+        if !raws.cancel(target, cancellations) {
+            cancellations.cancel(target);
         }
     }
 
@@ -271,7 +275,7 @@ impl Driver for Uring {
 
     fn flush(&mut self) {
         self.listen();
-        self.cancel_raws();
+        self.push_cancellations();
         self.groups.forget_retired(&self.ring.io.submitter());
         let submission = self.submission();
         let pending = submission.len();
@@ -288,7 +292,7 @@ impl Driver for Uring {
     fn wait(&mut self, timeout: Option<Duration>) {
         self.groups.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
-        let pause = self.cancel_raws();
+        let pause = self.push_cancellations();
         let may_sleep = !woken && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
         self.enter(u32::from(may_sleep), timeout);
@@ -309,11 +313,11 @@ impl Driver for Uring {
 
 impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue(&mut self) -> (CompletionQueue<'_>, &Raws) {
+    fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
         // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
         // takes completions.
         let queue = unsafe { self.ring.io.completion_shared() };
-        (queue, &self.ring.raws)
+        (queue, &self.ring)
     }
 }
 
@@ -324,16 +328,25 @@ impl Completions for UringCompletions {
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut woken = false;
-        let (queue, raws) = self.queue();
+        let (queue, ring) = self.queue();
+        let Ring {
+            raws,
+            cancellations,
+            ..
+        } = ring;
         for entry in queue.take(max) {
             match entry.user_data() {
-                TOKEN_CANCEL => {}
                 TOKEN_WAKE => woken = true,
                 name if raw::is_name(name) => {
-                    let completed = raws.note(name, entry.result(), entry.flags());
+                    let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
                     completed
                         .into_iter()
                         .for_each(|(token, result)| complete(token, Completion::last(result)));
+                }
+                name if cancellations::is_cancellation(name) => {
+                    // The end of the operation is its own completion, whatever became of this.
+                    let target = Token(cancellations::target_of(name));
+                    cancellations.note(target, entry.result());
                 }
                 token => {
                     let completion = Completion {
@@ -341,6 +354,9 @@ impl Completions for UringCompletions {
                         more: cqueue::more(entry.flags()),
                         buffer: cqueue::buffer_select(entry.flags()),
                     };
+                    if !completion.more {
+                        cancellations.note_end(Token(token));
+                    }
                     complete(Token(token), completion);
                 }
             }

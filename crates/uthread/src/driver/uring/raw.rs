@@ -4,35 +4,26 @@
 //! written into the operation, and the entries carry names of this table in place of the token:
 //!
 //! ```text
-//!   bit 63  one of the driver's own | 62  a request to cancel that entry
+//!   bit 63  one of the driver's own | 62  a request to cancel that entry, as of any other
 //!   16..48  the operation, counted  | 0..16  which of its entries
 //! ```
 
 use std::collections::HashMap;
-use std::mem;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
+use super::cancellations::{self, Cancellations};
 use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
 
+const NAME: u64 = 1 << 63;
 const ID_SHIFT: u32 = 16;
-const CANCELLATION: u64 = 1 << 62;
-
-/// After so long a cancellation is repeated that came while the kernel had its hands on the entry, or had not begun it:
-/// a worker of the kernel has got further by then, and the end of a runtime is not held up by that.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
 #[derive(Default)]
 pub(super) struct Raws {
     state: Mutex<State>,
-    /// Whether there are entries to be cancelled. Relaxed: a cancellation comes from the worker itself, or with a
-    /// completion, and who reaps that is locked against the worker's wait (`Desk`).
-    must_cancel: AtomicBool,
 }
 
 #[derive(Default)]
@@ -42,11 +33,6 @@ struct State {
     /// The numbers by token.
     numbers: HashMap<Token, u32>,
     next: u32,
-    /// Names of entries to be cancelled. For each entry in flight at most as many as its operation has.
-    to_cancel: Vec<u64>,
-    /// Those that are to be cancelled again, at this time at the earliest.
-    to_repeat: Vec<u64>,
-    repeat_at: Option<Instant>,
 }
 
 struct Raw {
@@ -64,16 +50,11 @@ unsafe impl Send for Raw {}
 
 /// Whether a completion with this name is to be [noted](Raws::note).
 pub(super) fn is_name(user_data: u64) -> bool {
-    user_data & Token::RESERVED != 0
-}
-
-/// What a request to cancel the entry of this name carries.
-pub(super) fn cancellation_of(name: u64) -> u64 {
-    name | CANCELLATION
+    user_data & NAME != 0
 }
 
 fn name(id: u32, index: usize) -> u64 {
-    Token::RESERVED | u64::from(id) << ID_SHIFT | index as u64
+    NAME | u64::from(id) << ID_SHIFT | index as u64
 }
 
 impl Raws {
@@ -103,13 +84,19 @@ impl Raws {
 
     /// Takes note of the completion of an entry, or of its cancellation; the operation and its result, if it was the last.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
-    pub(super) fn note(&self, name: u64, result: i32, flags: u32) -> Option<(Token, i32)> {
+    pub(super) fn note(
+        &self,
+        name: u64,
+        result: i32,
+        flags: u32,
+        cancellations: &Cancellations,
+    ) -> Option<(Token, i32)> {
         let mut state = self.lock();
         let id = (name >> ID_SHIFT) as u32;
         let index = usize::from(name as u16);
-        if name & CANCELLATION != 0 {
-            if result < 0 {
-                self.repeat(&mut state, id, index);
+        if cancellations::is_cancellation(name) {
+            if result < 0 && must_be_repeated(&state, id, index) {
+                cancellations.repeat(cancellations::target_of(name));
             }
             return None;
         }
@@ -123,7 +110,7 @@ impl Raws {
         if raw.remaining > 0 {
             if raw.is_cancelled {
                 // The next of a chain may only now have begun.
-                self.cancel_entries(&mut state, id);
+                cancel_entries(&mut state, id, cancellations);
             }
             return None;
         }
@@ -134,83 +121,44 @@ impl Raws {
         Some((token, result))
     }
 
-    /// Has an entry cancelled again that has not ended. If it was on its way from one place of the kernel to another, it may
-    /// wait only now, and for ever.
-    #[allow(unsafe_code, reason = "the operation is there by promise")]
-    fn repeat(&self, state: &mut State, id: u32, index: usize) {
-        let Some(raw) = state.in_flight.get(&id) else {
-            return;
-        };
-        // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
-        let operation = unsafe { raw.operation.as_ref() };
-        let before = index.checked_sub(1).map(|index| &operation.requests[index]);
-        // It is cancelled anew once the one has ended for which it waits.
-        let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
-        if !waits && !operation.requests[index].has_ended() {
-            state.to_repeat.push(name(id, index));
-            state
-                .repeat_at
-                .get_or_insert_with(|| Instant::now() + PAUSE);
-            self.must_cancel.store(true, Ordering::Relaxed);
-        }
-    }
-
     /// Has the entries of an operation cancelled; false if there is none of that name.
-    pub(super) fn cancel(&self, token: Token) -> bool {
+    pub(super) fn cancel(&self, token: Token, cancellations: &Cancellations) -> bool {
         let mut state = self.lock();
         let Some(&id) = state.numbers.get(&token) else {
             return false;
         };
-        self.cancel_entries(&mut state, id);
+        cancel_entries(&mut state, id, cancellations);
         true
-    }
-
-    #[allow(unsafe_code, reason = "the operation is there by promise")]
-    fn cancel_entries(&self, state: &mut State, id: u32) {
-        let raw = state.in_flight.get_mut(&id).expect("it is in flight");
-        raw.is_cancelled = true;
-        // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
-        let operation = unsafe { raw.operation.as_ref() };
-        let left = operation.requests.iter().enumerate();
-        let left = left.filter(|(_, request)| !request.has_ended());
-        state
-            .to_cancel
-            .extend(left.map(|(index, _)| name(id, index)));
-        self.must_cancel.store(true, Ordering::Relaxed);
-    }
-
-    /// Hands out the name of an entry to be cancelled now.
-    pub(super) fn take_cancellation(&self) -> Option<u64> {
-        if !self.must_cancel.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut state = self.lock();
-        if state.repeat_at.is_some_and(|at| at <= Instant::now()) {
-            state.repeat_at = None;
-            let again = mem::take(&mut state.to_repeat);
-            state.to_cancel.extend(again);
-        }
-        let name = state.to_cancel.pop();
-        let is_left = name.is_some() || !state.to_repeat.is_empty();
-        self.must_cancel.store(is_left, Ordering::Relaxed);
-        name
-    }
-
-    /// When the next is to be cancelled, if one is.
-    pub(super) fn next_cancellation(&self) -> Option<Duration> {
-        if !self.must_cancel.load(Ordering::Relaxed) {
-            return None;
-        }
-        let state = self.lock();
-        match (state.to_cancel.is_empty(), state.repeat_at) {
-            (false, _) => Some(Duration::ZERO),
-            (true, at) => at.map(|at| at.saturating_duration_since(Instant::now())),
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+#[allow(unsafe_code, reason = "the operation is there by promise")]
+fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
+    let raw = state.in_flight.get_mut(&id).expect("it is in flight");
+    raw.is_cancelled = true;
+    // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+    let operation = unsafe { raw.operation.as_ref() };
+    let left = operation.requests.iter().enumerate();
+    let left = left.filter(|(_, request)| !request.has_ended());
+    cancellations.cancel_entries(left.map(|(index, _)| name(id, index)));
+}
+
+/// Whether an entry has to be cancelled again as it has not ended.
+#[allow(unsafe_code, reason = "the operation is there by promise")]
+fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
+    let Some(raw) = state.in_flight.get(&id) else {
+        return false;
+    };
+    // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+    let operation = unsafe { raw.operation.as_ref() };
+    let before = index.checked_sub(1).map(|index| &operation.requests[index]);
+    // It is cancelled anew once the one has ended for which it waits.
+    let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
+    !waits && !operation.requests[index].has_ended()
 }
 
 /// One result for all: a chain that was cut off is cancelled, whatever else became of its entries.

@@ -5,13 +5,17 @@
 )]
 
 use std::io::PipeReader;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
+use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::*;
+use crate::op::CANCELLED_RESULTS;
+use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::net::SocketOperation;
 use crate::op::raw::RawRequest;
 
 /// No single step of these tests takes longer, on the slowest machine.
@@ -172,4 +176,43 @@ fn many_chains_that_are_cancelled_together_all_end() {
             assert!(done.iter().all(|(_, result)| *result == -libc::ECANCELED));
         }
     }
+}
+
+/// A ring tries a connect again and again before it lets a thread of the kernel wait, and in between it finds nothing to
+/// cancel.
+#[test]
+fn a_connect_that_is_on_its_way_is_cancelled() {
+    const ROUNDS: usize = 100;
+    for (mut ring, mut completions) in rings() {
+        let name = rustix::net::SocketAddrUnix::new_unnamed();
+        let listener = unix_socket();
+        rustix::net::bind(&listener, &name).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = rustix::net::getsockname(&listener).unwrap();
+        let queued = unix_socket();
+        rustix::net::connect(&queued, &address).unwrap();
+        for round in 0..ROUNDS {
+            let (socket, watcher) = (unix_socket(), Watcher::new());
+            let mut connect = Operation::Socket(SocketOperation::Connect {
+                socket: Descriptor {
+                    fd: socket.as_fd(),
+                    watcher: &watcher,
+                },
+                address: &address,
+            });
+            // SAFETY: the connect's completion is awaited below.
+            unsafe { ring.submit(&mut connect, Token(round as u64)) };
+            if round % 2 == 1 {
+                ring.flush();
+            }
+            ring.cancel(Token(round as u64));
+            let done = wait_for(&mut ring, &mut completions, 1);
+            let was_cancelled = |(_, result): &(u64, i32)| CANCELLED_RESULTS.contains(result);
+            assert!(done.iter().all(was_cancelled), "{done:?}");
+        }
+    }
+}
+
+fn unix_socket() -> OwnedFd {
+    socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap()
 }

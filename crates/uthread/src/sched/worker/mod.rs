@@ -324,8 +324,12 @@ impl Worker {
     fn cancel_late(&self) {
         while let Some(token) = self.take_late() {
             self.make_room(1);
-            self.driver.borrow_mut().cancel(token);
-            self.note_unflushed();
+            // Under its lock: else somebody might hand out the last completion in between.
+            let mut desk = self.desk.lock();
+            if desk.has(token) {
+                self.driver.borrow_mut().cancel(token);
+                self.note_unflushed();
+            }
         }
     }
 
