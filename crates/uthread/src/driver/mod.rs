@@ -25,6 +25,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use crate::op::Operation;
 use crate::op::group::BufferGroup;
 
@@ -68,18 +70,29 @@ pub(crate) trait Driver {
     /// The same, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
 
-    /// Whether its ring carries out operations of this code; `None` where it has no ring.
-    fn supports(&self, opcode: u8) -> Option<bool>;
+    /// Whether it has a ring, and so carries out operations that complete many times. What follows is for those.
+    fn has_ring(&self) -> bool {
+        false
+    }
+
+    /// Whether its ring carries out operations of this code.
+    fn supports(&self, _opcode: u8) -> bool {
+        false
+    }
 
     /// Lends a new group of so many buffers of this size to its ring.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP` where it has no ring; the kernel's.
-    fn lend(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>>;
+    fn lend(&mut self, _count: u16, _size: u32) -> io::Result<Arc<BufferGroup>> {
+        Err(Errno::OPNOTSUPP.into())
+    }
 
     /// Whether its ring was lent this group.
-    fn has_group(&self, group: &BufferGroup) -> bool;
+    fn has_group(&self, _group: &BufferGroup) -> bool {
+        false
+    }
 
     /// What it has done so far.
     fn counts(&self) -> Counts;

@@ -21,7 +21,6 @@ use rustix::io::Errno;
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
-use crate::op::group::BufferGroup;
 use crate::op::net::SocketOperation;
 
 /// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
@@ -356,16 +355,8 @@ impl Driver for Sim {
         self.flush();
     }
 
-    fn supports(&self, _: u8) -> Option<bool> {
-        Some(true)
-    }
-
-    fn lend(&mut self, _: u16, _: u32) -> io::Result<Arc<BufferGroup>> {
-        Err(Errno::OPNOTSUPP.into())
-    }
-
-    fn has_group(&self, _: &BufferGroup) -> bool {
-        false
+    fn has_ring(&self) -> bool {
+        true
     }
 
     fn counts(&self) -> Counts {

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 use super::descriptor::Descriptor;
 use super::group::BufferGroup;
 
-/// Only for drivers that [support](crate::driver::Driver::supports) operations.
+/// Only for drivers that [have a ring](crate::driver::Driver::has_ring).
 pub(crate) enum MultishotOperation<'a> {
     /// Each completion is a descriptor of a connection.
     Accept { listener: Descriptor<'a> },

@@ -37,5 +37,5 @@ pub use submit::{Completion, submit, submit_all};
 /// ```
 #[must_use]
 pub fn supported(opcode: u8) -> bool {
-    sched::ring::supports(opcode).unwrap_or(false)
+    sched::ring::supports(opcode)
 }

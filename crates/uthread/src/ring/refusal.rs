@@ -8,8 +8,7 @@ use crate::sched::ring::{self, NoRing};
 ///
 /// `Unsupported` where the caller has no ring; the message names what it has, and the remedy.
 pub(super) fn require_ring() -> io::Result<()> {
-    let has_ring = ring::supports(0).map(drop);
-    has_ring.map_err(|no_ring| io::Error::new(io::ErrorKind::Unsupported, explain(no_ring)))
+    ring::require().map_err(|no_ring| io::Error::new(io::ErrorKind::Unsupported, explain(no_ring)))
 }
 
 fn explain(no_ring: NoRing) -> &'static str {

@@ -18,13 +18,19 @@ pub(crate) enum NoRing {
     Outside,
 }
 
-/// Whether the ring of the caller's worker carries out operations of this code.
-pub(crate) fn supports(opcode: u8) -> Result<bool, NoRing> {
-    match with_driver(|driver| driver.supports(opcode)) {
-        Some(supports) => supports.ok_or(NoRing::OtherDriver),
+/// Looks whether the caller's worker has a ring.
+pub(crate) fn require() -> Result<(), NoRing> {
+    match with_driver(|driver| driver.has_ring()) {
+        Some(true) => Ok(()),
+        Some(false) => Err(NoRing::OtherDriver),
         None if threads::current().is_some() => Err(NoRing::Threads),
         None => Err(NoRing::Outside),
     }
+}
+
+/// Whether the ring of the caller's worker, if it has one, carries out operations of this code.
+pub(crate) fn supports(opcode: u8) -> bool {
+    with_driver(|driver| driver.supports(opcode)).unwrap_or(false)
 }
 
 /// Lends a group of buffers to that ring; none where there is no ring.
@@ -33,7 +39,7 @@ pub(crate) fn supports(opcode: u8) -> Result<bool, NoRing> {
 ///
 /// As [`Driver::lend`].
 pub(crate) fn lend(count: u16, size: u32) -> Option<io::Result<Arc<BufferGroup>>> {
-    with_driver(|driver| driver.supports(0).map(|_| driver.lend(count, size))).flatten()
+    with_driver(|driver| driver.has_ring().then(|| driver.lend(count, size))).flatten()
 }
 
 /// Whether that ring was lent this group.

@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use rustix::event::epoll::{self, CreateFlags};
-use rustix::io::Errno;
 
 use self::attempt::Attempt;
 use self::events::Events;
@@ -33,7 +32,6 @@ use self::returned::Returned;
 use self::watched::Watched;
 use super::eventfd::Eventfd;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
-use crate::op::group::BufferGroup;
 use crate::op::{self, Operation};
 use crate::pool;
 
@@ -166,18 +164,6 @@ impl Driver for Epoll {
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
         Ok(Box::new(EpollWaker(self.core.eventfd.try_clone()?)))
-    }
-
-    fn supports(&self, _: u8) -> Option<bool> {
-        None
-    }
-
-    fn lend(&mut self, _: u16, _: u32) -> io::Result<Arc<BufferGroup>> {
-        Err(Errno::OPNOTSUPP.into())
-    }
-
-    fn has_group(&self, _: &BufferGroup) -> bool {
-        false
     }
 
     fn counts(&self) -> Counts {

@@ -245,13 +245,15 @@ impl Driver for Uring {
         unsafe { self.push(&entry) };
     }
 
-    fn supports(&self, opcode: u8) -> Option<bool> {
+    fn has_ring(&self) -> bool {
+        true
+    }
+
+    fn supports(&self, opcode: u8) -> bool {
         let probe = self.probe.get_or_init(|| probe(&self.ring.io));
-        Some(
-            probe
-                .as_ref()
-                .is_some_and(|probe| probe.is_supported(opcode)),
-        )
+        probe
+            .as_ref()
+            .is_some_and(|probe| probe.is_supported(opcode))
     }
 
     fn cancel(&mut self, target: Token) {

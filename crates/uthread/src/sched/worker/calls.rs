@@ -116,10 +116,9 @@ impl Worker {
         intake: Arc<dyn Note>,
     ) -> Option<(usize, Token)> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
-        if self.shared.is_shut_down() {
+        if self.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
-        self.with_driver(|driver| driver.supports(0))?;
         self.make_room(operation.entries());
         let urgent = operation.is_urgent();
         let token = self.desk.lock().begin_many(intake, urgent);
