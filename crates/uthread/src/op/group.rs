@@ -6,31 +6,23 @@
 //! ```
 //!
 //! A buffer is the kernel's from when it was given until a completion names it, and ours from then on. The memory
-//! stays until the ring has forgotten the group: whoever drops the last reference gives it to the ring's owner for
-//! that.
+//! stays until the ring has forgotten the group.
 
-use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use io_uring::types::BufRingEntry;
 
-use super::pages::Pages;
-
-/// Of one ring: groups that nobody uses any more, to be forgotten by the ring and then freed. Bounded by the number
-/// of groups there are.
-pub(crate) type Retired = Mutex<Vec<(u16, Pages)>>;
+use super::registration::{Home, Registration};
 
 pub(crate) struct BufferGroup {
-    id: u16,
+    /// Its place is the group's id.
+    registration: Registration,
     count: u16,
     size: u32,
-    /// Empty only in the end.
-    pages: Option<Pages>,
     /// How many buffers were given, ever. The entries are written under this lock.
     given: Mutex<u16>,
-    retired: Arc<Retired>,
 }
 
 /// A buffer that the kernel has filled. Given back when it is dropped.
@@ -41,34 +33,27 @@ pub(crate) struct Filled {
 }
 
 impl BufferGroup {
-    /// A group of this id with so many buffers, a power of two up to 32,768; all of them are the kernel's as
-    /// soon as it knows the [address](BufferGroup::address).
-    ///
-    /// # Errors
-    ///
-    /// The kernel's: `ENOMEM`.
-    pub(crate) fn new(
-        id: u16,
-        count: u16,
-        size: u32,
-        retired: Arc<Retired>,
-    ) -> io::Result<BufferGroup> {
+    /// How much memory a group takes.
+    pub(crate) fn bytes(count: u16, size: u32) -> usize {
+        buffers_offset(count) + usize::from(count) * size as usize
+    }
+
+    /// A group with so many buffers, a power of two up to 32,768, in memory for [so many bytes](BufferGroup::bytes);
+    /// all of them are the kernel's as soon as it knows the [address](BufferGroup::address).
+    pub(crate) fn new(registration: Registration, count: u16, size: u32) -> BufferGroup {
         assert!(count.is_power_of_two(), "as the kernel wants it");
-        let bytes = buffers_offset(count) + usize::from(count) * size as usize;
         let group = BufferGroup {
-            id,
+            registration,
             count,
             size,
-            pages: Some(Pages::new(bytes)?),
             given: Mutex::new(0),
-            retired,
         };
         (0..count).for_each(|id| group.give(id));
-        Ok(group)
+        group
     }
 
     pub(crate) fn id(&self) -> u16 {
-        self.id
+        self.registration.place()
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -80,9 +65,9 @@ impl BufferGroup {
         self.start().as_ptr().expose_provenance() as u64
     }
 
-    /// Whether the ring with these retired groups has it.
-    pub(crate) fn is_of(&self, retired: &Arc<Retired>) -> bool {
-        Arc::ptr_eq(&self.retired, retired)
+    /// Whether the ring with this home has it.
+    pub(crate) fn is_of(&self, home: &Arc<Home>) -> bool {
+        self.registration.is_of(home)
     }
 
     /// Takes a buffer over that a completion has named, with so many bytes in it.
@@ -129,7 +114,7 @@ impl BufferGroup {
     }
 
     fn start(&self) -> NonNull<u8> {
-        self.pages.as_ref().expect("it is not dropped").start()
+        self.registration.start()
     }
 }
 
@@ -137,13 +122,6 @@ impl BufferGroup {
 fn buffers_offset(count: u16) -> usize {
     let bytes = usize::from(count) * size_of::<BufRingEntry>();
     bytes.next_multiple_of(rustix::param::page_size())
-}
-
-impl Drop for BufferGroup {
-    fn drop(&mut self) {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        retired.extend(self.pages.take().map(|pages| (self.id, pages)));
-    }
 }
 
 impl Filled {

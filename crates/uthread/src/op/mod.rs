@@ -13,6 +13,7 @@ pub(crate) mod multishot;
 pub(crate) mod net;
 pub(crate) mod pages;
 pub(crate) mod raw;
+pub(crate) mod registration;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 

@@ -5,8 +5,8 @@
 
 mod cancellations;
 mod encode;
-mod groups;
 mod raw;
+mod registered;
 mod setup;
 pub(crate) mod waker;
 
@@ -25,8 +25,8 @@ use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, cqu
 use rustix::io::Errno;
 
 use self::cancellations::Cancellations;
-use self::groups::Groups;
 use self::raw::Raws;
+use self::registered::Registered;
 use self::waker::Waker;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
@@ -47,7 +47,7 @@ pub(crate) struct Uring {
     mode: setup::Mode,
     waker: Waker,
     counts: Counts,
-    groups: Groups,
+    registered: Registered,
     /// What operations the ring has, once somebody has asked; none where it does not tell.
     probe: OnceCell<Option<Probe>>,
 }
@@ -108,7 +108,7 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
         mode,
         waker,
         counts: Counts::default(),
-        groups: Groups::default(),
+        registered: Registered::new(),
         probe: OnceCell::new(),
     };
     Ok((driver, completions))
@@ -268,17 +268,17 @@ impl Driver for Uring {
     }
 
     fn lend(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
-        self.groups.lend(&self.ring.io.submitter(), count, size)
+        self.registered.lend(&self.ring.io.submitter(), count, size)
     }
 
     fn has_group(&self, group: &BufferGroup) -> bool {
-        self.groups.has(group)
+        self.registered.has(group)
     }
 
     fn flush(&mut self) {
         self.listen();
         self.push_cancellations();
-        self.groups.forget_retired(&self.ring.io.submitter());
+        self.registered.forget_retired(&self.ring.io.submitter());
         let submission = self.submission();
         let pending = submission.len();
         if pending > 0 || submission.taskrun() || submission.cq_overflow() {
@@ -292,7 +292,7 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
-        self.groups.forget_retired(&self.ring.io.submitter());
+        self.registered.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
         let pause = self.push_cancellations();
         let may_sleep = !woken && pause != Some(Duration::ZERO);
