@@ -29,6 +29,7 @@ use rustix::io::Errno;
 
 use crate::op::Operation;
 use crate::op::group::BufferGroup;
+use crate::op::registration::Registration;
 
 /// What every driver does for its worker.
 pub(crate) trait Driver {
@@ -92,6 +93,15 @@ pub(crate) trait Driver {
     /// Whether its ring was lent this group.
     fn has_group(&self, _group: &BufferGroup) -> bool {
         false
+    }
+
+    /// Registers new memory, of so many bytes, with its ring. Reads and writes of files in that memory then go by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`lend`](Driver::lend); `ENOMEM` above all, as the memory is locked.
+    fn register_buffer(&mut self, _bytes: usize) -> io::Result<Registration> {
+        Err(Errno::OPNOTSUPP.into())
     }
 
     /// What it has done so far.

@@ -3,6 +3,7 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// Zeroes at first. A page takes memory only once it is touched.
@@ -25,7 +26,9 @@ impl Pages {
     ///
     /// The kernel's: `ENOMEM`.
     pub(crate) fn new(bytes: usize) -> io::Result<Pages> {
-        let length = bytes.max(1).next_multiple_of(rustix::param::page_size());
+        let length = bytes.max(1);
+        let length = length.checked_next_multiple_of(rustix::param::page_size());
+        let length = length.ok_or(Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         #[allow(unsafe_code, reason = "a new mapping")]
         // SAFETY: nothing is there yet at an address of the kernel's choice.

@@ -19,6 +19,8 @@ pub(crate) struct Home {
 pub(crate) enum Kept {
     /// A group of buffers that it fills.
     Group(Pages),
+    /// Memory whose pages it has looked up.
+    Buffer(Pages),
 }
 
 /// The use of what a ring keeps at this place.
@@ -61,7 +63,7 @@ impl Registration {
     /// Where the memory is.
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self.kept.as_ref().expect("it is not dropped") {
-            Kept::Group(pages) => pages.start(),
+            Kept::Group(pages) | Kept::Buffer(pages) => pages.start(),
         }
     }
 }

@@ -50,7 +50,7 @@ impl BufferRing {
             return refused("the size of buffers has to be from 1 byte to 1 GiB");
         }
         let size = size as u32;
-        let group = ring::lend(count, size).and_then(Result::ok);
+        let group = ring::lend(count, size);
         Ok(BufferRing { group, count, size })
     }
 

@@ -13,6 +13,7 @@ mod buffers;
 mod poll;
 mod receive;
 mod refusal;
+mod registered_buffer;
 mod repeated;
 mod submit;
 
@@ -23,6 +24,7 @@ pub use accept::{Accept, Listener, accept};
 pub use buffers::{BufferRing, Chunk};
 pub use poll::{Events, Poll, poll};
 pub use receive::{Receive, receive};
+pub use registered_buffer::RegisteredBuffer;
 pub use submit::{Completion, submit, submit_all};
 
 /// Whether the ring of the calling fiber carries out operations of this code, such as

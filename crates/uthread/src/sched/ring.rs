@@ -1,11 +1,11 @@
 //! Whether the caller's worker has a ring, and what that can do and has.
 
-use std::io;
 use std::sync::Arc;
 
 use super::{current, threads};
 use crate::driver::Driver;
 use crate::op::group::BufferGroup;
+use crate::op::registration::Registration;
 
 /// Why the caller has no ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,18 +33,19 @@ pub(crate) fn supports(opcode: u8) -> bool {
     with_driver(|driver| driver.supports(opcode)).unwrap_or(false)
 }
 
-/// Lends a group of buffers to that ring; none where there is no ring.
-///
-/// # Errors
-///
-/// As [`Driver::lend`].
-pub(crate) fn lend(count: u16, size: u32) -> Option<io::Result<Arc<BufferGroup>>> {
-    with_driver(|driver| driver.has_ring().then(|| driver.lend(count, size))).flatten()
+/// Lends a group of buffers to that ring; none where there is no ring, or it does not take it.
+pub(crate) fn lend(count: u16, size: u32) -> Option<Arc<BufferGroup>> {
+    with_driver(|driver| driver.lend(count, size).ok()).flatten()
 }
 
 /// Whether that ring was lent this group.
 pub(crate) fn has_group(group: &BufferGroup) -> bool {
     with_driver(|driver| driver.has_group(group)).unwrap_or(false)
+}
+
+/// Registers new memory with that ring; none where there is no ring, or it does not take it.
+pub(crate) fn register_buffer(bytes: usize) -> Option<Registration> {
+    with_driver(|driver| driver.register_buffer(bytes).ok()).flatten()
 }
 
 fn with_driver<R>(action: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {

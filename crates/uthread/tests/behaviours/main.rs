@@ -70,6 +70,7 @@ mod multishot;
 mod raw_chains;
 mod raw_requests;
 mod received;
+mod registered;
 
 mod cancel;
 mod cancelled;
@@ -152,6 +153,7 @@ const MODULES: &[harness::Module] = &modules![
     conversions,
     multishot,
     received,
+    registered,
     raw_requests,
     raw_chains,
     cancel,

@@ -7,16 +7,17 @@ use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{self, Fd, FsyncFlags};
 
+use super::registered::Registered;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
 /// The entry for an operation; it points into what the operation borrows, and into itself.
-pub(super) fn encode(operation: &mut Operation<'_>) -> Entry {
+pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> Entry {
     match operation {
         Operation::Socket(operation) => encode_socket(operation),
-        Operation::File(operation) => encode_file(operation),
+        Operation::File(operation) => encode_file(operation, registered),
         Operation::Multishot(operation) => encode_multishot(operation),
         Operation::Raw(_) => unreachable!("it has its entries"),
     }
@@ -94,7 +95,7 @@ fn encode_multishot(operation: &MultishotOperation<'_>) -> Entry {
     }
 }
 
-fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
+fn encode_file(operation: &mut FileOperation<'_>, registered: &Registered) -> Entry {
     match operation {
         FileOperation::Open {
             directory,
@@ -105,24 +106,30 @@ fn encode_file(operation: &mut FileOperation<'_>) -> Entry {
             file,
             buffer,
             offset,
-        } => opcode::Read::new(
-            Fd(file.fd.as_raw_fd()),
-            buffer.as_mut_ptr(),
-            transfer_length(buffer),
-        )
-        .offset(offset.unwrap_or(CURRENT_POSITION))
-        .build(),
+        } => {
+            let (fd, length) = (Fd(file.fd.as_raw_fd()), transfer_length(buffer));
+            let (start, offset) = (buffer.as_mut_ptr(), offset.unwrap_or(CURRENT_POSITION));
+            match registered.buffer_of(buffer) {
+                None => opcode::Read::new(fd, start, length).offset(offset).build(),
+                Some(place) => opcode::ReadFixed::new(fd, start, length, place)
+                    .offset(offset)
+                    .build(),
+            }
+        }
         FileOperation::Write {
             file,
             buffer,
             offset,
-        } => opcode::Write::new(
-            Fd(file.fd.as_raw_fd()),
-            buffer.as_ptr(),
-            transfer_length(buffer),
-        )
-        .offset(offset.unwrap_or(CURRENT_POSITION))
-        .build(),
+        } => {
+            let (fd, length) = (Fd(file.fd.as_raw_fd()), transfer_length(buffer));
+            let (start, offset) = (buffer.as_ptr(), offset.unwrap_or(CURRENT_POSITION));
+            match registered.buffer_of(buffer) {
+                None => opcode::Write::new(fd, start, length).offset(offset).build(),
+                Some(place) => opcode::WriteFixed::new(fd, start, length, place)
+                    .offset(offset)
+                    .build(),
+            }
+        }
         FileOperation::ReadVectored {
             file,
             buffers,

@@ -32,6 +32,7 @@ use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
 use crate::op::group::BufferGroup;
 use crate::op::raw::RawOperation;
+use crate::op::registration::Registration;
 pub(crate) use setup::is_refusal;
 
 /// A wake-up from another thread.
@@ -239,7 +240,7 @@ impl Driver for Uring {
             // SAFETY: promised by the caller.
             return unsafe { self.submit_raw(operation, token) };
         }
-        let entry = encode::encode(operation).user_data(token.0);
+        let entry = encode::encode(operation, &self.registered).user_data(token.0);
         self.counts.submissions += 1;
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.push(&entry) };
@@ -273,6 +274,11 @@ impl Driver for Uring {
 
     fn has_group(&self, group: &BufferGroup) -> bool {
         self.registered.has(group)
+    }
+
+    fn register_buffer(&mut self, bytes: usize) -> io::Result<Registration> {
+        let ring = self.ring.io.submitter();
+        self.registered.register_buffer(&ring, bytes)
     }
 
     fn flush(&mut self) {

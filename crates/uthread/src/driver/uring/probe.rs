@@ -23,7 +23,7 @@ pub(crate) struct Findings {
 /// Name, use, what else would be done, and how to find out by a ring as workers have it.
 type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
 
-const FEATURES: [Question; 13] = [
+const FEATURES: [Question; 14] = [
     (
         "queues of full size",
         Usage::Used,
@@ -96,6 +96,12 @@ const FEATURES: [Question; 13] = [
         "a receive for each",
         |_| trial::multishot_receive(),
     ),
+    (
+        "registered buffers",
+        Usage::Used,
+        "pages are looked up by each call",
+        |_| trial::registered_buffers(),
+    ),
     ("fixed files", Usage::NotYet, "descriptors", |_| {
         trial::fixed_files()
     }),
@@ -106,7 +112,7 @@ type Operation = (&'static str, u8, Usage, &'static str);
 
 const NOTHING: &str = "nothing: its calls fail";
 
-const OPERATIONS: [Operation; 19] = [
+const OPERATIONS: [Operation; 21] = [
     ("accept", opcode::Accept::CODE, Usage::Used, NOTHING),
     ("connect", opcode::Connect::CODE, Usage::Used, NOTHING),
     ("receive", opcode::Recv::CODE, Usage::Used, NOTHING),
@@ -128,6 +134,18 @@ const OPERATIONS: [Operation; 19] = [
     ("openat2", opcode::OpenAt2::CODE, Usage::Used, NOTHING),
     ("read", opcode::Read::CODE, Usage::Used, NOTHING),
     ("write", opcode::Write::CODE, Usage::Used, NOTHING),
+    (
+        "read, registered",
+        opcode::ReadFixed::CODE,
+        Usage::Used,
+        "a read",
+    ),
+    (
+        "write, registered",
+        opcode::WriteFixed::CODE,
+        Usage::Used,
+        "a write",
+    ),
     ("readv", opcode::Readv::CODE, Usage::Used, NOTHING),
     ("writev", opcode::Writev::CODE, Usage::Used, NOTHING),
     ("fsync", opcode::Fsync::CODE, Usage::Used, NOTHING),
@@ -192,6 +210,7 @@ mod tests {
 
     use super::*;
     use crate::driver::uring::encode::encode;
+    use crate::driver::uring::registered::Registered;
     use crate::op::descriptor::Descriptor;
     use crate::op::fs::{FileOperation, OpenHow};
     use crate::op::message::{Header, Message};
@@ -199,7 +218,7 @@ mod tests {
 
     /// An operation that is added has to be added to the list too.
     fn check(mut operation: crate::op::Operation<'_>) {
-        let code = encode(&mut operation).get_opcode();
+        let code = encode(&mut operation, &Registered::new()).get_opcode();
         let listed = OPERATIONS
             .iter()
             .any(|(_, listed, usage, _)| u32::from(*listed) == code && *usage == Usage::Used);

@@ -1,6 +1,8 @@
 //! What a ring keeps for us: the kernel's tables, of which only the ring's owner speaks to it.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::ptr;
 use std::sync::Arc;
 
 use io_uring::Submitter;
@@ -13,12 +15,18 @@ use crate::op::registration::{Home, Kept, Registration};
 /// All ids but the last: groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;
 
+/// Memory is registered in large pieces, as it is locked, so few are enough; the table takes 2 KiB.
+const BUFFERS_MAX: u16 = 256;
+
 /// Of one ring.
 pub(super) struct Registered {
     home: Arc<Home>,
     /// How many things the ring keeps: most keep none.
     count: usize,
     groups: Places,
+    buffers: Table,
+    /// Where registered memory begins, its length in bytes, and its place.
+    spans: BTreeMap<usize, (usize, u16)>,
 }
 
 impl Registered {
@@ -27,6 +35,8 @@ impl Registered {
             home: Arc::default(),
             count: 0,
             groups: Places::new(GROUPS_MAX),
+            buffers: Table::new(BUFFERS_MAX),
+            spans: BTreeMap::new(),
         }
     }
 
@@ -55,6 +65,48 @@ impl Registered {
         group.is_of(&self.home)
     }
 
+    /// Makes memory and registers it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOMEM`, `EFAULT` for more than 1 GiB; `ENOBUFS` where it has no table, or no room there.
+    #[allow(unsafe_code, reason = "the kernel gets the address of the memory")]
+    pub(super) fn register_buffer(
+        &mut self,
+        ring: &Submitter<'_>,
+        bytes: usize,
+    ) -> io::Result<Registration> {
+        let pages = Pages::new(bytes)?;
+        let start = pages.start().as_ptr();
+        if self.buffers.places.are_taken() {
+            self.forget(ring);
+        }
+        let make = |places| ring.register_buffers_sparse(places);
+        let place = self.buffers.take(make).ok_or(Errno::NOBUFS)?;
+        let registration = self.keep(place, Kept::Buffer(pages));
+        let memory = [libc::iovec {
+            iov_base: start.cast(),
+            iov_len: bytes,
+        }];
+        // SAFETY: the memory is there until the ring has forgotten it, or is gone.
+        unsafe { ring.register_buffers_update(place.into(), &memory, None) }?;
+        self.spans.insert(start.addr(), (bytes, place));
+        Ok(registration)
+    }
+
+    /// The place of the registered memory of which these bytes are a part.
+    pub(super) fn buffer_of(&self, bytes: &[u8]) -> Option<u16> {
+        let start = bytes.as_ptr().addr();
+        let (first, (length, place)) = self.spans.range(..=start).next_back()?;
+        let end = start - first + bytes.len();
+        (!bytes.is_empty() && end <= *length).then_some(*place)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
     fn keep(&mut self, place: u16, kept: Kept) -> Registration {
         self.count += 1;
         Registration::new(&self.home, place, kept)
@@ -67,6 +119,18 @@ impl Registered {
         }
     }
 
+    /// Has the ring let go of the pages. Where it cannot, for lack of memory, it does when the place is used again.
+    #[allow(unsafe_code, reason = "an unsafe call of the crate")]
+    fn forget_buffer(&mut self, ring: &Submitter<'_>, place: u16) {
+        let nothing = [libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        }];
+        // SAFETY: no memory is registered.
+        let _ = unsafe { ring.register_buffers_update(place.into(), &nothing, None) };
+        self.buffers.places.give(place);
+    }
+
     fn forget(&mut self, ring: &Submitter<'_>) {
         for (place, kept) in self.home.take_retired() {
             self.count -= 1;
@@ -77,8 +141,34 @@ impl Registered {
                     drop(pages);
                     self.groups.give(place);
                 }
+                Kept::Buffer(pages) => {
+                    self.forget_buffer(ring, place);
+                    self.spans.remove(&pages.start().as_ptr().addr());
+                }
             }
         }
+    }
+}
+
+/// A table that the kernel makes when it is first needed.
+struct Table {
+    places: Places,
+    is_made: Option<bool>,
+}
+
+impl Table {
+    fn new(end: u16) -> Table {
+        Table {
+            places: Places::new(end),
+            is_made: None,
+        }
+    }
+
+    /// A place, if there is one in the table, which is made here if need be. That is tried once.
+    fn take(&mut self, make: impl FnOnce(u32) -> io::Result<()>) -> Option<u16> {
+        let end = self.places.end.into();
+        let is_made = *self.is_made.get_or_insert_with(|| make(end).is_ok());
+        is_made.then(|| self.places.take()).flatten()
     }
 }
 
@@ -98,6 +188,10 @@ impl Places {
             end,
             free: Vec::new(),
         }
+    }
+
+    fn are_taken(&self) -> bool {
+        self.free.is_empty() && self.next == self.end
     }
 
     fn take(&mut self) -> Option<u16> {

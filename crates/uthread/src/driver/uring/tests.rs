@@ -1,4 +1,4 @@
-//! Raw operations on a ring alone: when they are complete, and that there is room for them.
+//! A ring alone: when raw operations are complete, that there is room for them, and what goes by what is registered.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -6,6 +6,7 @@
 
 use std::io::PipeReader;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::slice;
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
@@ -15,6 +16,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use super::*;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::raw::RawRequest;
 
@@ -215,4 +217,71 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
 
 fn unix_socket() -> OwnedFd {
     socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap()
+}
+
+fn code_of(registered: &Registered, operation: FileOperation<'_>) -> u8 {
+    encode::encode(&mut Operation::File(operation), registered).get_opcode() as u8
+}
+
+/// Whether a read into these bytes, and a write from them, goes by registered memory.
+fn is_registered(registered: &Registered, buffer: &mut [u8]) -> bool {
+    let stdin = std::io::stdin();
+    let (file, offset) = (Descriptor::unwatched(stdin.as_fd()), None);
+    let write = FileOperation::Write {
+        file,
+        buffer,
+        offset,
+    };
+    let written = code_of(registered, write);
+    let read = FileOperation::Read {
+        file,
+        buffer,
+        offset,
+    };
+    match (code_of(registered, read), written) {
+        (opcode::Read::CODE, opcode::Write::CODE) => false,
+        (opcode::ReadFixed::CODE, opcode::WriteFixed::CODE) => true,
+        codes => panic!("{codes:?}"),
+    }
+}
+
+#[test]
+fn only_what_lies_in_registered_memory_goes_by_it() {
+    const LENGTH: usize = 5000;
+    for (mut ring, _completions) in rings() {
+        if !trial::registered_buffers() {
+            return eprintln!("left out: this kernel has no registered buffers");
+        }
+        let [first, second] = [LENGTH, 1].map(|bytes| ring.register_buffer(bytes).unwrap());
+        let start = first.start().as_ptr();
+        let bytes = |from: usize, to: usize| {
+            let start = start.wrapping_add(from);
+            // SAFETY: a part of the two pages, which are zeroes, used one slice at a time.
+            unsafe { slice::from_raw_parts_mut(start, to - from) }
+        };
+        for (from, to, expected) in [
+            (0, LENGTH, true),
+            (0, 1, true),
+            (LENGTH - 1, LENGTH, true),
+            (0, LENGTH + 1, false),
+            (LENGTH, LENGTH + 1, false),
+            (1, 1, false),
+        ] {
+            let part = bytes(from, to);
+            assert_eq!(
+                is_registered(&ring.registered, part),
+                expected,
+                "{from}..{to}"
+            );
+            assert!(!is_registered(&Registered::new(), part));
+        }
+        assert!(!is_registered(&ring.registered, &mut [0; LENGTH]));
+        drop(second);
+        ring.flush();
+        assert!(is_registered(&ring.registered, bytes(0, 1)));
+        assert_eq!(ring.registered.len(), 1);
+        drop(first);
+        ring.flush();
+        assert_eq!(ring.registered.len(), 0);
+    }
 }

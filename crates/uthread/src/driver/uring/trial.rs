@@ -24,6 +24,10 @@ pub(super) fn fixed_files() -> bool {
     succeeds(|ring| ring.submitter().register_files_sparse(1))
 }
 
+pub(super) fn registered_buffers() -> bool {
+    succeeds(|ring| ring.submitter().register_buffers_sparse(1))
+}
+
 pub(super) fn buffer_ring() -> bool {
     succeeds(|ring| Buffers::new().lend(ring))
 }

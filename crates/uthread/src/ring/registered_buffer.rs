@@ -1,0 +1,156 @@
+//! Memory that the kernel has looked up beforehand.
+
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+use crate::op::pages::Pages;
+use crate::op::registration::Registration;
+use crate::sched::ring;
+
+/// A slice of bytes that is registered with the ring of a worker: calls that read files into it, or write from
+/// it, spare the kernel to look its pages up and to lock them each time. What gains most is I/O
+/// [past the page cache](crate::fs::OpenOptions::direct); reads of what is in memory gain nothing.
+///
+/// It is used as any slice, whole or in part, with a [`File`](crate::fs::File) or a pipe. It starts at a page, as such
+/// I/O needs it, and is all zeroes at first. The registration is that of the worker where it was made: in a fiber of another
+/// one, in a thread, and on other drivers the calls do the same as with any memory.
+///
+/// Registered memory is locked, and counts against the limit of the process (`ulimit -l`). Where that is too
+/// low, where the ring has 256 such slices, and for more than 1 GiB it is memory as any other, as
+/// [`is_registered`](RegisteredBuffer::is_registered) tells.
+///
+/// ```
+/// use std::os::unix::fs::FileExt;
+/// use uthread::{fs::File, ring::RegisteredBuffer};
+///
+/// uthread::run(|| {
+///     let file = File::open("Cargo.toml")?;
+///     let mut buffer = RegisteredBuffer::new(64 * 1024)?;
+///     let count = file.read_at(&mut buffer, 0)?;
+///     assert!(buffer[..count].starts_with(b"[package]"));
+///     file.read_exact_at(&mut buffer[..7], 1)?;
+///     assert!(buffer.starts_with(b"package"));
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// Who reads into it has it alone until the call has returned:
+///
+/// ```compile_fail,E0505
+/// use std::os::unix::fs::FileExt;
+///
+/// let file = uthread::fs::File::open("Cargo.toml").unwrap();
+/// let mut buffer = uthread::ring::RegisteredBuffer::new(4096).unwrap();
+/// uthread::scope(|scope| {
+///     scope.spawn(|| file.read_at(&mut buffer, 0));
+///     drop(buffer);
+/// });
+/// ```
+///
+/// ```compile_fail,E0499
+/// use std::os::unix::fs::FileExt;
+///
+/// let file = uthread::fs::File::open("Cargo.toml").unwrap();
+/// let mut buffer = uthread::ring::RegisteredBuffer::new(4096).unwrap();
+/// uthread::scope(|scope| {
+///     scope.spawn(|| file.read_at(&mut buffer, 0));
+///     scope.spawn(|| file.read_at(&mut buffer, 0));
+/// });
+/// ```
+pub struct RegisteredBuffer {
+    memory: Memory,
+    length: usize,
+}
+
+enum Memory {
+    Registered(Registration),
+    Own(Pages),
+}
+
+impl RegisteredBuffer {
+    /// So many bytes.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: `ENOMEM` where there is no such memory at all.
+    ///
+    /// ```
+    /// let buffer = uthread::ring::RegisteredBuffer::new(100)?;
+    /// assert_eq!(*buffer, [0; 100]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn new(bytes: usize) -> io::Result<RegisteredBuffer> {
+        let memory = match ring::register_buffer(bytes) {
+            Some(registration) => Memory::Registered(registration),
+            None => Memory::Own(Pages::new(bytes)?),
+        };
+        Ok(RegisteredBuffer {
+            memory,
+            length: bytes,
+        })
+    }
+
+    /// Whether a ring has it.
+    ///
+    /// ```
+    /// let buffer = uthread::ring::RegisteredBuffer::new(100)?;
+    /// assert!(!buffer.is_registered(), "no fiber");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        matches!(self.memory, Memory::Registered(_))
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        match &self.memory {
+            Memory::Registered(registration) => registration.start(),
+            Memory::Own(pages) => pages.start(),
+        }
+    }
+}
+
+impl Deref for RegisteredBuffer {
+    type Target = [u8];
+
+    #[allow(unsafe_code, reason = "memory of its own")]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is ours alone, initialised by zeroes, and so long. The kernel accesses it only for calls that
+        // borrow the slice.
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for RegisteredBuffer {
+    #[allow(unsafe_code, reason = "memory of its own")]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed mutably.
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }
+    }
+}
+
+impl AsRef<[u8]> for RegisteredBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for RegisteredBuffer {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl fmt::Debug for RegisteredBuffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RegisteredBuffer")
+            .field("bytes", &self.length)
+            .field("registered", &self.is_registered())
+            .finish()
+    }
+}
