@@ -22,6 +22,7 @@ pub(crate) mod uring;
 pub(crate) mod feature;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,15 @@ pub(crate) trait Driver {
     ///
     /// As [`lend`](Driver::lend); `ENOMEM` above all, as the memory is locked.
     fn register_buffer(&mut self, _bytes: usize) -> io::Result<Registration> {
+        Err(Errno::OPNOTSUPP.into())
+    }
+
+    /// Registers a file with its ring.
+    ///
+    /// # Errors
+    ///
+    /// As [`lend`](Driver::lend); `ENOBUFS` where there is no place for it.
+    fn register_file(&mut self, _file: BorrowedFd<'_>) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }
 

@@ -16,6 +16,7 @@ use super::OpenOptions;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
+use crate::ring::registered_file::impl_registrable;
 use crate::sched::turn::{Turn, Turns};
 use crate::sched::{offload, wait};
 
@@ -540,6 +541,8 @@ impl FileExt for File {
         self.write_to(buffer, Some(offset))
     }
 }
+
+impl_registrable!(File, watcher);
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {

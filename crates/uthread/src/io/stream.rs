@@ -15,7 +15,7 @@ use crate::sched::wait;
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: OwnedFd,
-    watcher: Watcher,
+    pub(crate) watcher: Watcher,
 }
 
 impl Stream {
@@ -125,6 +125,8 @@ macro_rules! impl_stream {
                 formatter.debug_struct(stringify!($stream)).field("fd", &fd).finish()
             }
         }
+
+        $crate::ring::registered_file::impl_registrable!($stream, 0.watcher);
 
         impl std::os::fd::AsFd for $stream {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {

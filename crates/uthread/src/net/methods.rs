@@ -87,6 +87,8 @@ macro_rules! impl_socket {
             }
         }
 
+        $crate::ring::registered_file::impl_registrable!($socket, socket.watcher);
+
         impl AsFd for $socket {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 self.socket.inner.as_fd()

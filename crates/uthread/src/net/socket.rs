@@ -27,7 +27,7 @@ use crate::sched::wait;
 pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Arc<Settings>,
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
 }
 
 /// A type of `std`'s sockets.

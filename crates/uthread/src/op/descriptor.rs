@@ -1,5 +1,6 @@
 //! An open descriptor, with what drivers remember of it.
 
+use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,12 +23,17 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Which driver watches a descriptor for readiness. Kept beside the descriptor, by whoever owns it: its
-/// number may come to mean another file, and no driver hears of that.
-///
-/// Relaxed throughout: a driver acts only on its own number, which it wrote itself.
+/// What drivers remember of a descriptor. Kept beside it, by whoever owns it: its number may come to mean another file,
+/// and no driver hears of that.
 #[derive(Debug)]
-pub(crate) struct Watcher(AtomicU32);
+pub(crate) struct Watcher {
+    /// Which driver watches it for readiness. Relaxed throughout: a driver acts only on its own number, which it wrote
+    /// itself.
+    driver: AtomicU32,
+    /// The ring that keeps the file, and the place there. Set by whoever has the descriptor alone, so no
+    /// operation on it is under way.
+    place: Option<(NonZeroU32, u16)>,
+}
 
 impl Watcher {
     const NOBODY: u32 = 0;
@@ -35,22 +41,36 @@ impl Watcher {
 
     /// For a descriptor that no driver has met.
     pub(crate) const fn new() -> Watcher {
-        Watcher(AtomicU32::new(Self::NOBODY))
+        Watcher {
+            driver: AtomicU32::new(Self::NOBODY),
+            place: None,
+        }
+    }
+
+    /// Where the ring of this number keeps the file.
+    pub(crate) fn place_in(&self, ring: NonZeroU32) -> Option<u16> {
+        let (kept_by, place) = self.place?;
+        (kept_by == ring).then_some(place)
+    }
+
+    /// Remembers which ring keeps the file and where, or that none does.
+    pub(crate) fn set_place(&mut self, place: Option<(NonZeroU32, u16)>) {
+        self.place = place;
     }
 
     /// Whether it is the driver of this number, which is neither zero nor the highest.
     pub(crate) fn is(&self, driver: u32) -> bool {
         debug_assert!(driver != Self::NOBODY && driver != Self::IMPOSSIBLE);
-        self.0.load(Ordering::Relaxed) == driver
+        self.driver.load(Ordering::Relaxed) == driver
     }
 
     pub(crate) fn set(&self, driver: u32) {
-        self.0.store(driver, Ordering::Relaxed);
+        self.driver.store(driver, Ordering::Relaxed);
     }
 
     /// Whether no driver can: it is a file that is always ready.
     pub(crate) fn is_impossible(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == Self::IMPOSSIBLE
+        self.driver.load(Ordering::Relaxed) == Self::IMPOSSIBLE
     }
 
     pub(crate) fn set_impossible(&self) {

@@ -48,6 +48,20 @@ pub(crate) enum FileOperation<'a> {
     },
 }
 
+impl FileOperation<'_> {
+    /// The descriptor that it is on, if there is one before it.
+    pub(super) fn target(&self) -> Option<Descriptor<'_>> {
+        match self {
+            FileOperation::Open { .. } => None,
+            FileOperation::Read { file, .. }
+            | FileOperation::Write { file, .. }
+            | FileOperation::ReadVectored { file, .. }
+            | FileOperation::WriteVectored { file, .. }
+            | FileOperation::Sync { file, .. } => Some(*file),
+        }
+    }
+}
+
 /// The kernel's `struct open_how`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]

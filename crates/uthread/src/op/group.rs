@@ -8,13 +8,14 @@
 //! A buffer is the kernel's from when it was given until a completion names it, and ours from then on. The memory
 //! stays until the ring has forgotten the group.
 
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use io_uring::types::BufRingEntry;
 
-use super::registration::{Home, Registration};
+use super::registration::Registration;
 
 pub(crate) struct BufferGroup {
     /// Its place is the group's id.
@@ -65,9 +66,9 @@ impl BufferGroup {
         self.start().as_ptr().expose_provenance() as u64
     }
 
-    /// Whether the ring with this home has it.
-    pub(crate) fn is_of(&self, home: &Arc<Home>) -> bool {
-        self.registration.is_of(home)
+    /// Whether the ring of this number has it.
+    pub(crate) fn is_of(&self, ring: NonZeroU32) -> bool {
+        self.registration.ring() == ring
     }
 
     /// Takes a buffer over that a completion has named, with so many bytes in it.

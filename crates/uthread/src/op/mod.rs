@@ -17,6 +17,8 @@ pub(crate) mod registration;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use self::descriptor::Descriptor;
+
 /// The errno of an operation that was cancelled.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 
@@ -62,6 +64,16 @@ pub(crate) enum Operation<'a> {
 }
 
 impl Operation<'_> {
+    /// The descriptor that it is on, if it is on one.
+    pub(crate) fn target(&self) -> Option<Descriptor<'_>> {
+        match self {
+            Operation::Socket(operation) => Some(operation.target()),
+            Operation::File(operation) => operation.target(),
+            Operation::Multishot(operation) => Some(operation.target()),
+            Operation::Raw(_) => None,
+        }
+    }
+
     /// How many entries of a ring it takes.
     pub(crate) fn entries(&self) -> usize {
         match self {

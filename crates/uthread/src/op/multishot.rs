@@ -25,6 +25,17 @@ pub(crate) enum MultishotOperation<'a> {
     },
 }
 
+impl MultishotOperation<'_> {
+    /// The descriptor that it is on.
+    pub(super) fn target(&self) -> Descriptor<'_> {
+        match self {
+            MultishotOperation::Accept { listener } => *listener,
+            MultishotOperation::Receive { socket, .. } => *socket,
+            MultishotOperation::Poll { descriptor, .. } => *descriptor,
+        }
+    }
+}
+
 /// A connection that the kernel has accepted.
 pub(crate) struct Accepted(pub(crate) OwnedFd);
 

@@ -62,6 +62,21 @@ pub(crate) enum SocketOperation<'a> {
     },
 }
 
+impl SocketOperation<'_> {
+    /// The descriptor that it is on.
+    pub(super) fn target(&self) -> Descriptor<'_> {
+        match self {
+            SocketOperation::Accept { listener, .. } => *listener,
+            SocketOperation::Connect { socket, .. }
+            | SocketOperation::Receive { socket, .. }
+            | SocketOperation::Send { socket, .. }
+            | SocketOperation::ReceiveMessage { socket, .. }
+            | SocketOperation::SendMessage { socket, .. } => *socket,
+            SocketOperation::Poll { descriptor, .. } => *descriptor,
+        }
+    }
+}
+
 /// Where the kernel writes the address of an accepted peer.
 pub(crate) struct PeerAddress {
     pub(crate) storage: libc::sockaddr_storage,

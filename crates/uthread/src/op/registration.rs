@@ -4,15 +4,29 @@
 //! ring's owner takes it, which alone may have the ring forget it, and only then it is gone.
 
 use std::mem;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use super::pages::Pages;
 
-/// Of one ring: what nobody uses any more. Bounded by what the ring keeps.
-#[derive(Default)]
+/// Where a ring's owner finds what nobody uses any more.
 pub(crate) struct Home {
-    retired: Mutex<Vec<(u16, Kept)>>,
+    number: NonZeroU32,
+    owner: ThreadId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bounded by what the ring keeps.
+    retired: Vec<(u16, Kept)>,
+    /// Ends the sleep of the owner, once it has set that up.
+    wake: Option<Box<dyn Fn() + Send>>,
+    /// Whether the ring is gone.
+    is_closed: bool,
 }
 
 /// A thing that a ring keeps.
@@ -21,6 +35,10 @@ pub(crate) enum Kept {
     Group(Pages),
     /// Memory whose pages it has looked up.
     Buffer(Pages),
+    /// A file.
+    File,
+    /// Nothing, at a place for a file.
+    Nothing,
 }
 
 /// The use of what a ring keeps at this place.
@@ -32,13 +50,64 @@ pub(crate) struct Registration {
 }
 
 impl Home {
-    /// Takes over what nobody uses any more.
-    pub(crate) fn take_retired(&self) -> Vec<(u16, Kept)> {
-        mem::take(&mut *self.lock())
+    /// Of a new ring, which the calling thread owns.
+    pub(crate) fn new() -> Home {
+        // Relaxed: it only has to be unique.
+        static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NonZeroU32::new(NEXT_NUMBER.fetch_add(1, Ordering::Relaxed));
+        Home {
+            number: number.expect("no program has billions of rings"),
+            owner: thread::current().id(),
+            state: Mutex::default(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(u16, Kept)>> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What no other ring has.
+    pub(crate) fn number(&self) -> NonZeroU32 {
+        self.number
+    }
+
+    /// Says how the owner's sleep is ended.
+    pub(crate) fn set_wake(&self, wake: Box<dyn Fn() + Send>) {
+        self.lock().wake = Some(wake);
+    }
+
+    /// Takes over what nobody uses any more.
+    pub(crate) fn take_retired(&self) -> Vec<(u16, Kept)> {
+        mem::take(&mut self.lock().retired)
+    }
+
+    /// From now on nobody asks for what is left.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.wake = None;
+    }
+
+    fn retire(&self, place: u16, kept: Kept) {
+        let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
+        let is_first = state.retired.is_empty();
+        state.retired.push((place, kept));
+        // The owner looks before it sleeps, so it has to be told only by others; and once, until it has looked.
+        if let Some(wake) = &state.wake
+            && is_first
+            && !self.is_owner()
+        {
+            wake();
+        }
+    }
+
+    /// Never inlined, as every access to a thread-local that fibers make.
+    #[inline(never)]
+    fn is_owner(&self) -> bool {
+        thread::current().id() == self.owner
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,15 +124,26 @@ impl Registration {
         self.place
     }
 
-    /// Whether it is of the ring with this home.
-    pub(crate) fn is_of(&self, home: &Arc<Home>) -> bool {
-        Arc::ptr_eq(&self.home, home)
+    /// The number of its ring, and the place there.
+    pub(crate) fn in_ring(&self) -> (NonZeroU32, u16) {
+        (self.ring(), self.place)
+    }
+
+    /// The number of its ring.
+    pub(crate) fn ring(&self) -> NonZeroU32 {
+        self.home.number()
+    }
+
+    /// Notes that there is, or may be, a file at its place, where nothing was.
+    pub(crate) fn note_file(&mut self) {
+        self.kept = Some(Kept::File);
     }
 
     /// Where the memory is.
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self.kept.as_ref().expect("it is not dropped") {
             Kept::Group(pages) | Kept::Buffer(pages) => pages.start(),
+            Kept::File | Kept::Nothing => unreachable!("a file is no memory"),
         }
     }
 }
@@ -71,6 +151,6 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let kept = self.kept.take().expect("it is dropped once");
-        self.home.lock().push((self.place, kept));
+        self.home.retire(self.place, kept);
     }
 }

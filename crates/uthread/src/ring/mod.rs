@@ -3,6 +3,9 @@
 //! [`accept`], [`receive`] and [`poll`] are iterators by multishot requests; where the driver or the kernel has none, they do the
 //! same by single ones.
 //!
+//! [`RegisteredBuffer`] and [`RegisteredFile`] spare the kernel work on memory and files that are used again and again; where
+//! they cannot, they are used all the same.
+//!
 //! Everything else here is for programs that know io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
 //! until it has ended; [`submit_all`] does so with several, linked or not. Both need a fiber on
 //! [`Driver::Uring`](crate::Driver::Uring), and anywhere else return an error of the kind
@@ -14,6 +17,7 @@ mod poll;
 mod receive;
 mod refusal;
 mod registered_buffer;
+pub(crate) mod registered_file;
 mod repeated;
 mod submit;
 
@@ -25,6 +29,7 @@ pub use buffers::{BufferRing, Chunk};
 pub use poll::{Events, Poll, poll};
 pub use receive::{Receive, receive};
 pub use registered_buffer::RegisteredBuffer;
+pub use registered_file::{RegisteredFile, Registrable};
 pub use submit::{Completion, submit, submit_all};
 
 /// Whether the ring of the calling fiber carries out operations of this code, such as

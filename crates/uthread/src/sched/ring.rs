@@ -1,5 +1,6 @@
 //! Whether the caller's worker has a ring, and what that can do and has.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::{current, threads};
@@ -46,6 +47,11 @@ pub(crate) fn has_group(group: &BufferGroup) -> bool {
 /// Registers new memory with that ring; none where there is no ring, or it does not take it.
 pub(crate) fn register_buffer(bytes: usize) -> Option<Registration> {
     with_driver(|driver| driver.register_buffer(bytes).ok()).flatten()
+}
+
+/// Registers a file with that ring; none where there is no ring, or it has no place for it.
+pub(crate) fn register_file(file: BorrowedFd<'_>) -> Option<Registration> {
+    with_driver(|driver| driver.register_file(file).ok()).flatten()
 }
 
 fn with_driver<R>(action: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {

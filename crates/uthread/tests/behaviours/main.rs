@@ -70,7 +70,9 @@ mod multishot;
 mod raw_chains;
 mod raw_requests;
 mod received;
-mod registered;
+mod registered_buffers;
+mod registered_files;
+mod registered_files_end;
 
 mod cancel;
 mod cancelled;
@@ -153,7 +155,9 @@ const MODULES: &[harness::Module] = &modules![
     conversions,
     multishot,
     received,
-    registered,
+    registered_buffers,
+    registered_files,
+    registered_files_end,
     raw_requests,
     raw_chains,
     cancel,

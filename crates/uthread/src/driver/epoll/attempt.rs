@@ -30,39 +30,39 @@ pub(super) enum Attempt {
 
 /// For what an operation waits, if there are events for it.
 pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'a>, Interest)> {
-    Some(match operation {
-        Operation::Socket(SocketOperation::Accept { listener, .. }) => (*listener, Interest::IN),
+    let interest = match operation {
         Operation::Socket(
-            SocketOperation::Receive { socket, .. }
-            | SocketOperation::ReceiveMessage { socket, .. },
-        ) => (*socket, Interest::IN),
+            SocketOperation::Accept { .. }
+            | SocketOperation::Receive { .. }
+            | SocketOperation::ReceiveMessage { .. },
+        )
+        | Operation::File(FileOperation::Read { .. } | FileOperation::ReadVectored { .. }) => {
+            Interest::IN
+        }
         Operation::Socket(
-            SocketOperation::Send { socket, .. }
-            | SocketOperation::SendMessage { socket, .. }
-            | SocketOperation::Connect { socket, .. },
-        ) => (*socket, Interest::OUT),
-        Operation::Socket(SocketOperation::Poll { descriptor, events }) => {
+            SocketOperation::Send { .. }
+            | SocketOperation::SendMessage { .. }
+            | SocketOperation::Connect { .. },
+        )
+        | Operation::File(FileOperation::Write { .. } | FileOperation::WriteVectored { .. }) => {
+            Interest::OUT
+        }
+        Operation::Socket(SocketOperation::Poll { events, .. }) => {
             let directions = (
                 events.intersects(PollFlags::IN | PollFlags::PRI),
                 events.contains(PollFlags::OUT),
             );
-            let interest = match directions {
+            match directions {
                 (true, false) => Interest::IN,
                 (false, true) => Interest::OUT,
                 _ => Interest::BOTH,
-            };
-            (*descriptor, interest)
+            }
         }
-        Operation::File(
-            FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. },
-        ) => (*file, Interest::IN),
-        Operation::File(
-            FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. },
-        ) => (*file, Interest::OUT),
         Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
         | Operation::Multishot(_)
         | Operation::Raw(_) => return None,
-    })
+    };
+    Some((operation.target()?, interest))
 }
 
 /// Tries to carry an operation out.

@@ -15,99 +15,83 @@ use crate::op::{Operation, transfer_length};
 
 /// The entry for an operation; it points into what the operation borrows, and into itself.
 pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> Entry {
-    match operation {
-        Operation::Socket(operation) => encode_socket(operation),
-        Operation::File(operation) => encode_file(operation, registered),
-        Operation::Multishot(operation) => encode_multishot(operation),
+    let (fd, flags) = match operation.target() {
+        // An entry that is on no descriptor has none of this.
+        None => (Fd(-1), Flags::empty()),
+        Some(target) => match registered.place_of(target) {
+            None => (Fd(target.fd.as_raw_fd()), Flags::empty()),
+            Some(place) => (Fd(place.into()), Flags::FIXED_FILE),
+        },
+    };
+    let entry = match operation {
+        Operation::Socket(operation) => encode_socket(operation, fd),
+        Operation::File(operation) => encode_file(operation, fd, registered),
+        Operation::Multishot(operation) => encode_multishot(operation, fd),
         Operation::Raw(_) => unreachable!("it has its entries"),
-    }
+    };
+    entry.flags(flags)
 }
 
-fn encode_socket(operation: &mut SocketOperation<'_>) -> Entry {
+fn encode_socket(operation: &mut SocketOperation<'_>, fd: Fd) -> Entry {
     match operation {
-        SocketOperation::Accept { listener, peer, .. } => opcode::Accept::new(
-            Fd(listener.fd.as_raw_fd()),
-            (&raw mut peer.storage).cast(),
-            &raw mut peer.length,
-        )
-        .flags(SOCKET_FLAGS.bits().cast_signed())
-        .build(),
-        SocketOperation::Connect { socket, address } => opcode::Connect::new(
-            Fd(socket.fd.as_raw_fd()),
-            address.as_ptr().cast(),
-            address.addr_len(),
-        )
-        .build(),
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek,
-            ..
-        } => opcode::Recv::new(
-            Fd(socket.fd.as_raw_fd()),
-            buffer.as_mut_ptr(),
-            transfer_length(buffer),
-        )
-        .flags(if *peek { libc::MSG_PEEK } else { 0 })
-        .build(),
-        SocketOperation::Send { socket, buffer } => opcode::Send::new(
-            Fd(socket.fd.as_raw_fd()),
-            buffer.as_ptr(),
-            transfer_length(buffer),
-        )
-        .flags(libc::MSG_NOSIGNAL)
-        .build(),
-        SocketOperation::ReceiveMessage {
-            socket,
-            message,
-            peek,
-        } => opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), message.as_ptr())
-            .flags(receive_message_flags(*peek).cast_unsigned())
-            .build(),
-        SocketOperation::SendMessage { socket, message } => {
-            opcode::SendMsg::new(Fd(socket.fd.as_raw_fd()), message.as_ptr())
-                .flags(libc::MSG_NOSIGNAL.cast_unsigned())
-                .build()
-        }
-        SocketOperation::Poll { descriptor, events } => {
-            opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), u32::from(events.bits())).build()
-        }
-    }
-}
-
-fn encode_multishot(operation: &MultishotOperation<'_>) -> Entry {
-    match operation {
-        MultishotOperation::Accept { listener } => {
-            opcode::AcceptMulti::new(Fd(listener.fd.as_raw_fd()))
+        SocketOperation::Accept { peer, .. } => {
+            opcode::Accept::new(fd, (&raw mut peer.storage).cast(), &raw mut peer.length)
                 .flags(SOCKET_FLAGS.bits().cast_signed())
                 .build()
         }
-        MultishotOperation::Receive { socket, group } => {
-            opcode::RecvMulti::new(Fd(socket.fd.as_raw_fd()), group.id())
-                .build()
-                .flags(Flags::BUFFER_SELECT)
+        SocketOperation::Connect { address, .. } => {
+            opcode::Connect::new(fd, address.as_ptr().cast(), address.addr_len()).build()
         }
-        MultishotOperation::Poll { descriptor, events } => {
+        SocketOperation::Receive { buffer, peek, .. } => {
+            opcode::Recv::new(fd, buffer.as_mut_ptr(), transfer_length(buffer))
+                .flags(if *peek { libc::MSG_PEEK } else { 0 })
+                .build()
+        }
+        SocketOperation::Send { buffer, .. } => {
+            opcode::Send::new(fd, buffer.as_ptr(), transfer_length(buffer))
+                .flags(libc::MSG_NOSIGNAL)
+                .build()
+        }
+        SocketOperation::ReceiveMessage { message, peek, .. } => {
+            opcode::RecvMsg::new(fd, message.as_ptr())
+                .flags(receive_message_flags(*peek).cast_unsigned())
+                .build()
+        }
+        SocketOperation::SendMessage { message, .. } => opcode::SendMsg::new(fd, message.as_ptr())
+            .flags(libc::MSG_NOSIGNAL.cast_unsigned())
+            .build(),
+        SocketOperation::Poll { events, .. } => {
+            opcode::PollAdd::new(fd, u32::from(events.bits())).build()
+        }
+    }
+}
+
+fn encode_multishot(operation: &MultishotOperation<'_>, fd: Fd) -> Entry {
+    match operation {
+        MultishotOperation::Accept { .. } => opcode::AcceptMulti::new(fd)
+            .flags(SOCKET_FLAGS.bits().cast_signed())
+            .build(),
+        MultishotOperation::Receive { group, .. } => opcode::RecvMulti::new(fd, group.id())
+            .build()
+            .flags(Flags::BUFFER_SELECT),
+        MultishotOperation::Poll { events, .. } => {
             let events = u32::from(events.bits());
-            let poll = opcode::PollAdd::new(Fd(descriptor.fd.as_raw_fd()), events);
+            let poll = opcode::PollAdd::new(fd, events);
             poll.multi(true).build()
         }
     }
 }
 
-fn encode_file(operation: &mut FileOperation<'_>, registered: &Registered) -> Entry {
+fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registered) -> Entry {
     match operation {
         FileOperation::Open {
             directory,
             path,
             how,
+            ..
         } => encode_open(*directory, path, how),
-        FileOperation::Read {
-            file,
-            buffer,
-            offset,
-        } => {
-            let (fd, length) = (Fd(file.fd.as_raw_fd()), transfer_length(buffer));
+        FileOperation::Read { buffer, offset, .. } => {
+            let length = transfer_length(buffer);
             let (start, offset) = (buffer.as_mut_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
                 None => opcode::Read::new(fd, start, length).offset(offset).build(),
@@ -116,12 +100,8 @@ fn encode_file(operation: &mut FileOperation<'_>, registered: &Registered) -> En
                     .build(),
             }
         }
-        FileOperation::Write {
-            file,
-            buffer,
-            offset,
-        } => {
-            let (fd, length) = (Fd(file.fd.as_raw_fd()), transfer_length(buffer));
+        FileOperation::Write { buffer, offset, .. } => {
+            let length = transfer_length(buffer);
             let (start, offset) = (buffer.as_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
                 None => opcode::Write::new(fd, start, length).offset(offset).build(),
@@ -131,11 +111,9 @@ fn encode_file(operation: &mut FileOperation<'_>, registered: &Registered) -> En
             }
         }
         FileOperation::ReadVectored {
-            file,
-            buffers,
-            offset,
+            buffers, offset, ..
         } => opcode::Readv::new(
-            Fd(file.fd.as_raw_fd()),
+            fd,
             // Of the layout of the kernel's `struct iovec`, as `std` promises.
             buffers.as_mut_ptr().cast(),
             buffers.len() as u32,
@@ -143,22 +121,14 @@ fn encode_file(operation: &mut FileOperation<'_>, registered: &Registered) -> En
         .offset(offset.unwrap_or(CURRENT_POSITION))
         .build(),
         FileOperation::WriteVectored {
-            file,
-            buffers,
-            offset,
-        } => opcode::Writev::new(
-            Fd(file.fd.as_raw_fd()),
-            buffers.as_ptr().cast(),
-            buffers.len() as u32,
-        )
-        .offset(offset.unwrap_or(CURRENT_POSITION))
-        .build(),
-        FileOperation::Sync { file, data_only } => {
+            buffers, offset, ..
+        } => opcode::Writev::new(fd, buffers.as_ptr().cast(), buffers.len() as u32)
+            .offset(offset.unwrap_or(CURRENT_POSITION))
+            .build(),
+        FileOperation::Sync { data_only, .. } => {
             let mut flags = FsyncFlags::empty();
             flags.set(FsyncFlags::DATASYNC, *data_only);
-            opcode::Fsync::new(Fd(file.fd.as_raw_fd()))
-                .flags(flags)
-                .build()
+            opcode::Fsync::new(fd).flags(flags).build()
         }
     }
 }

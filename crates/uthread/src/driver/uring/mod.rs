@@ -15,6 +15,7 @@ mod trial;
 
 use std::cell::OnceCell;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -281,6 +282,14 @@ impl Driver for Uring {
         self.registered.register_buffer(&ring, bytes)
     }
 
+    fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration> {
+        let ring = self.ring.io.submitter();
+        let registration = self.registered.register_file(&ring, file)?;
+        // Whoever else drops it must not wait for the worker: a connection is closed once the ring has forgotten it.
+        self.registered.set_wake(&self.waker)?;
+        Ok(registration)
+    }
+
     fn flush(&mut self) {
         self.listen();
         self.push_cancellations();
@@ -316,6 +325,12 @@ impl Driver for Uring {
 
     fn now(&self) -> Instant {
         Instant::now()
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        self.registered.end(&self.ring.io.submitter());
     }
 }
 

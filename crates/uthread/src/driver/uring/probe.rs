@@ -102,7 +102,7 @@ const FEATURES: [Question; 14] = [
         "pages are looked up by each call",
         |_| trial::registered_buffers(),
     ),
-    ("fixed files", Usage::NotYet, "descriptors", |_| {
+    ("fixed files", Usage::Used, "descriptors", |_| {
         trial::fixed_files()
     }),
 ];

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::Arc;
 
 use io_uring::Submitter;
 use rustix::io::Errno;
 
+use super::waker::Waker;
+use crate::driver::Wake;
+use crate::op::descriptor::Descriptor;
 use crate::op::group::BufferGroup;
 use crate::op::pages::Pages;
 use crate::op::registration::{Home, Kept, Registration};
@@ -18,6 +22,10 @@ const GROUPS_MAX: u16 = u16::MAX;
 /// Memory is registered in large pieces, as it is locked, so few are enough; the table takes 2 KiB.
 const BUFFERS_MAX: u16 = 256;
 
+/// As many as a process may open by default, which is also the most that the kernel permits then: a connection each
+/// for the fibers of a worker, and whole files on their way. The table takes 8 KiB.
+const FILES_MAX: u16 = 1024;
+
 /// Of one ring.
 pub(super) struct Registered {
     home: Arc<Home>,
@@ -25,18 +33,22 @@ pub(super) struct Registered {
     count: usize,
     groups: Places,
     buffers: Table,
+    files: Table,
     /// Where registered memory begins, its length in bytes, and its place.
     spans: BTreeMap<usize, (usize, u16)>,
+    has_wake: bool,
 }
 
 impl Registered {
     pub(super) fn new() -> Registered {
         Registered {
-            home: Arc::default(),
+            home: Arc::new(Home::new()),
             count: 0,
             groups: Places::new(GROUPS_MAX),
             buffers: Table::new(BUFFERS_MAX),
+            files: Table::new(FILES_MAX),
             spans: BTreeMap::new(),
+            has_wake: false,
         }
     }
 
@@ -62,7 +74,7 @@ impl Registered {
     }
 
     pub(super) fn has(&self, group: &BufferGroup) -> bool {
-        group.is_of(&self.home)
+        group.is_of(self.home.number())
     }
 
     /// Makes memory and registers it.
@@ -100,6 +112,63 @@ impl Registered {
         let (first, (length, place)) = self.spans.range(..=start).next_back()?;
         let end = start - first + bytes.len();
         (!bytes.is_empty() && end <= *length).then_some(*place)
+    }
+
+    /// Registers a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve_file`](Registered::reserve_file), and the kernel's.
+    pub(super) fn register_file(
+        &mut self,
+        ring: &Submitter<'_>,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<Registration> {
+        let mut registration = self.reserve_file(ring)?;
+        ring.register_files_update(registration.place().into(), &[file.as_raw_fd()])?;
+        registration.note_file();
+        Ok(registration)
+    }
+
+    /// A place for a file, with nothing there.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` where the ring has no table, or no room there.
+    pub(super) fn reserve_file(&mut self, ring: &Submitter<'_>) -> io::Result<Registration> {
+        if self.files.places.are_taken() {
+            self.forget(ring);
+        }
+        let make = |places| ring.register_files_sparse(places);
+        let place = self.files.take(make).ok_or(Errno::NOBUFS)?;
+        Ok(self.keep(place, Kept::Nothing))
+    }
+
+    /// The place of a file that is registered here.
+    pub(super) fn place_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
+        descriptor.watcher.place_in(self.home.number())
+    }
+
+    /// Says how the sleep of the ring's owner is ended when others leave something to it, if nobody has yet.
+    pub(super) fn set_wake(&mut self, waker: &Waker) -> io::Result<()> {
+        if !self.has_wake {
+            let waker = waker.try_clone()?;
+            self.home.set_wake(Box::new(move || waker.wake()));
+            self.has_wake = true;
+        }
+        Ok(())
+    }
+
+    /// Has the ring forget all files, before it is closed, which takes a while: nobody shall see that they are open
+    /// still.
+    pub(super) fn end(&mut self, ring: &Submitter<'_>) {
+        self.home.close();
+        self.forget_retired(ring);
+        let nothing = vec![-1; self.files.places.next.into()];
+        if !nothing.is_empty() {
+            // Else the end of the ring does it.
+            let _ = ring.register_files_update(0, &nothing);
+        }
     }
 
     #[cfg(test)]
@@ -145,6 +214,12 @@ impl Registered {
                     self.forget_buffer(ring, place);
                     self.spans.remove(&pages.start().as_ptr().addr());
                 }
+                Kept::File => {
+                    // As of memory.
+                    let _ = ring.register_files_update(place.into(), &[-1]);
+                    self.files.places.give(place);
+                }
+                Kept::Nothing => self.files.places.give(place),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Registered memory and files: the same results as by any others, in every place, and nothing of them is left.
+//! Registered memory: the same results as in any other, in every place, and none is left.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,6 +10,7 @@ use uthread::ring::RegisteredBuffer;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, ON_SEVERAL_WORKERS, behaviours, lacks};
+use crate::support::registered::{BUFFERS, has, require};
 use crate::support::{assert_same, errno, file_of, pattern};
 
 behaviours![
@@ -43,22 +44,6 @@ behaviours![
         ]
     ),
 ];
-
-const BUFFERS: &str = "registered buffers";
-
-/// Whether the kernel has this feature, in a place with a ring.
-fn has(place: Place, name: &str) -> bool {
-    let mut features = uthread::diagnose().ring_features.into_iter();
-    let found = features.find(|feature| feature.name == name);
-    place.is_of_uring() && found.unwrap().available == Some(true)
-}
-
-/// The same where a behaviour is about that.
-fn require(place: Place, name: &'static str) {
-    if !has(place, name) {
-        lacks(name);
-    }
-}
 
 fn buffer(bytes: usize) -> RegisteredBuffer {
     RegisteredBuffer::new(bytes).unwrap()

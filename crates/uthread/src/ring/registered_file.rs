@@ -1,0 +1,263 @@
+//! Files that the kernel has looked up beforehand.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::op::descriptor::Watcher;
+use crate::op::registration::Registration;
+use crate::sched::ring;
+
+/// What a [`RegisteredFile`] can be made of: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an end of a
+/// [`pipe`](crate::io::pipe()), or a mutable reference to one.
+#[allow(
+    private_bounds,
+    reason = "nobody else can say what drivers remember of theirs"
+)]
+pub trait Registrable: Sealed {
+    /// The file itself.
+    type File: AsFd;
+
+    #[doc(hidden)]
+    fn file(&self) -> &Self::File;
+}
+
+pub(crate) trait Sealed {
+    /// What drivers remember of the file: in the hands of who has it alone.
+    fn watcher(&mut self) -> &mut Watcher;
+}
+
+impl<F: Registrable> Registrable for &mut F {
+    type File = F::File;
+
+    fn file(&self) -> &F::File {
+        (**self).file()
+    }
+}
+
+impl<F: Sealed> Sealed for &mut F {
+    fn watcher(&mut self) -> &mut Watcher {
+        (**self).watcher()
+    }
+}
+
+/// A file, socket or pipe that is registered with the ring of a worker: each call on it spares the kernel to look its
+/// descriptor up and to count one user more, which costs most where threads share descriptors.
+///
+/// It is used as what it was made of: by all of its methods, with its timeouts, and as [`Read`], [`Write`] and [`Seek`]. The
+/// registration is that of the worker where it was made: in a fiber of another one, in a thread, and on other drivers the
+/// calls do the same by the descriptor. So they do where the ring has 1,024 files, where the process may open fewer, and
+/// on kernels before 5.19, as [`is_registered`](RegisteredFile::is_registered) tells.
+///
+/// Dropping it closes the file, on whatever thread, or ends the use of one that was borrowed.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use uthread::net::{TcpListener, TcpStream};
+/// use uthread::ring::RegisteredFile;
+///
+/// uthread::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let mut client = TcpStream::connect(listener.local_addr()?)?;
+///     let (server, _) = listener.accept()?;
+///     let mut server = RegisteredFile::new(server);
+///     server.write_all(b"hello")?;
+///     assert_eq!(server.peer_addr()?, client.local_addr()?);
+///     drop(server);
+///     let mut text = String::new();
+///     client.read_to_string(&mut text)?;
+///     assert_eq!(text, "hello");
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// It outlives the calls on it:
+///
+/// ```compile_fail,E0505
+/// use std::os::unix::fs::FileExt;
+/// use uthread::{fs::File, ring::RegisteredFile};
+///
+/// let file = RegisteredFile::new(File::open("Cargo.toml").unwrap());
+/// uthread::scope(|scope| {
+///     scope.spawn(|| file.read_at(&mut [0], 0));
+///     drop(file);
+/// });
+/// ```
+///
+/// The file behind it cannot be exchanged for another one, which the ring does not have:
+///
+/// ```compile_fail,E0594
+/// use uthread::{fs::File, ring::RegisteredFile};
+///
+/// let mut file = RegisteredFile::new(File::open("Cargo.toml").unwrap());
+/// *file = File::open("/dev/null").unwrap();
+/// ```
+///
+/// One that was borrowed is its own again only when the registration has ended:
+///
+/// ```compile_fail,E0502
+/// use std::os::unix::fs::FileExt;
+/// use uthread::{fs::File, ring::RegisteredFile};
+///
+/// let mut file = File::open("Cargo.toml").unwrap();
+/// let registered = RegisteredFile::new(&mut file);
+/// file.read_at(&mut [0], 0).unwrap();
+/// registered.read_at(&mut [0], 0).unwrap();
+/// ```
+pub struct RegisteredFile<F: Registrable> {
+    /// None only in the end.
+    file: Option<F>,
+    registration: Option<Registration>,
+}
+
+impl<F: Registrable> RegisteredFile<F> {
+    /// Registers it with the ring of the caller's worker, where there is one.
+    pub fn new(mut file: F) -> RegisteredFile<F> {
+        let registration = ring::register_file(file.file().as_fd());
+        let place = registration.as_ref().map(Registration::in_ring);
+        file.watcher().set_place(place);
+        RegisteredFile {
+            file: Some(file),
+            registration,
+        }
+    }
+
+    /// Whether a ring has it.
+    ///
+    /// ```
+    /// use uthread::{fs::File, ring::RegisteredFile};
+    ///
+    /// let file = RegisteredFile::new(File::open("Cargo.toml")?);
+    /// assert!(!file.is_registered(), "no fiber");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        self.registration.is_some()
+    }
+
+    /// What it was made of, which no ring has any more.
+    ///
+    /// ```
+    /// use uthread::{fs::File, ring::RegisteredFile};
+    ///
+    /// let file = RegisteredFile::new(File::open("Cargo.toml")?);
+    /// let file: File = file.into_inner();
+    /// # drop(file);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn into_inner(mut self) -> F {
+        self.take().expect("it is taken once")
+    }
+
+    /// Takes the file out, of which drivers forget the registration.
+    fn take(&mut self) -> Option<F> {
+        let mut file = self.file.take()?;
+        file.watcher().set_place(None);
+        Some(file)
+    }
+}
+
+impl<F: Registrable> Drop for RegisteredFile<F> {
+    fn drop(&mut self) {
+        // Before the registration, so that a file is closed when the ring has forgotten it.
+        drop(self.take());
+    }
+}
+
+impl<F: Registrable> Deref for RegisteredFile<F> {
+    type Target = F::File;
+
+    fn deref(&self) -> &F::File {
+        self.file.as_ref().expect("it is not taken").file()
+    }
+}
+
+impl<F: Registrable> AsFd for RegisteredFile<F> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        (**self).as_fd()
+    }
+}
+
+impl<F: Registrable> fmt::Debug for RegisteredFile<F>
+where
+    F::File: fmt::Debug,
+{
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RegisteredFile")
+            .field("file", &**self)
+            .field("registered", &self.is_registered())
+            .finish()
+    }
+}
+
+impl<F: Registrable> Read for RegisteredFile<F>
+where
+    for<'a> &'a F::File: Read,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&**self).read(buffer)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&**self).read_vectored(buffers)
+    }
+
+    fn read_to_end(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
+        (&**self).read_to_end(bytes)
+    }
+
+    fn read_to_string(&mut self, text: &mut String) -> io::Result<usize> {
+        (&**self).read_to_string(text)
+    }
+}
+
+impl<F: Registrable> Write for RegisteredFile<F>
+where
+    for<'a> &'a F::File: Write,
+{
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&**self).write(buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&**self).write_vectored(buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&**self).flush()
+    }
+}
+
+impl<F: Registrable> Seek for RegisteredFile<F>
+where
+    for<'a> &'a F::File: Seek,
+{
+    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
+        (&**self).seek(position)
+    }
+}
+
+/// Makes a type [`Registrable`] that has its watcher there.
+macro_rules! impl_registrable {
+    ($file:ty, $($watcher:tt).+) => {
+        impl $crate::ring::Registrable for $file {
+            type File = $file;
+
+            fn file(&self) -> &$file {
+                self
+            }
+        }
+
+        impl $crate::ring::registered_file::Sealed for $file {
+            fn watcher(&mut self) -> &mut $crate::op::descriptor::Watcher {
+                &mut self.$($watcher).+
+            }
+        }
+    };
+}
+pub(crate) use impl_registrable;
