@@ -39,6 +39,7 @@ mod net_timeouts;
 mod send_file;
 mod serve;
 mod splice;
+mod tee;
 mod udp;
 mod udp_options;
 mod unix;
@@ -136,6 +137,7 @@ const MODULES: &[harness::Module] = &modules![
     send_file,
     serve,
     splice,
+    tee,
     directories,
     file_limits,
     files,
