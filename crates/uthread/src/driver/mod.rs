@@ -114,6 +114,15 @@ pub(crate) trait Driver {
         Err(Errno::OPNOTSUPP.into())
     }
 
+    /// A place among the files of its ring, with nothing there.
+    ///
+    /// # Errors
+    ///
+    /// As [`register_file`](Driver::register_file).
+    fn reserve_file(&mut self) -> io::Result<Registration> {
+        Err(Errno::OPNOTSUPP.into())
+    }
+
     /// What it has done so far.
     fn counts(&self) -> Counts;
 

@@ -40,5 +40,6 @@ pub use lookup::{canonicalize, exists, metadata, read_link, symlink_metadata};
 pub use names::soft_link;
 pub use names::{hard_link, remove_dir, remove_dir_all, remove_file, rename, set_permissions};
 pub use options::OpenOptions;
+pub(crate) use options::kernel_path;
 pub use read_dir::{DirEntry, ReadDir, read_dir};
 pub use temporary::{TempFile, tempfile, tempfile_in};

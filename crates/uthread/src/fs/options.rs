@@ -263,12 +263,7 @@ pub(super) fn open(
     path: &Path,
     how: OpenHow,
 ) -> io::Result<File> {
-    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a path must not contain a NUL byte",
-        )
-    })?;
+    let path = kernel_path(path)?;
     let mut operation = Operation::File(FileOperation::Open {
         directory,
         path: &path,
@@ -276,6 +271,20 @@ pub(super) fn open(
     });
     let result = wait::perform(&mut operation, None)?;
     Ok(File::from(operation.descriptor(result)))
+}
+
+/// A path as the kernel takes it.
+///
+/// # Errors
+///
+/// `InvalidInput` where it would end early.
+pub(crate) fn kernel_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a path must not contain a NUL byte",
+        )
+    })
 }
 
 /// Opens a path only to ask about it: no permission on the file itself is needed, nothing waits.

@@ -4,7 +4,7 @@
 //! same by single ones.
 //!
 //! [`RegisteredBuffer`] and [`RegisteredFile`] spare the kernel work on memory and files that are used again and again; where
-//! they cannot, they are used all the same.
+//! they cannot, they are used all the same. [`read_file`] opens, reads and closes by one submission, and [`nop`] does nothing.
 //!
 //! Everything else here is for programs that know io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
 //! until it has ended; [`submit_all`] does so with several, linked or not. Both need a fiber on
@@ -13,7 +13,9 @@
 
 mod accept;
 mod buffers;
+mod nop;
 mod poll;
+mod read_file;
 mod receive;
 mod refusal;
 mod registered_buffer;
@@ -26,7 +28,9 @@ pub use io_uring;
 use crate::sched;
 pub use accept::{Accept, Listener, accept};
 pub use buffers::{BufferRing, Chunk};
+pub use nop::nop;
 pub use poll::{Events, Poll, poll};
+pub use read_file::read_file;
 pub use receive::{Receive, receive};
 pub use registered_buffer::RegisteredBuffer;
 pub use registered_file::{RegisteredFile, Registrable};

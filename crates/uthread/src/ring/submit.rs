@@ -132,7 +132,7 @@ pub unsafe fn submit_all(
 /// # Errors
 ///
 /// Where nothing was submitted.
-fn perform(requests: &mut [RawRequest]) -> io::Result<Option<io::Error>> {
+pub(super) fn perform(requests: &mut [RawRequest]) -> io::Result<Option<io::Error>> {
     require_ring()?;
     check(requests)?;
     if requests.is_empty() {

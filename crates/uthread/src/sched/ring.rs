@@ -54,6 +54,11 @@ pub(crate) fn register_file(file: BorrowedFd<'_>) -> Option<Registration> {
     with_driver(|driver| driver.register_file(file).ok()).flatten()
 }
 
+/// A place among the files of that ring, with nothing there; none where there is no ring, or no place.
+pub(crate) fn reserve_file() -> Option<Registration> {
+    with_driver(|driver| driver.reserve_file().ok()).flatten()
+}
+
 fn with_driver<R>(action: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
     current::with_fiber(|worker| worker.with_driver(action))
 }

@@ -70,6 +70,7 @@ mod conversions;
 mod multishot;
 mod raw_chains;
 mod raw_requests;
+mod read_file;
 mod received;
 mod registered_buffers;
 mod registered_files;
@@ -162,6 +163,7 @@ const MODULES: &[harness::Module] = &modules![
     registered_files_end,
     raw_requests,
     raw_chains,
+    read_file,
     cancel,
     cancelled,
     deadlines,

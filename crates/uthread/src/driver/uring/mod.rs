@@ -290,6 +290,10 @@ impl Driver for Uring {
         Ok(registration)
     }
 
+    fn reserve_file(&mut self) -> io::Result<Registration> {
+        self.registered.reserve_file(&self.ring.io.submitter())
+    }
+
     fn flush(&mut self) {
         self.listen();
         self.push_cancellations();

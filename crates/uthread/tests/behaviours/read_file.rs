@@ -1,0 +1,255 @@
+//! A file opened, read and closed by one call: what three would give, and nothing of it is left.
+
+use std::fs;
+use std::io::{ErrorKind, PipeReader, Write};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tempfile::tempdir;
+use uthread::ring::{self, RegisteredFile};
+use uthread::thread::Cancelled;
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours};
+use crate::support::registered::{FILES, require};
+use crate::support::{assert_same, errno, file_of, kind, pattern};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            a_file_is_read_as_far_as_there_is_room,
+            errors_are_those_of_the_calls,
+            special_files_are_read,
+            files_are_read_by_many_at_once,
+            nothing_is_a_round_of_the_worker,
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            a_wait_for_bytes_ends_with_them,
+            the_end_of_the_runtime_ends_the_wait,
+            a_deadline_ends_the_wait,
+            nothing_is_done_in_a_cancelled_fiber,
+        ]
+    ),
+    (
+        &[NO_RING],
+        [
+            a_file_is_read_by_one_submission,
+            a_thousand_cancelled_calls_leave_no_file,
+        ]
+    ),
+];
+
+fn a_file_is_read_as_far_as_there_is_room(place: Place) {
+    place.run(|| {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        for length in [0, 1, 4095, 4096, 100_000] {
+            let bytes = pattern(length, 1);
+            fs::write(&path, &bytes).unwrap();
+            for room in [0, 1, 4096, 99_999, 100_000, 200_000] {
+                let mut buffer = vec![7; room];
+                let count = ring::read_file(&path, &mut buffer).unwrap();
+                assert_eq!(count, length.min(room), "{length} into {room}");
+                assert_same(&buffer[..count], &bytes[..count]);
+                assert!(buffer[count..].iter().all(|byte| *byte == 7));
+            }
+        }
+    });
+}
+
+fn errors_are_those_of_the_calls(place: Place) {
+    place.run(|| {
+        let directory = tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, b"text").unwrap();
+        std::os::unix::fs::symlink("link", directory.path().join("link")).unwrap();
+        let long = directory.path().join("x".repeat(1000));
+        for path in [
+            directory.path().to_owned(),
+            directory.path().join("missing"),
+            directory.path().join("link"),
+            file.join("beyond"),
+            long,
+            "".into(),
+        ] {
+            let expected = errno(fs::read(&path));
+            assert_eq!(
+                errno(ring::read_file(&path, &mut [0])),
+                expected,
+                "{path:?}"
+            );
+        }
+        assert_eq!(
+            kind(ring::read_file("a\0b", &mut [0])),
+            ErrorKind::InvalidInput
+        );
+        // None of it stays behind.
+        let mut buffer = [0; 4];
+        assert_eq!(ring::read_file(&file, &mut buffer).unwrap(), 4);
+        assert_eq!(&buffer, b"text");
+    });
+}
+
+fn special_files_are_read(place: Place) {
+    place.run(|| {
+        let mut buffer = [1; 100];
+        assert_eq!(ring::read_file("/dev/null", &mut buffer).unwrap(), 0);
+        assert_eq!(ring::read_file("/dev/zero", &mut buffer).unwrap(), 100);
+        assert_eq!(buffer, [0; 100]);
+        let version = fs::read("/proc/version").unwrap();
+        let count = ring::read_file("/proc/version", &mut buffer).unwrap();
+        assert_eq!(buffer[..count], version[..100.min(version.len())]);
+    });
+}
+
+/// More than the ring has places for files.
+fn files_are_read_by_many_at_once(place: Place) {
+    const FILES: u8 = 20;
+    place.run(|| {
+        let directory = tempdir().unwrap();
+        let path = |index: u8| directory.path().join(index.to_string());
+        for index in 0..FILES {
+            fs::write(path(index), pattern(500, index.into())).unwrap();
+        }
+        uthread::thread::scope(|scope| {
+            for reader in 0..1200_u16 {
+                let index = (reader % u16::from(FILES)) as u8;
+                let path = path(index);
+                let read = move || {
+                    let mut buffer = [0; 600];
+                    let count = ring::read_file(path, &mut buffer).unwrap();
+                    assert_same(&buffer[..count], &pattern(500, index.into()));
+                };
+                match place.is_of_fibers() {
+                    true => drop(scope.spawn(read)),
+                    // So many threads take long.
+                    false if reader < 50 => drop(scope.spawn(read)),
+                    false => {}
+                }
+            }
+        });
+    });
+}
+
+fn nothing_is_a_round_of_the_worker(place: Place) {
+    place.run(|| (0..100).for_each(|_| ring::nop().unwrap()));
+}
+
+/// An empty pipe by a path, which waits for no writer when it is opened.
+fn path_of(reader: &PipeReader) -> String {
+    format!("/proc/self/fd/{}", reader.as_raw_fd())
+}
+
+fn a_wait_for_bytes_ends_with_them(place: Place) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    place.run(|| {
+        let path = path_of(&reader);
+        let call = || {
+            let mut buffer = [0; 100];
+            let count = ring::read_file(path, &mut buffer).unwrap();
+            buffer[..count].to_vec()
+        };
+        let bytes = place.meanwhile(call, || writer.write_all(b"text").unwrap());
+        assert_eq!(bytes, b"text");
+    });
+}
+
+fn the_end_of_the_runtime_ends_the_wait(place: Place) {
+    let runtime = place.runtime();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let path = path_of(&reader);
+    let waits = place.spawn_waiting(&runtime, move || {
+        let calls = [0, 1].map(|_| errno(ring::read_file(&path, &mut [0])));
+        (calls, errno(ring::nop()))
+    });
+    drop(runtime);
+    let cancelled = Errno::CANCELED;
+    assert_eq!(waits.join().unwrap(), ([cancelled; 2], cancelled));
+    drop(reader);
+    assert_eq!(errno(writer.write(b"x")), Errno::PIPE, "nobody has it open");
+}
+
+fn a_deadline_ends_the_wait(place: Place) {
+    place.run(|| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let path = path_of(&reader);
+        let call = || errno(ring::read_file(path, &mut [0]));
+        let late = uthread::timeout(Duration::from_millis(2), call);
+        assert_eq!(late.unwrap(), Errno::TIMEDOUT);
+        drop(reader);
+        assert_eq!(errno(writer.write(b"x")), Errno::PIPE, "nobody has it open");
+    });
+}
+
+fn nothing_is_done_in_a_cancelled_fiber(place: Place) {
+    let runtime = place.runtime();
+    let (mut silent, _writer) = uthread::io::pipe().unwrap();
+    let cancelled = place.spawn_waiting(&runtime, move || {
+        let waited = errno(std::io::Read::read(&mut silent, &mut [0]));
+        let mut buffer = [7];
+        let calls = [
+            ring::read_file("/dev/zero", &mut buffer).map(drop),
+            ring::nop(),
+        ];
+        (waited, calls.map(errno), buffer)
+    });
+    cancelled.cancel();
+    let refused = Errno::CANCELED;
+    assert_eq!(cancelled.join().unwrap(), (refused, [refused; 2], [7]));
+}
+
+fn a_file_is_read_by_one_submission(place: Place) {
+    require(place, FILES);
+    let runtime = place.runtime();
+    let submissions = || runtime.metrics().total().submissions;
+    runtime.run(|| {
+        uthread::yield_now();
+        let before = submissions();
+        for _ in 0..100 {
+            ring::read_file("Cargo.toml", &mut [0; 10]).unwrap();
+        }
+        uthread::yield_now();
+        let count = submissions() - before;
+        assert!((99..=101).contains(&count), "{count}");
+    });
+}
+
+fn a_thousand_cancelled_calls_leave_no_file(place: Place) {
+    require(place, FILES);
+    // Of one worker, so that all its places can be looked at.
+    let runtime = place.runtime_of(1);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    for round in 0..10 {
+        let calls = Vec::from_iter((0..100).map(|_| {
+            let path = path_of(&reader);
+            runtime.spawn(move || errno(ring::read_file(path, &mut [0])))
+        }));
+        if round % 2 == 0 {
+            // All of them wait, unless they open the file still.
+            let path = path_of(&reader);
+            let last = place.spawn_waiting(&runtime, move || ring::read_file(path, &mut [0]));
+            last.cancel();
+            assert_eq!(errno(last.join().unwrap()), Errno::CANCELED);
+        }
+        calls.iter().for_each(|call| call.cancel());
+        for call in calls {
+            match call.join() {
+                Ok(errno) => assert_eq!(errno, Errno::CANCELED),
+                Err(payload) => assert!(payload.is::<Cancelled>(), "it had not begun"),
+            }
+        }
+    }
+    drop(reader);
+    assert_eq!(errno(writer.write(b"x")), Errno::PIPE, "nobody has it open");
+    runtime.run(|| {
+        let file = file_of(b"");
+        let register = |_| RegisteredFile::new(file.try_clone().unwrap());
+        let files = Vec::from_iter((0..1024).map(register));
+        assert!(files.iter().all(RegisteredFile::is_registered));
+    });
+}
