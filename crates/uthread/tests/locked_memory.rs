@@ -6,6 +6,7 @@ mod works;
 
 use restrict::{become_nobody, restricted};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use uthread::ring::RegisteredBuffer;
 use uthread::{Driver, Runtime};
 use works::works;
 
@@ -28,6 +29,9 @@ fn little_locked_memory_is_enough() {
         let runtime = Runtime::builder().workers(2).build().unwrap();
         assert_eq!(runtime.driver().driver(), best);
         works(&runtime);
+        // Registered memory is counted by every kernel.
+        let is_registered = || RegisteredBuffer::new(1 << 20).unwrap().is_registered();
+        assert!(!runtime.run(is_registered));
         drop(runtime);
 
         // Less than the smallest ring.

@@ -12,6 +12,8 @@ use std::{env, io};
 
 use restrict::{ENTER, REGISTER, SETUP, has_ring, refuse, refuse_where, restricted};
 use rustix::io::Errno;
+use uthread::fs::File;
+use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Driver, Feature, Runtime};
 use works::works;
 
@@ -119,10 +121,21 @@ fn a_ring_that_takes_no_registration_works() {
                 let details = runtime.driver().details();
                 assert!(details.contains("eventfd"), "{details}");
                 works(&runtime);
+                let registered = runtime.run(|| {
+                    let file = File::open("Cargo.toml").unwrap();
+                    let buffer = RegisteredBuffer::new(1).unwrap();
+                    (
+                        RegisteredFile::new(file).is_registered(),
+                        buffer.is_registered(),
+                    )
+                });
+                assert_eq!(registered, (false, false));
                 let diagnosis = uthread::diagnose();
                 let has = |name| find(&diagnosis.ring_features, name);
                 assert_eq!(has("message without a ring"), Some(false));
                 assert_eq!(has("provided-buffer rings"), Some(false));
+                assert_eq!(has("registered buffers"), Some(false));
+                assert_eq!(has("fixed files"), Some(false));
                 assert_eq!(find(&diagnosis.ring_operations, "accept"), None);
             },
         );

@@ -5,8 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use uthread::Runtime;
-use uthread::fs::OpenOptions;
+use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream};
+use uthread::ring::{self, RegisteredBuffer, RegisteredFile};
 
 const CLIENTS: usize = 4;
 /// Long enough to tell waiting from not waiting.
@@ -19,6 +20,7 @@ pub(crate) fn works(runtime: &Runtime) {
     runtime.run(|| {
         echoes();
         keeps_files();
+        registers();
         waits();
     });
 }
@@ -64,6 +66,29 @@ fn keeps_files() {
     assert_eq!(uthread::fs::read(&path).unwrap().len(), 100_000);
     let missing = uthread::fs::read(path.join("beyond")).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotADirectory);
+}
+
+/// Whether the ring takes it or not, and where there is none.
+fn registers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    let file = RegisteredFile::new(file);
+    let mut buffer = RegisteredBuffer::new(1 << 20).unwrap();
+    buffer.fill(b'x');
+    file.write_all_at(&buffer, 0).unwrap();
+    file.read_exact_at(&mut buffer[..10], 1).unwrap();
+    assert!(buffer.iter().all(|byte| *byte == b'x'));
+    drop(file);
+    let mut beginning = [0; 10];
+    assert_eq!(ring::read_file(path, &mut beginning).unwrap(), 10);
+    assert_eq!(beginning, [b'x'; 10]);
+    ring::nop().unwrap();
 }
 
 fn waits() {
