@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
+use super::Wake;
+
 /// Handles to it may be cloned; all are the same.
 pub(crate) struct Eventfd(OwnedFd);
 
@@ -13,7 +15,7 @@ impl Eventfd {
     /// # Errors
     ///
     /// The kernel's: `EMFILE`.
-    pub(super) fn new() -> io::Result<Eventfd> {
+    pub(crate) fn new() -> io::Result<Eventfd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Eventfd(rustix::event::eventfd(0, flags)?))
     }
@@ -39,8 +41,18 @@ impl Eventfd {
     }
 
     /// Forgets that it rang; whether it did.
-    pub(super) fn clear(&self) -> bool {
+    pub(crate) fn clear(&self) -> bool {
         rustix::io::read(&self.0, &mut [0; 8]).is_ok()
+    }
+}
+
+/// A lost wake-up would be a hang that nobody could go on from.
+impl Wake for Eventfd {
+    fn wake(&self) {
+        if let Err(errno) = self.ring() {
+            eprintln!("uthread: nobody can be woken: {errno}: please report");
+            std::process::abort();
+        }
     }
 }
 

@@ -163,7 +163,7 @@ impl Driver for Epoll {
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
-        Ok(Box::new(EpollWaker(self.core.eventfd.try_clone()?)))
+        Ok(Box::new(self.core.eventfd.try_clone()?))
     }
 
     fn counts(&self) -> Counts {
@@ -309,7 +309,7 @@ impl Core {
             let operation = unsafe { pending.operation.as_mut() };
             let result = in_one(attempt::block(operation, done));
             if core.returned.give((pending.token, result)) {
-                wake(&core.eventfd);
+                core.eventfd.wake();
             }
         }));
     }
@@ -341,22 +341,6 @@ fn in_one(result: rustix::io::Result<u32>) -> i32 {
     match result {
         Ok(value) => value.cast_signed(),
         Err(errno) => -errno.raw_os_error(),
-    }
-}
-
-struct EpollWaker(Eventfd);
-
-impl Wake for EpollWaker {
-    fn wake(&self) {
-        wake(&self.0);
-    }
-}
-
-/// A lost wake-up would be a hang that nobody could go on from.
-fn wake(eventfd: &Eventfd) {
-    if let Err(errno) = eventfd.ring() {
-        eprintln!("uthread: a worker cannot be woken: {errno}: please report");
-        std::process::abort();
     }
 }
 
