@@ -14,6 +14,29 @@ pub(crate) mod lot {
     }
 }
 
+/// What stands in for waits in the kernel, which no case of a model has.
+pub(crate) mod readiness {
+    use std::io;
+    use std::marker::PhantomData;
+    use std::time::Instant;
+
+    use crate::fiber::Waiter;
+
+    pub(crate) struct Poll<'a>(PhantomData<&'a ()>);
+
+    pub(crate) fn waiter() -> io::Result<Waiter> {
+        unreachable!("nothing is polled")
+    }
+
+    pub(crate) fn park(
+        _waiter: &Waiter,
+        _polls: &mut [Poll<'_>],
+        _deadline: Option<Instant>,
+    ) -> Result<(), (usize, io::Error)> {
+        unreachable!("nothing is polled")
+    }
+}
+
 /// What stands in for a wait: a thread of the model for the fiber, and for some of them an end.
 pub(crate) mod wait {
     use std::cell::RefCell;
@@ -111,6 +134,14 @@ pub(crate) mod wait {
             park();
         }
         !shut_down
+    }
+
+    pub(crate) fn park_unless_over(deadline: Option<Instant>) {
+        match deadline {
+            None => drop(park_unless_cancelled()),
+            Some(deadline) if !is_cancelled() => park_deadline(deadline),
+            Some(_) => {}
+        }
     }
 
     pub(crate) fn park_deadline(deadline: Instant) {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use uthread::fs::File;
-use uthread::net::{TcpListener, TcpStream};
+use uthread::net::{TcpListener, TcpStream, UnixStream};
 use uthread::{Driver, Runtime};
 
 const DESCRIPTORS: u64 = 32;
@@ -37,12 +37,27 @@ fn a_shortage_of_descriptors_is_told_and_outlived() {
         let runtime = Runtime::builder().driver(driver).workers(1);
         let runtime = runtime.build().unwrap();
         runtime.run(|| outlives_a_shortage(driver));
+        let told = runtime.run(chooses_in_a_shortage);
+        assert_eq!(told.is_some(), driver == Driver::Threads);
     }
+    assert!(chooses_in_a_shortage().is_some(), "on a plain thread");
     let _files = take_all();
     for builder in [Runtime::builder(), Runtime::builder().driver(Driver::Epoll)] {
         let error = builder.build().unwrap_err();
         assert!(error.to_string().contains("ulimit -n"), "{error}");
     }
+}
+
+/// Waits for a socket beside a time. A thread needs a descriptor for that; what it is told without.
+fn chooses_in_a_shortage() -> Option<io::Error> {
+    let (silent, _peer) = UnixStream::pair().unwrap();
+    let _files = take_all();
+    let told = uthread::select! {
+        readable(&silent) -> told => Some(told.unwrap_err()),
+        after(PAUSE) => None,
+    };
+    assert!(told.as_ref().is_none_or(is_shortage), "{told:?}");
+    told
 }
 
 fn outlives_a_shortage(driver: Driver) {

@@ -10,7 +10,7 @@
 //! the runtime and fibers that are threads; [`page_cache`] tells whether one on a file would wait for the
 //! disk. `sim` lets a seed decide, in tests.
 
-mod eventfd;
+pub(crate) mod eventfd;
 
 pub(crate) mod epoll;
 pub(crate) mod native;

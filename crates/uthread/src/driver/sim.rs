@@ -1,7 +1,7 @@
 //! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
 //!
 //! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
-//! error, or in a race with its cancellation; only a poll waits until it is cancelled. Each completes
+//! error, or in a race with its cancellation; only a poll for what can be read waits until it is cancelled. Each completes
 //! exactly once, but for those that complete many times: their results count up until one is the last. What it would write is written at that very moment, as the kernel would: into
 //! memory that had better still be there.
 //!
@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
@@ -292,6 +293,22 @@ fn outcome(world: &mut World, length: usize) -> i32 {
     }
 }
 
+/// What a poll comes to: one for what is exceptional is refused.
+fn polled(events: PollFlags) -> i32 {
+    match events.contains(PollFlags::PRI) {
+        true => -Errno::NOSPC.raw_os_error(),
+        false => i32::from(events.bits()),
+    }
+}
+
+/// Whether it waits for what nobody writes.
+fn is_endless(operation: &Operation<'_>) -> bool {
+    let Operation::Socket(SocketOperation::Poll { events, .. }) = operation else {
+        return false;
+    };
+    events.contains(PollFlags::IN)
+}
+
 impl Driver for Sim {
     fn description(&self) -> String {
         "simulated".to_owned()
@@ -315,6 +332,7 @@ impl Driver for Sim {
             | Operation::File(FileOperation::Write { buffer, .. }) => {
                 (outcome(&mut world, buffer.len()), None)
             }
+            Operation::Socket(SocketOperation::Poll { events, .. }) => (polled(*events), None),
             _ => (0, None),
         };
         let mut seat = self.seat.borrow_mut();
@@ -322,7 +340,7 @@ impl Driver for Sim {
         seat.submitted.push(Flight {
             token,
             submitted_at: world.clock,
-            ends: !matches!(operation, Operation::Socket(SocketOperation::Poll { .. })),
+            ends: !is_endless(operation),
             more: matches!(operation, Operation::Multishot(_)),
             due: None,
             result,

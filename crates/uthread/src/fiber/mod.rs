@@ -14,7 +14,7 @@ pub(crate) mod control;
 pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
-mod waiter;
+pub(crate) mod waiter;
 pub(crate) mod wake;
 mod whereabouts;
 

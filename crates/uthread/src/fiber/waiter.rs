@@ -1,5 +1,7 @@
 //! Who is to be woken: a fiber, or a thread of the operating system.
 
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::thread::Thread;
 
 use super::FiberRef;
@@ -8,14 +10,24 @@ use super::FiberRef;
 #[derive(Clone)]
 pub(crate) enum Waiter {
     Fiber(FiberRef),
-    Thread(Thread),
+    /// It parks or, where it has a bell, waits for that in a system call.
+    Thread(Thread, Option<Arc<dyn Bell>>),
+}
+
+/// What a thread waits for in the kernel, beside something else there: readable while it rings.
+pub(crate) trait Bell: AsFd + Send + Sync {
+    fn ring(&self);
+
+    /// Forgets that it rang.
+    fn clear(&self);
 }
 
 impl Waiter {
     pub(crate) fn wake(&self) {
         match self {
             Waiter::Fiber(fiber) => super::wake(fiber),
-            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Thread(_, Some(bell)) => bell.ring(),
+            Waiter::Thread(thread, None) => thread.unpark(),
         }
     }
 
@@ -23,7 +35,7 @@ impl Waiter {
     pub(crate) fn end_wait(&self) {
         match self {
             Waiter::Fiber(fiber) => super::end_wait(fiber),
-            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Thread(..) => self.wake(),
         }
     }
 
@@ -31,7 +43,7 @@ impl Waiter {
     pub(crate) fn unpark(&self) {
         match self {
             Waiter::Fiber(fiber) => super::unpark(fiber),
-            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Thread(..) => self.wake(),
         }
     }
 }

@@ -20,6 +20,7 @@
 pub(crate) mod stream;
 
 mod pipe;
+pub(crate) mod readiness;
 pub(crate) mod splice;
 mod tee;
 

@@ -89,9 +89,9 @@ impl Desk {
         token
     }
 
-    /// Notes that an operation that completes many times was begun; its name.
-    pub(super) fn begin_many(&mut self, intake: Arc<dyn Note>, urgent: bool) -> Token {
-        self.operations.insert_many(intake, urgent)
+    /// Notes that an operation was begun of which `note` is told; its name.
+    pub(super) fn begin_noted(&mut self, note: Arc<dyn Note>, urgent: bool) -> Token {
+        self.operations.insert_noted(note, urgent)
     }
 
     /// Has an operation cancelled by the worker whose driver has it, unless it has ended.

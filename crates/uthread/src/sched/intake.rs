@@ -77,8 +77,8 @@ pub(crate) enum Taken<T> {
 /// An operation that was begun, by its name at its worker.
 #[derive(Clone, Copy)]
 pub(crate) struct Begun {
-    worker: usize,
-    token: Token,
+    pub(super) worker: usize,
+    pub(super) token: Token,
 }
 
 impl<M: Meaning> Intake<M> {
@@ -106,14 +106,14 @@ impl<M: Meaning> Intake<M> {
         if begun.is_none() {
             lock(&self.state).end = Some(0);
         }
-        begun.map(|(worker, token)| Begun { worker, token })
+        begun
     }
 
     /// Takes what has come first; where there is nothing, the next completion wakes the caller.
     pub(crate) fn take_or_wait(&self) -> Taken<M::Item> {
         let waiter = match wait::waiter() {
             Waiter::Fiber(fiber) => Some(fiber),
-            Waiter::Thread(_) => None,
+            Waiter::Thread(..) => None,
         };
         let mut state = lock(&self.state);
         let taken = state.take();
@@ -123,7 +123,7 @@ impl<M: Meaning> Intake<M> {
 
     /// Asks for the end of an operation, and returns after it. What has come by then can still be taken.
     pub(crate) fn end(&self, begun: Begun) {
-        if current::with_fiber(|worker| worker.end_many(begun.worker, begun.token)).is_none() {
+        if current::with_fiber(|worker| worker.end(begun)).is_none() {
             return; // Its worker has ended, and everything in flight before that.
         }
         let waiter = wait::waiter();

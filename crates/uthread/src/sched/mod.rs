@@ -22,6 +22,7 @@
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`lot`] | which of several that are ready is looked at first |
+//! | [`readiness`] | waiting for descriptors beside wake-ups |
 //! | [`ring`] | whether the caller has a ring, and what it can do |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
@@ -38,6 +39,7 @@ pub(crate) mod intake;
 pub(crate) mod lot;
 pub(crate) mod offload;
 pub(crate) mod operations;
+pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod ring;
 pub(crate) mod shared;

@@ -27,7 +27,8 @@ struct InFlight {
 enum Recipient {
     /// A fiber that waits for the only one.
     Fiber(Started),
-    Intake(Arc<dyn Note>),
+    /// One that waits, if it does, in a park.
+    Note(Arc<dyn Note>),
 }
 
 impl Recipient {
@@ -35,7 +36,7 @@ impl Recipient {
     fn waiting(&self) -> Option<&Control> {
         match self {
             Recipient::Fiber(fiber) => Some(fiber.control()),
-            Recipient::Intake(_) => None,
+            Recipient::Note(_) => None,
         }
     }
 }
@@ -78,9 +79,9 @@ impl Operations {
         token
     }
 
-    /// Notes that an intake hears of an operation, and names it.
-    pub(super) fn insert_many(&mut self, intake: Arc<dyn Note>, urgent: bool) -> Token {
-        self.insert_for(Recipient::Intake(intake), urgent)
+    /// Has somebody told of an operation, and names it.
+    pub(super) fn insert_noted(&mut self, note: Arc<dyn Note>, urgent: bool) -> Token {
+        self.insert_for(Recipient::Note(note), urgent)
     }
 
     fn insert_for(&mut self, recipient: Recipient, urgent: bool) -> Token {
@@ -137,8 +138,8 @@ impl Operations {
                 });
                 (Woken::Resumed(*fiber), false)
             }
-            Recipient::Intake(intake) => {
-                let Noted { waiter, is_full } = intake.note(completion);
+            Recipient::Note(note) => {
+                let Noted { waiter, is_full } = note.note(completion);
                 (waiter.map_or(Woken::Nobody, Woken::Unparked), is_full)
             }
         };

@@ -107,6 +107,15 @@ pub(crate) fn park_unless_cancelled() -> bool {
     may_wait
 }
 
+/// The same, until the deadline at the latest, if there is one.
+pub(crate) fn park_unless_over(deadline: Option<Instant>) {
+    match deadline {
+        None => drop(park_unless_cancelled()),
+        Some(deadline) if !is_cancelled() => park_deadline(deadline),
+        Some(_) => {}
+    }
+}
+
 /// Called once by each call that may have no need to wait: now and then lets others run, so that a fiber
 /// that never waits does not keep its worker.
 #[inline(always)]
@@ -180,7 +189,7 @@ pub(crate) fn waiter() -> Waiter {
     match current::with_fiber(|worker| worker.running_reference()) {
         Some(fiber) => Waiter::Fiber(fiber),
         None => threads::current().map_or_else(
-            || Waiter::Thread(std::thread::current()),
+            || Waiter::Thread(std::thread::current(), None),
             |seat| seat.waiter(),
         ),
     }
@@ -192,7 +201,7 @@ pub(crate) fn is_caller(waiter: &Waiter) -> bool {
         Waiter::Fiber(fiber) => {
             with_control(|running| ptr::eq(fiber.control(), running)).unwrap_or(false)
         }
-        Waiter::Thread(thread) => !in_fiber() && thread.id() == std::thread::current().id(),
+        Waiter::Thread(thread, _) => !in_fiber() && thread.id() == std::thread::current().id(),
     }
 }
 

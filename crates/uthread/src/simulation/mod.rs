@@ -18,6 +18,7 @@ mod cancellation;
 mod channels;
 mod choices;
 mod locks;
+mod readiness;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};

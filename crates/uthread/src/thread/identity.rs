@@ -36,7 +36,7 @@ impl Thread {
     pub fn id(&self) -> ThreadId {
         ThreadId(match &self.0 {
             Waiter::Fiber(fiber) => Id::Fiber(fiber.control().id()),
-            Waiter::Thread(thread) => Id::Native(thread.id()),
+            Waiter::Thread(thread, _) => Id::Native(thread.id()),
         })
     }
 
@@ -50,7 +50,7 @@ impl Thread {
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
             Waiter::Fiber(fiber) => fiber.control().name(),
-            Waiter::Thread(thread) => thread.name(),
+            Waiter::Thread(thread, _) => thread.name(),
         }
     }
 

@@ -23,6 +23,9 @@ mod oneshot;
 mod promise;
 mod select;
 mod select_arms;
+mod select_ready;
+mod select_ready_beside;
+mod select_ready_runtime;
 mod select_runtime;
 
 mod conditions;
@@ -119,6 +122,9 @@ const MODULES: &[harness::Module] = &modules![
     promise,
     select,
     select_arms,
+    select_ready,
+    select_ready_beside,
+    select_ready_runtime,
     select_runtime,
     locks,
     locks_as_std,

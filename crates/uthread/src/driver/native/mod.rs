@@ -3,6 +3,7 @@
 pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;
+pub(crate) mod several;
 
 use std::ffi::CStr;
 use std::io;
@@ -31,6 +32,18 @@ pub(crate) enum Patience {
 impl Patience {
     pub(crate) fn new(deadline: Option<Instant>) -> Patience {
         deadline.map_or(Patience::Forever, Patience::Until)
+    }
+
+    /// As a system call takes it.
+    fn remaining(self) -> Option<Timespec> {
+        match self {
+            Patience::Never => Some(Timespec::default()),
+            Patience::Forever => None,
+            Patience::Until(deadline) => {
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                Some(timespec(remaining))
+            }
+        }
     }
 }
 
@@ -137,16 +150,8 @@ fn wait_ready(
     events: PollFlags,
     patience: Patience,
 ) -> rustix::io::Result<PollFlags> {
-    let remaining = match patience {
-        Patience::Never => Some(Timespec::default()),
-        Patience::Forever => None,
-        Patience::Until(deadline) => {
-            let remaining = deadline.saturating_duration_since(Instant::now());
-            Some(timespec(remaining))
-        }
-    };
     let mut awaited = [PollFd::from_borrowed_fd(fd, events)];
-    match rustix::event::poll(&mut awaited, remaining.as_ref())? {
+    match rustix::event::poll(&mut awaited, patience.remaining().as_ref())? {
         0 => Err(Errno::AGAIN),
         _ => Ok(awaited[0].revents()),
     }

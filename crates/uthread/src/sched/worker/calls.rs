@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::driver::Token;
 use crate::fiber::control::Registration;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
@@ -14,7 +13,7 @@ use crate::sched::cancellation::{self, End};
 use crate::sched::current;
 use crate::sched::desk::Desk;
 use crate::sched::held::lock;
-use crate::sched::intake::Note;
+use crate::sched::intake::{Begun, Note};
 use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
@@ -102,10 +101,32 @@ impl Worker {
     }
 }
 
-/// Operations that complete many times.
+/// Operations for which no fiber is suspended.
 impl Worker {
-    /// Begins one for the running fiber, whose intake hears of it: the index of this worker and the name of the
-    /// operation there; none where its driver has no such operations, and once the runtime is shut down.
+    /// Begins one for the running fiber, whose note is told of it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Worker::submit`].
+    #[allow(unsafe_code, reason = "the contract's")]
+    pub(in crate::sched) unsafe fn begin(
+        &self,
+        operation: &mut Operation<'_>,
+        note: Arc<dyn Note>,
+    ) -> Begun {
+        self.make_room(operation.entries());
+        let token = self.desk.lock().begin_noted(note, operation.is_urgent());
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.borrow_mut().submit(operation, token) };
+        self.note_unflushed();
+        Begun {
+            worker: self.index,
+            token,
+        }
+    }
+
+    /// The same of one that completes many times; none where its driver has no such operations, and once the
+    /// runtime is shut down.
     #[allow(
         unsafe_code,
         reason = "the operation lives as long as the driver needs it"
@@ -114,31 +135,28 @@ impl Worker {
         &self,
         operation: &mut Operation<'_>,
         intake: Arc<dyn Note>,
-    ) -> Option<(usize, Token)> {
+    ) -> Option<Begun> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
         if self.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
-        self.make_room(operation.entries());
-        let urgent = operation.is_urgent();
-        let token = self.desk.lock().begin_many(intake, urgent);
         // SAFETY: it is not touched before the driver is flushed, which is awaited below.
-        unsafe { self.driver.borrow_mut().submit(operation, token) };
+        let begun = unsafe { self.begin(operation, intake) };
         self.flush();
         while !self.driver.borrow_mut().is_flushed() {
             self.flush();
             self.collect();
         }
-        Some((self.index, token))
+        Some(begun)
     }
 
-    /// Asks for the end of such an operation that was begun by the worker of this index.
-    pub(in crate::sched) fn end_many(&self, index: usize, token: Token) {
-        self.with_desk(index, |desk| desk.end(token));
-        if index == self.index {
+    /// Asks for the end of an operation, unless it has ended.
+    pub(in crate::sched) fn end(&self, Begun { worker, token }: Begun) {
+        self.with_desk(worker, |desk| desk.end(token));
+        if worker == self.index {
             self.cancel_late();
         } else {
-            self.shared.remote(index).wake();
+            self.shared.remote(worker).wake();
         }
     }
 }

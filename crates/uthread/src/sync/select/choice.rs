@@ -23,16 +23,19 @@
 //! | a sender | meets a receiver that chooses, at a rendezvous | claims its case, then wakes it |
 //! | a receiver | takes the value of a sender that chooses out of the line | claims its case, then wakes it |
 //! | either end | goes | wakes whoever chooses at the other |
+//! | the kernel | completes a poll of a descriptor, which is under way only during a wait | the chooser |
 //! | time | passes the earliest deadline of the cases | the chooser |
 //!
 //! No wake-up is lost: an event is enlisted, and looked at, under the lock of what it is about. What came
-//! before is seen, what comes after wakes.
+//! before is seen, what comes after wakes. A poll that is begun beside what is ready completes at once.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::fiber::Waiter;
+use crate::sched::readiness::{self, Poll};
 use crate::sched::{lot, wait};
 
 /// Something that may come, and that can be waited for.
@@ -58,6 +61,16 @@ pub trait Event {
     /// By when it will have come.
     fn deadline(&self) -> Option<Instant> {
         None
+    }
+
+    /// What the kernel can be asked to wait for, if it is the kernel that knows of it. Enlisted.
+    fn poll(&self) -> Option<Poll<'_>> {
+        None
+    }
+
+    /// The kernel cannot: the next attempt succeeds, and says so.
+    fn fail(&mut self, _: io::Error) {
+        unreachable!("it has nothing to poll")
     }
 
     /// What a call returns as if the other side were gone.
@@ -121,6 +134,10 @@ pub trait Candidate {
     fn withdraw(&mut self);
     /// See [`Event::deadline`].
     fn deadline(&self) -> Option<Instant>;
+    /// See [`Event::poll`].
+    fn poll(&self) -> Option<Poll<'_>>;
+    /// See [`Event::fail`].
+    fn fail(&mut self, error: io::Error);
     /// It is chosen by a claim.
     fn accept(&mut self);
     /// It is chosen as the other side is gone.
@@ -150,6 +167,16 @@ impl<E: Event> Candidate for Case<E> {
 
     fn deadline(&self) -> Option<Instant> {
         self.event.as_ref().and_then(Event::deadline)
+    }
+
+    fn poll(&self) -> Option<Poll<'_>> {
+        self.event.as_ref().and_then(Event::poll)
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        if let Some(event) = &mut self.event {
+            event.fail(error);
+        }
     }
 
     fn accept(&mut self) {
@@ -245,9 +272,27 @@ fn choose_within(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<us
         if over {
             return None;
         }
-        let selection = selection.get_or_insert_with(Selection::new);
-        if let Some(claimed) = await_change(cases, selection, patience) {
+        if selection.is_none() {
+            selection = begin(cases);
+        }
+        if let Some(selection) = &selection
+            && let Some(claimed) = await_change(cases, selection, patience)
+        {
             return Some(claimed);
+        }
+    }
+}
+
+/// Makes what the cases are enlisted with; none where that fails, and a case says so.
+fn begin(cases: &mut [&mut dyn Choice]) -> Option<Arc<Selection>> {
+    let Some(polled) = cases.iter().position(|case| case.poll().is_some()) else {
+        return Some(Selection::new(wait::waiter()));
+    };
+    match readiness::waiter() {
+        Ok(waiter) => Some(Selection::new(waiter)),
+        Err(error) => {
+            cases[polled].fail(error);
+            None
         }
     }
 }
@@ -288,11 +333,8 @@ fn await_change(
             Patience::Until(deadline) => Some(deadline),
             Patience::None | Patience::Forever => None,
         };
-        match deadlines.chain(until).min() {
-            Some(deadline) if !wait::is_cancelled() => wait::park_deadline(deadline),
-            Some(_) => {}
-            None => drop(wait::park_unless_cancelled()),
-        }
+        let deadline = deadlines.chain(until).min();
+        park(cases, &selection.chooser, deadline);
     }
     let claimed = selection.close();
     for (index, case) in cases[..enlisted].iter_mut().enumerate() {
@@ -302,6 +344,20 @@ fn await_change(
         }
     }
     claimed
+}
+
+/// Waits for a wake-up, or for what the kernel knows.
+fn park(cases: &mut [&mut dyn Choice], chooser: &Waiter, deadline: Option<Instant>) {
+    let polled = cases.iter().enumerate();
+    let polled = polled.filter_map(|(index, case)| case.poll().map(|poll| (index, poll)));
+    let (indices, mut polls): (Vec<_>, Vec<_>) = polled.unzip();
+    if polls.is_empty() {
+        return wait::park_unless_over(deadline);
+    }
+    if let Err((position, error)) = readiness::park(chooser, &mut polls, deadline) {
+        drop(polls);
+        cases[indices[position]].fail(error);
+    }
 }
 
 /// Who chooses, and whether somebody has chosen for it.
@@ -317,9 +373,9 @@ const CLOSED: usize = usize::MAX - 1;
 // Relaxed throughout: a claim is made and its exchange done under the lock of the channel, which the chooser
 // takes before it looks. All that matters here is that only one comes first.
 impl Selection {
-    fn new() -> Arc<Selection> {
+    fn new(chooser: Waiter) -> Arc<Selection> {
         Arc::new(Selection {
-            chooser: wait::waiter(),
+            chooser,
             state: AtomicUsize::new(CLOSED),
         })
     }

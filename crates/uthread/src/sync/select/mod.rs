@@ -9,6 +9,7 @@
 //! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | what its `recv` returns |
 //! | [`wait(&promised)`](wait) | the promise is kept or broken | what its `wait` returns |
 //! | [`send(&sender, &mut value)`](send) | the channel has room, or its receiver is gone | what its `send` returns |
+//! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | it is, or has an error or an end to tell; for anything with a descriptor | `io::Result<()>` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
 
@@ -19,6 +20,8 @@ mod times;
 pub use choice::{Case, Choice, choose, choose_timeout, try_choose};
 pub(crate) use choice::{Event, Place};
 pub use times::{after, at, tick};
+
+pub use crate::io::readiness::{readable, writable};
 
 use super::promise::{self, Promised, Settled};
 

@@ -19,6 +19,43 @@
 /// }
 /// ```
 ///
+/// A socket or a pipe, or whatever else has a descriptor, is waited for by
+/// [`readable`](crate::sync::select::readable) and [`writable`](crate::sync::select::writable). These take nothing: the
+/// body makes the call. So an echo that ends when it is told to:
+///
+/// ```
+/// use std::io::{self, Read, Write};
+/// use uthread::net::{TcpListener, TcpStream};
+/// use uthread::select;
+/// use uthread::sync::oneshot;
+///
+/// fn echo(mut stream: TcpStream, mut stop: oneshot::Receiver<()>) -> io::Result<()> {
+///     let mut buffer = [0; 1024];
+///     loop {
+///         select! {
+///             readable(&stream) -> ready => {
+///                 ready?;
+///                 let count = stream.read(&mut buffer)?;
+///                 stream.write_all(&buffer[..count])?;
+///             }
+///             recv(&mut stop) => return Ok(()),
+///         }
+///     }
+/// }
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut client = TcpStream::connect(listener.local_addr()?)?;
+/// let (server, _) = listener.accept()?;
+/// let (stop, stopped) = oneshot::channel();
+/// let echoing = uthread::spawn(move || echo(server, stopped));
+/// let mut answer = [0; 5];
+/// client.write_all(b"hello")?;
+/// client.read_exact(&mut answer)?;
+/// stop.send(()).unwrap();
+/// echoing.join().unwrap()?;
+/// # io::Result::Ok(())
+/// ```
+///
 /// `default => ..`, as the last arm, does not wait: it is run if no other can be. `default(duration) => ..`
 /// waits for so long at most.
 ///

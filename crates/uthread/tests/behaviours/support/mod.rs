@@ -5,6 +5,7 @@
 //! thread the kernel tells whether it sleeps.
 
 pub(crate) mod mounted;
+pub(crate) mod ready;
 pub(crate) mod registered;
 pub(crate) mod requests;
 pub(crate) mod sides;

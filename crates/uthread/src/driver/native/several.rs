@@ -1,0 +1,42 @@
+//! Waiting for several descriptors at once, of which the last is a bell by which others end the wait.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use super::Patience;
+use crate::op::Operation;
+use crate::op::net::SocketOperation;
+
+/// Waits until one of the polls would complete or the bell rings, and says whether it does. A signal ends the
+/// wait too, as the end of the patience does.
+///
+/// # Errors
+///
+/// The kernel's: `ENOMEM`, and `EINVAL` for more descriptors than `RLIMIT_NOFILE`.
+pub(crate) fn wait_for_any<'a, 'b: 'a>(
+    polls: impl Iterator<Item = &'a Operation<'b>>,
+    bell: BorrowedFd<'_>,
+    patience: Patience,
+) -> io::Result<bool> {
+    let mut awaited: Vec<_> = polls.map(awaited_of).collect();
+    awaited.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
+    match rustix::event::poll(&mut awaited, patience.remaining().as_ref()) {
+        Ok(_) => Ok(awaited
+            .last()
+            .is_some_and(|bell| !bell.revents().is_empty())),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn awaited_of<'a>(poll: &'a Operation<'_>) -> PollFd<'a> {
+    match poll {
+        Operation::Socket(SocketOperation::Poll { descriptor, events }) => {
+            PollFd::from_borrowed_fd(descriptor.fd, *events)
+        }
+        _ => unreachable!("only polls are waited for beside others"),
+    }
+}

@@ -1,0 +1,196 @@
+//! Waiting for wake-ups and for descriptors at once, as a choice does that has sockets among its cases.
+//!
+//! ```text
+//!   fiber    begin a poll of each -> park -> end those that are left -> park until they have ended
+//!   thread   one system call for all of them and for a bell, by which it is woken
+//! ```
+//!
+//! A poll takes nothing: who comes back looks what is there, and what nobody looked at stays.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::held::lock;
+use super::intake::{Begun, Note, Noted};
+use super::{cancellation, current, threads, wait};
+use crate::driver::eventfd::Eventfd;
+use crate::driver::native::{Patience, several};
+use crate::driver::{Completion, Wake};
+use crate::fiber::waiter::Bell;
+use crate::fiber::{FiberRef, Waiter};
+use crate::op::{CANCELLED_RESULTS, Operation};
+
+/// An operation that waits for events of a descriptor, and does nothing else.
+pub struct Poll<'a>(pub(crate) Operation<'a>);
+
+/// Which of several polls failed, and how.
+pub(crate) type Failure = (usize, io::Error);
+
+/// A handle by which the caller is woken from [`park`].
+///
+/// # Errors
+///
+/// Of a thread the kernel's: `EMFILE`.
+pub(crate) fn waiter() -> io::Result<Waiter> {
+    if wait::is_on_worker() {
+        return Ok(wait::waiter());
+    }
+    let bell = Arc::new(Eventfd::new()?);
+    Ok(Waiter::Thread(std::thread::current(), Some(bell)))
+}
+
+/// Waits until the caller is woken by its waiter or one of the polls would succeed, until the deadline at the
+/// latest, and no longer than the caller may wait; may return without any of that. No poll is under way then.
+///
+/// # Errors
+///
+/// The kernel's, of a poll that it does not carry out.
+pub(crate) fn park(
+    waiter: &Waiter,
+    polls: &mut [Poll<'_>],
+    deadline: Option<Instant>,
+) -> Result<(), Failure> {
+    match waiter {
+        Waiter::Fiber(fiber) => park_fiber(fiber, polls, deadline),
+        Waiter::Thread(_, Some(bell)) => {
+            block(&**bell, polls, deadline).map_err(|error| (0, error))
+        }
+        Waiter::Thread(_, None) => unreachable!("it would not hear of a wake-up"),
+    }
+}
+
+#[allow(unsafe_code, reason = "the kernel gets pointers to the polls")]
+fn park_fiber(
+    fiber: &FiberRef,
+    polls: &mut [Poll<'_>],
+    deadline: Option<Instant>,
+) -> Result<(), Failure> {
+    let mut under_way = UnderWay(Vec::with_capacity(polls.len()));
+    for poll in polls {
+        let outcome = Arc::new(Outcome {
+            result: Mutex::new(None),
+            fiber: Arc::clone(fiber),
+        });
+        let note = Arc::clone(&outcome) as Arc<dyn Note>;
+        // SAFETY: the poll, and what it borrows, is borrowed until this returns or unwinds. Before that
+        // `under_way`, which nobody leaks, has seen its completion; nothing touches it in between.
+        let begun = current::with_fiber(|worker| unsafe { worker.begin(&mut poll.0, note) });
+        let begun = begun.expect("the caller is a fiber on a worker");
+        under_way.0.push((begun, outcome));
+    }
+    wait::park_unless_over(deadline);
+    under_way.end();
+    under_way.failure().map_or(Ok(()), Err)
+}
+
+/// The same of a thread.
+fn block(bell: &dyn Bell, polls: &[Poll<'_>], deadline: Option<Instant>) -> io::Result<()> {
+    if let Some(seat) = threads::current() {
+        seat.begin_call();
+    }
+    if wait::is_cancelled() {
+        return Ok(());
+    }
+    let operations = polls.iter().map(|poll| &poll.0);
+    let patience = Patience::new(cancellation::earliest(deadline));
+    if several::wait_for_any(operations, bell.as_fd(), patience)? {
+        bell.clear();
+    }
+    Ok(())
+}
+
+/// Polls that were begun: ended, and awaited, at the latest when this is dropped.
+struct UnderWay(Vec<(Begun, Arc<Outcome>)>);
+
+/// What comes of a poll, and for whom.
+struct Outcome {
+    result: Mutex<Option<i32>>,
+    fiber: FiberRef,
+}
+
+impl UnderWay {
+    /// Never ends early: the kernel may still read what the polls borrow.
+    fn end(&self) {
+        let left = || {
+            self.0
+                .iter()
+                .filter(|(_, outcome)| outcome.result().is_none())
+        };
+        for (begun, _) in left() {
+            current::with_fiber(|worker| worker.end(*begun));
+        }
+        wait::park_until(|| left().next().is_none());
+    }
+
+    /// The first that failed by itself.
+    fn failure(&self) -> Option<Failure> {
+        let results = self.0.iter().map(|(_, outcome)| outcome.result());
+        results.enumerate().find_map(|(index, result)| {
+            let failed = result.filter(|result| *result < 0 && !CANCELLED_RESULTS.contains(result));
+            failed.map(|result| (index, io::Error::from_raw_os_error(-result)))
+        })
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Outcome {
+    fn result(&self) -> Option<i32> {
+        *lock(&self.result)
+    }
+}
+
+impl Note for Outcome {
+    fn note(&self, completion: Completion) -> Noted {
+        *lock(&self.result) = Some(completion.result);
+        Noted {
+            waiter: Some(Arc::clone(&self.fiber)),
+            is_full: false,
+        }
+    }
+}
+
+impl Bell for Eventfd {
+    fn ring(&self) {
+        self.wake();
+    }
+
+    fn clear(&self) {
+        Eventfd::clear(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
+
+    use rustix::event::PollFlags;
+
+    use super::{Poll, park, waiter};
+    use crate::op::Operation;
+    use crate::op::descriptor::Descriptor;
+    use crate::op::net::SocketOperation;
+
+    /// Otherwise a thread that was woken once would never sleep again in its choice.
+    #[test]
+    fn a_bell_is_heard_once() {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let descriptor = Descriptor::unwatched(reader.as_fd());
+        let events = PollFlags::IN;
+        let poll = Operation::Socket(SocketOperation::Poll { descriptor, events });
+        let mut polls = [Poll(poll)];
+        let waiter = waiter().unwrap();
+        waiter.wake();
+        waiter.wake();
+        park(&waiter, &mut polls, None).unwrap();
+        let deadline = Instant::now() + Duration::from_millis(3);
+        park(&waiter, &mut polls, Some(deadline)).unwrap();
+        assert!(Instant::now() >= deadline);
+    }
+}

@@ -1,0 +1,173 @@
+//! What holds of choices with descriptors among their cases under every seed: nothing is lost, and no poll is left.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::programs::{Choices, dawdle};
+use super::{Simulation, under_seeds};
+use crate::op::Operation;
+use crate::op::descriptor::Descriptor;
+use crate::op::net::SocketOperation;
+use crate::sched::readiness::Poll;
+use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use crate::sync::select::{self, Case, Event, Place};
+use crate::thread::{self, spawn};
+use crate::timeout;
+
+const VALUES: usize = 12;
+
+/// A descriptor.
+struct Ready<'a> {
+    input: &'a io::Stdin,
+    /// Whether it is ready when somebody looks; never without.
+    choices: Option<Choices>,
+    /// In the simulation there is room after a while, nothing to read ever, and nothing can wait for what is exceptional.
+    events: PollFlags,
+    failure: Option<io::Error>,
+}
+
+impl Event for Ready<'_> {
+    type Output = io::Result<()>;
+
+    fn attempt(&mut self) -> Option<io::Result<()>> {
+        if let Some(error) = self.failure.take() {
+            return Some(Err(error));
+        }
+        let choices = self.choices.as_mut()?;
+        (choices.below(3) == 0).then_some(Ok(()))
+    }
+
+    fn enlist(&mut self, _: Place) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn poll(&self) -> Option<Poll<'_>> {
+        Some(Poll(Operation::Socket(SocketOperation::Poll {
+            descriptor: Descriptor::unwatched(self.input.as_fd()),
+            events: self.events,
+        })))
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.failure = Some(error);
+    }
+
+    fn cut_off(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn case(input: &io::Stdin, choices: Option<Choices>, events: PollFlags) -> Case<Ready<'_>> {
+    Case::new(Ready {
+        input,
+        choices,
+        events,
+        failure: None,
+    })
+}
+
+/// Receives all numbers in their order, beside descriptors, and gives up now and then.
+fn receive(receiver: &Receiver<usize>, seed: u64) {
+    let mut choices = Choices(seed);
+    let input = io::stdin();
+    let mut expected = 0;
+    while expected < VALUES {
+        let mut silent = case(&input, None, PollFlags::IN);
+        let looks = Choices(choices.below(u64::MAX));
+        let mut ready = case(&input, Some(looks), PollFlags::OUT);
+        let mut value = select::recv(receiver);
+        let chosen = timeout(
+            Duration::from_micros(choices.below(3000)),
+            || match choices.below(2) {
+                0 => select::choose(&mut [&mut silent, &mut value]),
+                _ => 1 + select::choose(&mut [&mut value, &mut ready, &mut silent]),
+            },
+        );
+        match chosen {
+            Ok(1) => {
+                assert_eq!(value.take(), Some(Ok(expected)), "lost, or out of order");
+                expected += 1;
+            }
+            Ok(2) => assert!(ready.take().unwrap().is_ok()),
+            Ok(_) => panic!("it is never ready"),
+            Err(_) => assert_eq!(value.take(), None, "it was taken and is lost"),
+        }
+        dawdle(&mut choices);
+    }
+}
+
+fn send(sender: &SyncSender<usize>, seed: u64) {
+    let mut choices = Choices(seed);
+    for value in 0..VALUES {
+        dawdle(&mut choices);
+        // The receiver may have been cut off.
+        if sender.send(value).is_err() {
+            return;
+        }
+    }
+}
+
+/// A sender and a receiver, beside others of their kind.
+fn pair(seed: u64) -> [Box<dyn FnOnce() + Send>; 2] {
+    let (sender, receiver) = sync_channel(seed as usize % 3);
+    [
+        Box::new(move || send(&sender, seed)),
+        Box::new(move || receive(&receiver, seed + 1)),
+    ]
+}
+
+#[test]
+fn every_value_is_taken_beside_descriptors() {
+    under_seeds(|seed, mode| {
+        // It looks at the end that nothing is left.
+        Simulation::new(seed, 3, mode).run(move || {
+            let pairs = (0..3).flat_map(|index| pair(seed * 37 + index));
+            let fibers: Vec<_> = pairs.map(spawn).collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+    });
+}
+
+/// Otherwise it would begin the poll again, and again.
+#[test]
+fn a_poll_that_is_refused_is_told() {
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 1, mode).run(|| {
+            let input = io::stdin();
+            let mut silent = case(&input, None, PollFlags::IN);
+            let mut refused = case(&input, None, PollFlags::PRI);
+            assert_eq!(select::choose(&mut [&mut silent, &mut refused]), 1);
+            let error = refused.take().unwrap().unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        });
+    });
+}
+
+#[test]
+fn such_a_choice_may_be_ended_at_any_moment() {
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 3, mode);
+        let pairs = (0..3).flat_map(|index| pair(seed * 41 + index));
+        let fibers: Vec<_> = pairs.map(|body| simulation.spawn(body)).collect();
+        let turns = simulation.world().borrow_mut().below(200);
+        for turn in 0..turns {
+            if simulation.next_at().is_some() {
+                simulation.step();
+            }
+            if turn % 40 == 20 {
+                fibers[turn as usize / 40].cancel();
+            }
+        }
+        simulation.shut_down();
+        assert!(fibers.iter().all(thread::JoinHandle::is_finished));
+        for seat in &simulation.seats {
+            seat.worker.assert_nothing_waits();
+        }
+    });
+}

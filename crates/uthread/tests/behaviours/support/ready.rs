@@ -1,0 +1,44 @@
+//! Whether a descriptor is ready, as a choice tells, and waiting until it is, beside what never comes.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::HANG;
+use uthread::select;
+use uthread::sync::mpsc::channel;
+
+/// Waits until it is readable.
+pub(crate) fn await_readable(fd: &impl AsFd) -> io::Result<()> {
+    let (_sender, silent) = channel::<()>();
+    select! {
+        readable(fd) -> ready => ready,
+        recv(&silent) => panic!("nobody sends"),
+        after(HANG) => panic!("it is not"),
+    }
+}
+
+/// Waits until it is writable.
+pub(crate) fn await_writable(fd: &impl AsFd) -> io::Result<()> {
+    let (_sender, silent) = channel::<()>();
+    select! {
+        recv(&silent) => panic!("nobody sends"),
+        writable(fd) -> ready => ready,
+        after(HANG) => panic!("it is not"),
+    }
+}
+
+/// Whether it is readable.
+pub(crate) fn is_readable(fd: &impl AsFd) -> bool {
+    select! {
+        readable(fd) -> ready => { ready.unwrap(); true }
+        default => false,
+    }
+}
+
+/// Whether it is writable.
+pub(crate) fn is_writable(fd: &impl AsFd) -> bool {
+    select! {
+        writable(fd) -> ready => { ready.unwrap(); true }
+        default => false,
+    }
+}
