@@ -40,7 +40,8 @@ impl Store {
         self.lock.unlock_write();
     }
 
-    /// Waits for a token and takes it; false if the wait ended otherwise than by a notification.
+    /// Waits for a token and takes it; false if there is none when time is over, or if it is cancelled, when it
+    /// takes nothing any more.
     fn take(&self, has_deadline: bool) -> bool {
         let deadline = has_deadline.then(wait::deadline);
         self.lock.write();
@@ -48,7 +49,7 @@ impl Store {
         while self.tokens.load(Ordering::Relaxed) == 0 && ended == Ended::Served {
             ended = self.notices.wait(&self.lock, deadline);
         }
-        let taken = self.tokens.load(Ordering::Relaxed) > 0;
+        let taken = ended != Ended::Cancelled && self.tokens.load(Ordering::Relaxed) > 0;
         if taken {
             self.tokens.fetch_sub(1, Ordering::Relaxed);
         }

@@ -59,9 +59,10 @@ fn by_state(text: &str) -> Option<Blocked> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, mpsc};
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::{Blocked, Task, by_state, by_system_call};
 
@@ -81,37 +82,33 @@ mod tests {
         assert_eq!(by_state(""), None);
     }
 
+    /// Waits until the kernel says that of the thread, and turns a hang into a failure.
+    fn await_blocked(task: Task, blocked: Option<Blocked>) {
+        let begin = Instant::now();
+        while task.blocked() != blocked {
+            assert!(begin.elapsed() < Duration::from_secs(30), "never");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_thread_that_waits_for_a_lock_is_told_from_others() {
         let mutex = Arc::new(Mutex::new(()));
         let guard = mutex.lock().unwrap();
         let (sender, task) = mpsc::channel();
-        let waits = {
-            let mutex = Arc::clone(&mutex);
-            thread::spawn(move || {
-                sender.send(Task::current()).unwrap();
-                drop(mutex.lock().unwrap());
-            })
-        };
-        let task = task.recv().unwrap();
-        while task.blocked() != Some(Blocked::Futex) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        drop(guard);
-        waits.join().unwrap();
-        assert_eq!(task.blocked(), None, "it has ended");
-
-        let (stop, stopped) = mpsc::channel::<()>();
-        let (sender, task) = mpsc::channel();
-        let runs = thread::spawn(move || {
+        let (theirs, stop) = (Arc::clone(&mutex), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
             sender.send(Task::current()).unwrap();
-            while stopped.try_recv() != Err(mpsc::TryRecvError::Disconnected) {}
+            drop(theirs.lock().unwrap());
+            while !stopped.load(Ordering::Relaxed) {}
         });
         let task = task.recv().unwrap();
-        while task.blocked().is_some() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        drop(stop);
-        runs.join().unwrap();
+        await_blocked(task, Some(Blocked::Futex));
+        drop(guard);
+        await_blocked(task, None);
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
+        assert_eq!(task.blocked(), None, "it has ended");
     }
 }
