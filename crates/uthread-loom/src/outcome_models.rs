@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::fiber::Waiter;
 use crate::fiber::outcome::Outcome;
+use crate::fiber::{Waiter, keep_wakes, park};
 
 /// No bound on preemptions: two threads of a few steps are explored in full.
 const PREEMPTIONS_MAX: Option<usize> = None;
@@ -67,10 +67,11 @@ fn a_joiner_may_give_up() {
 #[test]
 fn a_joiner_may_give_up_and_wait_again() {
     check_handle(|outcome| {
+        keep_wakes();
         outcome.await_done(Waiter::current());
         outcome.withdraw();
         while !outcome.is_done() && outcome.await_done(Waiter::current()) {
-            thread::park();
+            park();
             outcome.withdraw();
         }
         assert!(outcome.take().is_ok());
