@@ -6,7 +6,7 @@ pub use crate::driver::feature::{Feature, Usage};
 use crate::driver::{epoll, page_cache, uring};
 use crate::stack::pool;
 
-/// What [`diagnose`] has found.
+/// What [`diagnose`] has found; see the example there.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {

@@ -86,6 +86,18 @@ macro_rules! local {
 /// [`Builder::migrating`](crate::Builder::migrating) promises the same as of any on the fiber's stack.
 ///
 /// The second closure of [`join`](crate::join) may run in the fiber of the first, and has its values then.
+///
+/// ```
+/// use std::cell::Cell;
+/// use uthread::local::Key;
+///
+/// fn next(key: &'static Key<Cell<u32>>) -> u32 {
+///     key.replace(key.get() + 1)
+/// }
+///
+/// uthread::local!(static TICKET: Cell<u32> = Cell::new(1));
+/// assert_eq!([next(&TICKET), next(&TICKET)], [1, 2]);
+/// ```
 pub struct Key<T: 'static> {
     /// From one on; zero before the first use.
     number: AtomicUsize,
@@ -99,6 +111,25 @@ impl<T: 'static> fmt::Debug for Key<T> {
 }
 
 /// The value of a [`Key`] is destroyed, or just being; from [`Key::try_with`].
+///
+/// ```
+/// use std::sync::Mutex;
+/// use uthread::local::AccessError;
+///
+/// struct Last;
+///
+/// static FOUND: Mutex<Option<AccessError>> = Mutex::new(None);
+/// uthread::local!(static LAST: Last = Last);
+///
+/// impl Drop for Last {
+///     fn drop(&mut self) {
+///         *FOUND.lock().unwrap() = LAST.try_with(|_| ()).err();
+///     }
+/// }
+///
+/// uthread::spawn(|| LAST.with(|_| ())).join().unwrap();
+/// assert!(FOUND.lock().unwrap().is_some());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessError;

@@ -30,7 +30,7 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
 }
 
-/// What one worker has done.
+/// What one worker has done; see the example of [`Metrics::total`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {

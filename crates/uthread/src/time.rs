@@ -90,7 +90,7 @@ pub fn interval(period: Duration) -> Interval {
     }
 }
 
-/// An endless iterator that waits; see [`interval`].
+/// An endless iterator that waits; see the example of [`interval`].
 ///
 /// Each item is the time for which the event was due. They are multiples of the period apart, however late
 /// each was noticed; those that have passed meanwhile are left out.

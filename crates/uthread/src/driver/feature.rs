@@ -1,6 +1,18 @@
 //! A feature of the kernel, as found by trying it.
 
 /// A feature of the kernel: whether it is here, and what that means.
+///
+/// ```
+/// use uthread::{Feature, Usage};
+///
+/// fn is_missed(feature: &&Feature) -> bool {
+///     feature.usage == Usage::Used && feature.available == Some(false)
+/// }
+///
+/// for feature in uthread::diagnose().system_features.iter().filter(is_missed) {
+///     println!("no {}, but {}", feature.name, feature.instead);
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Feature {
@@ -14,7 +26,7 @@ pub struct Feature {
     pub instead: &'static str,
 }
 
-/// What the library makes of a feature that is there.
+/// What the library makes of a feature that is there; see the example of [`Feature`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Usage {

@@ -58,6 +58,16 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 ///
 /// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`, and it unwinds a
 /// fiber that cannot be told by an error value.
+///
+/// ```
+/// use uthread::thread::{Cancelled, park};
+///
+/// let endless = uthread::spawn(|| loop {
+///     park();
+/// });
+/// endless.cancel();
+/// assert!(endless.join().unwrap_err().is::<Cancelled>());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cancelled;
 
@@ -79,6 +89,14 @@ impl From<Cancelled> for io::Error {
 /// The time of a [`timeout`](crate::time::timeout) was over.
 ///
 /// It also unwinds what cannot be told by an error value, up to that call.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::{sleep, time::Elapsed, timeout};
+///
+/// let slept = timeout(Duration::from_millis(1), || sleep(Duration::from_secs(3600)));
+/// assert_eq!(slept, Err(Elapsed));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed;
 

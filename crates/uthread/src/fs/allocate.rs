@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::File;
 use crate::sched::offload;
 
-/// What becomes of a range of a file; see [`File::allocate`].
+/// What becomes of a range of a file; see the example of [`File::allocate`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allocation {

@@ -61,6 +61,7 @@ pub struct DirBuilder {
 
 impl DirBuilder {
     /// With the mode that the process's umask leaves of 0o777, for one directory at a time.
+    /// See the example of [`DirBuilder`].
     #[must_use]
     #[expect(clippy::new_without_default, reason = "as in std")]
     pub fn new() -> DirBuilder {
@@ -70,12 +71,13 @@ impl DirBuilder {
     }
 
     /// Whether missing parents are made too, and what is there already is no error.
+    /// See the example of [`DirBuilder`].
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.inner.recursive(recursive);
         self
     }
 
-    /// Makes the directory.
+    /// Makes the directory, as in the example of [`DirBuilder`].
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 use super::File;
 
-/// What a file asks of reads and writes past the page cache: see [`File::direct_alignment`].
+/// What a file asks of reads and writes past the page cache: see the example of [`AlignedBuffer::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectAlignment {
     memory: usize,
@@ -16,13 +16,13 @@ pub struct DirectAlignment {
 }
 
 impl DirectAlignment {
-    /// Of the address of a buffer, in bytes.
+    /// Of the address of a buffer, in bytes. See the example of [`AlignedBuffer::new`].
     #[must_use]
     pub fn memory(self) -> usize {
         self.memory
     }
 
-    /// Of offsets in the file and lengths of buffers, in bytes.
+    /// Of offsets in the file and lengths of buffers, in bytes. See the example of [`AlignedBuffer::new`].
     #[must_use]
     pub fn offset(self) -> usize {
         self.offset
@@ -120,7 +120,7 @@ impl AlignedBuffer {
         })
     }
 
-    /// The same with the alignment of this file.
+    /// The same with the alignment of this file, as in the example of [`AlignedBuffer`].
     ///
     /// # Errors
     ///

@@ -36,6 +36,14 @@ impl Dir {
     /// # Errors
     ///
     /// The kernel's: `ENOENT`, `ENOTDIR`, `EACCES`.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use uthread::fs::Dir;
+    ///
+    /// assert!(Dir::open("src").is_ok());
+    /// assert_eq!(Dir::open("Cargo.toml").unwrap_err().kind(), ErrorKind::NotADirectory);
+    /// ```
     pub fn open<P: AsRef<Path>>(path: P) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let how = OpenHow {
@@ -54,6 +62,18 @@ impl Dir {
     ///
     /// `EXDEV` ([`io::ErrorKind::CrossesDevices`]) where the path leads out; otherwise as
     /// [`OpenOptions::open`]. `EAGAIN` where a rename came in between each of several tries.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use uthread::fs::{Dir, OpenOptions};
+    ///
+    /// let served = Dir::open("src")?;
+    /// let mut file = served.open_beneath("fs/mod.rs", OpenOptions::new().read(true))?;
+    /// let mut text = String::new();
+    /// file.read_to_string(&mut text)?;
+    /// assert!(served.open_beneath("/etc/passwd", OpenOptions::new().read(true)).is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn open_beneath<P: AsRef<Path>>(&self, path: P, options: &OpenOptions) -> io::Result<File> {
         let how = options.how(ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)?;
         for _ in 1..RESOLUTIONS_MAX {

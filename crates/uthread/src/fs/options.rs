@@ -60,6 +60,13 @@ impl Default for OpenOptions {
 
 impl OpenOptions {
     /// Options that open nothing yet: choose at least one of read, write and append.
+    ///
+    /// ```
+    /// use uthread::fs::OpenOptions;
+    ///
+    /// let file = OpenOptions::new().open("Cargo.toml");
+    /// assert_eq!(file.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    /// ```
     #[must_use]
     pub fn new() -> OpenOptions {
         OpenOptions {

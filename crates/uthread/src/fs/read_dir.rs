@@ -34,7 +34,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     })
 }
 
-/// An iterator over a directory's entries; see [`read_dir`].
+/// An iterator over a directory's entries; see the example of [`read_dir`].
 #[derive(Debug)]
 pub struct ReadDir {
     /// `None` at the directory's end.
@@ -70,6 +70,15 @@ impl Iterator for ReadDir {
 }
 
 /// One entry of a directory, as [`std::fs::DirEntry`].
+///
+/// ```
+/// use uthread::fs::{self, DirEntry};
+///
+/// let entries: Vec<DirEntry> = fs::read_dir("src")?.collect::<std::io::Result<_>>()?;
+/// let library = entries.iter().find(|entry| entry.file_name() == "lib.rs").unwrap();
+/// assert!(library.path().ends_with("src/lib.rs"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DirEntry {
     inner: std::fs::DirEntry,
@@ -84,13 +93,13 @@ impl DirEntry {
         DirEntry { inner, file_type }
     }
 
-    /// The directory's path as given, joined by the name.
+    /// The directory's path as given, joined by the name; see the example of [`DirEntry`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.inner.path()
     }
 
-    /// The name alone.
+    /// The name alone; see the example of [`DirEntry`].
     #[must_use]
     pub fn file_name(&self) -> OsString {
         self.inner.file_name()

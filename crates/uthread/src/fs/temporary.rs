@@ -99,7 +99,7 @@ impl TempFile {
         TempFile::new_in(env::temp_dir())
     }
 
-    /// In this directory.
+    /// In this directory; see the example of [`TempFile`].
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl TempFile {
         })
     }
 
-    /// Where the file is.
+    /// Where the file is; see the example of [`new`](TempFile::new).
     #[must_use]
     pub fn path(&self) -> &Path {
         self.name.0.as_ref().expect("taken only with all")

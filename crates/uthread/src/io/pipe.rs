@@ -32,7 +32,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((reader.into(), writer.into()))
 }
 
-/// The end of a [`pipe`] to read from; as [`std::io::PipeReader`].
+/// The end of a [`pipe`] to read from, as in the example there; as [`std::io::PipeReader`].
 pub struct PipeReader(pub(super) Stream);
 
 impl PipeReader {
@@ -59,7 +59,7 @@ impl PipeReader {
     }
 }
 
-/// The end of a [`pipe`] to write to; as [`std::io::PipeWriter`].
+/// The end of a [`pipe`] to write to, as in the example there; as [`std::io::PipeWriter`].
 pub struct PipeWriter(pub(super) Stream);
 
 impl PipeWriter {

@@ -96,7 +96,7 @@ where
 }
 
 /// What [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
-/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe).
+/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example there.
 #[allow(private_bounds, reason = "nobody else can say how to wait for theirs")]
 pub trait Splice: Sealed {}
 

@@ -32,7 +32,7 @@ static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 /// Do not mix it with `std::io::stdin()`, which has a buffer of its own and would take bytes that are missed
 /// here.
 ///
-/// ```no_run
+/// ```
 /// use uthread::io;
 ///
 /// let mut name = String::new();
@@ -48,13 +48,14 @@ pub fn stdin() -> Stdin {
     Stdin(())
 }
 
-/// A handle to the standard input; see [`stdin`]. As [`std::io::Stdin`].
+/// A handle to the standard input; see the example of [`stdin`]. As [`std::io::Stdin`].
 ///
 /// Each read takes the lock. A fiber waits for input without its worker, a thread blocks. Where the
 /// descriptor is closed, reads find the end, as in `std`.
 pub struct Stdin(());
 
-/// A locked standard input, as [`std::io::StdinLock`]; see [`Stdin::lock`]. It stays with whoever locked it:
+/// A locked standard input, as [`std::io::StdinLock`]; see the example of [`Stdin::lock`]. It stays with whoever
+/// locked it:
 ///
 /// ```compile_fail,E0277
 /// let locked = uthread::io::stdin().lock();

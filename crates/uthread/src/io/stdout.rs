@@ -74,7 +74,7 @@ pub fn stderr() -> Stderr {
     Stderr(())
 }
 
-/// A handle to the standard output; see [`stdout`]. As [`std::io::Stdout`].
+/// A handle to the standard output; see the example of [`stdout`]. As [`std::io::Stdout`].
 ///
 /// Each write takes the lock. Where the descriptor is closed, bytes are dropped without an error, as in `std`.
 ///
@@ -83,10 +83,12 @@ pub fn stderr() -> Stderr {
 /// Writes return the kernel's: `EPIPE` where nobody will read; `ECANCELED` once the fiber is cancelled.
 pub struct Stdout(());
 
-/// A handle to the standard error stream; see [`stderr`]. As [`std::io::Stderr`], and otherwise as [`Stdout`].
+/// A handle to the standard error stream; see the example of [`stderr`]. As [`std::io::Stderr`], and
+/// otherwise as [`Stdout`].
 pub struct Stderr(());
 
-/// A locked standard output, as [`std::io::StdoutLock`]; see [`Stdout::lock`]. It stays with whoever locked it:
+/// A locked standard output, as [`std::io::StdoutLock`]; see the example of [`Stdout::lock`]. It stays with
+/// whoever locked it:
 ///
 /// ```compile_fail,E0277
 /// let locked = uthread::io::stdout().lock();
@@ -97,7 +99,7 @@ pub struct StdoutLock<'a> {
     lifetime: PhantomData<&'a ()>,
 }
 
-/// A locked standard error stream, as [`std::io::StderrLock`]; see [`Stderr::lock`].
+/// A locked standard error stream, as [`std::io::StderrLock`]; see the example of [`Stderr::lock`].
 pub struct StderrLock<'a> {
     _locked: Locked,
     lifetime: PhantomData<&'a ()>,

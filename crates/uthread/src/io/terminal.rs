@@ -17,6 +17,7 @@ use crate::sched::wait;
 
 /// Tells whether a descriptor is a terminal, as [`std::io::IsTerminal`], which only `std`'s own types can
 /// implement; this one is there for all that has a descriptor, `std`'s types among them.
+/// See the example of [`is_terminal`](IsTerminal::is_terminal).
 pub trait IsTerminal {
     /// Whether it refers to a terminal.
     ///

@@ -159,7 +159,7 @@ macro_rules! impl_timeouts {
                 self.socket.settings.write_timeout.set(timeout)
             }
 
-            /// The bound of each read; see [`set_read_timeout`](Self::set_read_timeout).
+            /// The bound of each read, as in the example of [`set_read_timeout`](Self::set_read_timeout).
             ///
             /// # Errors
             ///
@@ -168,7 +168,7 @@ macro_rules! impl_timeouts {
                 Ok(self.socket.settings.read_timeout.get())
             }
 
-            /// The bound of each write; see [`set_write_timeout`](Self::set_write_timeout).
+            /// The bound of each write, as in the example of [`set_write_timeout`](Self::set_write_timeout).
             ///
             /// # Errors
             ///
@@ -204,6 +204,7 @@ macro_rules! impl_buffer_sizes {
             }
 
             /// How many bytes may wait in the kernel to be sent, with what it needs itself.
+            /// See the example of [`set_send_buffer_size`](Self::set_send_buffer_size).
             ///
             /// # Errors
             ///
@@ -232,6 +233,7 @@ macro_rules! impl_buffer_sizes {
             }
 
             /// How many bytes may wait in the kernel to be received, with what it needs itself.
+            /// See the example of [`set_recv_buffer_size`](Self::set_recv_buffer_size).
             ///
             /// # Errors
             ///
@@ -287,6 +289,17 @@ macro_rules! impl_datagram {
             /// # Errors
             ///
             /// As there.
+            ///
+            /// ```
+            #[doc = $example]
+            /// # let sent = socket.send(b"text")?;
+            /// let (mut peeked, mut received) = ([0; 4], [0; 4]);
+            /// socket.peek(&mut peeked)?;
+            /// socket.recv(&mut received)?;
+            /// assert_eq!(peeked, received);
+            /// # assert_eq!((sent, &received), (4, b"text"));
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
             pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
                 self.socket.receive(buffer, true)
             }

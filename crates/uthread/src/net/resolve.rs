@@ -19,7 +19,7 @@ pub trait ToSocketAddrs {
     /// The addresses, in the order of preference.
     type Iter: Iterator<Item = SocketAddr>;
 
-    /// Converts, or looks up.
+    /// Converts, or looks up. See the example of [`ToSocketAddrs`].
     ///
     /// # Errors
     ///

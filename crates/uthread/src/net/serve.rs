@@ -19,13 +19,37 @@ use crate::thread;
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 
 /// What [`serve`] takes connections from.
+///
+/// ```
+/// use std::io;
+/// use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream};
+///
+/// /// Its connections send what is small at once.
+/// struct Prompt(TcpListener);
+///
+/// impl Listener for Prompt {
+///     type Stream = TcpStream;
+///     type Address = SocketAddr;
+///
+///     fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+///         let (stream, peer) = self.0.accept()?;
+///         stream.set_nodelay(true)?;
+///         Ok((stream, peer))
+///     }
+/// }
+///
+/// let listener = Prompt(TcpListener::bind("127.0.0.1:0")?);
+/// let _client = TcpStream::connect(listener.0.local_addr()?)?;
+/// assert!(listener.accept()?.0.nodelay()?);
+/// # Ok::<(), io::Error>(())
+/// ```
 pub trait Listener {
     /// A connection.
     type Stream: Send;
     /// Where one comes from.
     type Address: Send;
 
-    /// Waits for a connection.
+    /// Waits for a connection. There is an example at [`Listener`].
     ///
     /// # Errors
     ///

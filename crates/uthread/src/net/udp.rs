@@ -41,6 +41,15 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The last address's: `EADDRINUSE`, `EACCES`; or the resolver's.
+    ///
+    /// ```
+    /// use uthread::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0")?;
+    /// let second = UdpSocket::bind(socket.local_addr()?);
+    /// assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<UdpSocket> {
         for_each_address(address, |address| {
             // Binding never waits.
@@ -57,6 +66,19 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's: `ENETUNREACH`, `EAFNOSUPPORT`; or the resolver's.
+    ///
+    /// ```
+    /// use uthread::net::UdpSocket;
+    ///
+    /// let [client, server, stranger] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    /// client.connect(server.local_addr()?)?;
+    /// stranger.send_to(b"unasked", client.local_addr()?)?;
+    /// server.send_to(b"answer", client.local_addr()?)?;
+    /// let mut buffer = [0; 100];
+    /// let count = client.recv(&mut buffer)?;
+    /// assert_eq!(&buffer[..count], b"answer");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect<A: ToSocketAddrs>(&self, address: A) -> io::Result<()> {
         // Connecting sends nothing, and never waits.
         for_each_address(address, |address| self.socket.inner.connect(address))
@@ -71,6 +93,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's; `WouldBlock` after the timeout.
+    ///
+    /// ```
+    /// use uthread::net::UdpSocket;
+    ///
+    /// let receiver = UdpSocket::bind("127.0.0.1:0")?;
+    /// let sender = UdpSocket::bind("127.0.0.1:0")?;
+    /// sender.send_to(b"a long word", receiver.local_addr()?)?;
+    /// let mut buffer = [0; 6];
+    /// assert_eq!(receiver.recv_from(&mut buffer)?, (6, sender.local_addr()?));
+    /// assert_eq!(&buffer, b"a long");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (count, sender) = self.socket.receive_from(buffer, false)?;
         Ok((count, sender.to_socket_addr()?))
@@ -81,12 +115,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// ```
+    /// # let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// # socket.send_to(b"text", socket.local_addr()?)?;
+    /// let mut buffer = [0; 100];
+    /// let first = socket.peek_from(&mut buffer)?;
+    /// assert_eq!(socket.recv_from(&mut buffer)?, first);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (count, sender) = self.socket.receive_from(buffer, true)?;
         Ok((count, sender.to_socket_addr()?))
     }
 
-    /// Sends a datagram to the first of the addresses.
+    /// Sends a datagram to the first of the addresses. See the example of [`UdpSocket`].
     ///
     /// # Errors
     ///
@@ -107,6 +150,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's: `ENOTCONN`.
+    ///
+    /// ```
+    /// use uthread::net::UdpSocket;
+    ///
+    /// let server = UdpSocket::bind("127.0.0.1:0")?;
+    /// let client = UdpSocket::bind("127.0.0.1:0")?;
+    /// assert_eq!(client.peer_addr().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
+    /// client.connect(server.local_addr()?)?;
+    /// assert_eq!(client.peer_addr()?, server.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }
@@ -116,6 +170,13 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let address = socket.local_addr()?;
+    /// assert!(address.ip().is_loopback() && address.port() != 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }
@@ -125,11 +186,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_broadcast(true)?;
+    /// assert!(socket.broadcast()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
         self.socket.inner.set_broadcast(broadcast)
     }
 
-    /// Whether it may send to a whole network.
+    /// Whether it may send to a whole network, as in the example of [`set_broadcast`](UdpSocket::set_broadcast).
     ///
     /// # Errors
     ///
@@ -143,11 +211,19 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_multicast_loop_v4(false)?;
+    /// assert!(!socket.multicast_loop_v4()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_multicast_loop_v4(&self, comes_back: bool) -> io::Result<()> {
         self.socket.inner.set_multicast_loop_v4(comes_back)
     }
 
     /// Whether what it sends to a group of version 4 comes back to members on this machine.
+    /// See the example of [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
     ///
     /// # Errors
     ///
@@ -161,11 +237,20 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 1);
+    /// socket.set_multicast_ttl_v4(4)?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 4);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
         self.socket.inner.set_multicast_ttl_v4(ttl)
     }
 
     /// The time to live of what it sends to groups of version 4, in hops.
+    /// See the example of [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
     ///
     /// # Errors
     ///
@@ -179,11 +264,21 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// // Not every machine has version 6.
+    /// if let Ok(socket) = uthread::net::UdpSocket::bind("[::1]:0") {
+    ///     socket.set_multicast_loop_v6(false)?;
+    ///     assert!(!socket.multicast_loop_v6()?);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_multicast_loop_v6(&self, comes_back: bool) -> io::Result<()> {
         self.socket.inner.set_multicast_loop_v6(comes_back)
     }
 
     /// Whether what it sends to a group of version 6 comes back to members on this machine.
+    /// See the example of [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
     ///
     /// # Errors
     ///
@@ -197,11 +292,18 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_ttl(64)?;
+    /// assert_eq!(socket.ttl()?, 64);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of outgoing packets, in hops.
+    /// The time to live of outgoing packets, in hops, as in the example of [`set_ttl`](UdpSocket::set_ttl).
     ///
     /// # Errors
     ///
@@ -216,6 +318,17 @@ impl UdpSocket {
     /// # Errors
     ///
     /// The kernel's: `EINVAL` for an address that is no group's, `ENODEV` for no such interface.
+    ///
+    /// ```
+    /// use uthread::net::{Ipv4Addr, UdpSocket};
+    ///
+    /// let (group, here) = (Ipv4Addr::new(239, 255, 0, 1), Ipv4Addr::LOCALHOST);
+    /// let member = UdpSocket::bind("127.0.0.1:0")?;
+    /// member.join_multicast_v4(&group, &here)?;
+    /// member.leave_multicast_v4(&group, &here)?;
+    /// assert!(member.join_multicast_v4(&here, &here).is_err(), "it is no group");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         self.socket.inner.join_multicast_v4(group, interface)
     }
@@ -225,11 +338,24 @@ impl UdpSocket {
     /// # Errors
     ///
     /// As [`join_multicast_v4`](UdpSocket::join_multicast_v4).
+    ///
+    /// ```
+    /// use uthread::net::{Ipv6Addr, UdpSocket};
+    ///
+    /// let group = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 0x101);
+    /// let loopback = 1;
+    /// // Not every machine has version 6.
+    /// if let Ok(member) = UdpSocket::bind("[::1]:0") {
+    ///     member.join_multicast_v6(&group, loopback)?;
+    ///     member.leave_multicast_v6(&group, loopback)?;
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.socket.inner.join_multicast_v6(group, interface)
     }
 
-    /// Ends what [`join_multicast_v4`](UdpSocket::join_multicast_v4) began.
+    /// Ends what [`join_multicast_v4`](UdpSocket::join_multicast_v4) began; see the example there.
     ///
     /// # Errors
     ///
@@ -238,7 +364,7 @@ impl UdpSocket {
         self.socket.inner.leave_multicast_v4(group, interface)
     }
 
-    /// Ends what [`join_multicast_v6`](UdpSocket::join_multicast_v6) began.
+    /// Ends what [`join_multicast_v6`](UdpSocket::join_multicast_v6) began; see the example there.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::sched::intake::Meaning;
 
-/// What [`accept`] can be called on.
+/// What [`accept`] can be called on, as in the example there.
 pub trait Listener: AsFd + sealed::Sealed {
     /// A connection.
     type Stream;
@@ -93,7 +93,7 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
     }
 }
 
-/// The connections of a listener; see [`accept`].
+/// The connections of a listener; see the example of [`accept`].
 ///
 /// Dropping it ends the request, and closes what was accepted and not taken: [`stop`](Accept::stop) leaves that.
 ///

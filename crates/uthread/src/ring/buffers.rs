@@ -18,7 +18,8 @@ const COUNT_MAX: u16 = 1 << 15;
 /// ([`migrating`](crate::Builder::migrating) says more), make one on each. Other fibers, and other drivers, receive
 /// into buffers of their own.
 ///
-/// The memory stays until the kernel needs it no more, whatever is dropped first, or leaked.
+/// The memory stays until the kernel needs it no more, whatever is dropped first, or leaked. See the example of
+/// [`receive()`](super::receive()).
 pub struct BufferRing {
     /// None where there is no ring, or it does not take it.
     group: Option<Arc<BufferGroup>>,
@@ -77,6 +78,22 @@ impl fmt::Debug for BufferRing {
 
 /// Bytes that were received. Dropping it gives the buffer back: whoever keeps many leaves the kernel without, and then
 /// each receives into memory of its own.
+///
+/// ```
+/// use std::io::Write;
+/// use std::os::unix::net::UnixStream;
+/// use uthread::ring::{self, BufferRing, Chunk};
+///
+/// uthread::run(|| {
+///     let (socket, mut peer) = UnixStream::pair()?;
+///     peer.write_all(b"a line\n")?;
+///     let buffers = BufferRing::new(8, 4096)?;
+///     let chunk: Chunk = ring::receive(&socket, &buffers).next().unwrap()?;
+///     assert!(chunk.ends_with(b"\n"));
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Chunk(pub(super) Bytes);
 
 pub(super) enum Bytes {

@@ -15,7 +15,7 @@ use crate::op::net::SocketOperation;
 use crate::sched::intake::Meaning;
 use crate::sched::wait;
 
-/// What a descriptor is ready for: the kernel's `POLL*`.
+/// What a descriptor is ready for: the kernel's `POLL*`. See the example of [`poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Events(u16);
 
@@ -33,13 +33,19 @@ impl Events {
     /// There is an error. Told unasked.
     pub const ERROR: Events = Events(PollFlags::ERR.bits());
 
-    /// Whether one of `others` is among them.
+    /// Whether one of `others` is among them; see the example of [`poll`].
     #[must_use]
     pub fn intersects(self, others: Events) -> bool {
         self.0 & others.0 != 0
     }
 
     /// As the kernel has them.
+    ///
+    /// ```
+    /// use uthread::ring::Events;
+    ///
+    /// assert_eq!((Events::READABLE | Events::WRITABLE).bits(), 0x1 | 0x4); // POLLIN, POLLOUT
+    /// ```
     #[must_use]
     pub fn bits(self) -> u16 {
         self.0
@@ -86,7 +92,7 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
     }
 }
 
-/// The events of a descriptor; see [`poll`]. Dropping it ends the request.
+/// The events of a descriptor; see the example of [`poll`]. Dropping it ends the request.
 ///
 /// It stays with the fiber that has made it, as its worker has the request:
 ///

@@ -67,7 +67,7 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
     }
 }
 
-/// What arrives by a stream; see [`receive`].
+/// What arrives by a stream; see the example of [`receive`].
 ///
 /// Dropping it ends the request. What was received and not taken is lost then: [`stop`](Receive::stop) leaves it.
 ///
@@ -117,6 +117,24 @@ impl Receive<'_> {
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) for zero, as of
     /// [`TcpStream::set_read_timeout`](crate::net::TcpStream::set_read_timeout).
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
+    /// use uthread::ring;
+    ///
+    /// uthread::run(|| {
+    ///     let (socket, _silent) = UnixStream::pair()?;
+    ///     let buffers = ring::BufferRing::new(8, 4096)?;
+    ///     let mut chunks = ring::receive(&socket, &buffers);
+    ///     chunks.set_timeout(Some(Duration::from_millis(1)))?;
+    ///     let nothing = chunks.next().unwrap();
+    ///     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::WouldBlock);
+    ///     Ok::<(), std::io::Error>(())
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if timeout == Some(Duration::ZERO) {
             let what = "cannot set a 0 duration timeout";

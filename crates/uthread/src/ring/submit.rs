@@ -9,7 +9,7 @@ use crate::op::Operation;
 use crate::op::raw::{ENTRIES_MAX, RawOperation, RawRequest};
 use crate::sched::wait;
 
-/// What came of a request.
+/// What came of a request; see the example of [`submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {

@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// The number of workers. Default: one per CPU that the process may use.
+    /// The number of workers. Default: one per CPU that the process may use. See the example of [`Builder`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
@@ -115,7 +115,7 @@ impl Builder {
 
     /// The size of each fiber's stack in bytes, guard included, rounded up to whole pages and to what a
     /// guard and 64 KiB take. It is address space: memory is used page by page, as a fiber goes deeper. At most 1 GiB.
-    /// Default: 256 KiB.
+    /// Default: 256 KiB. See the example of [`Builder`].
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
@@ -123,6 +123,7 @@ impl Builder {
     }
 
     /// The name of the workers' threads, to which their number is added. Default: `uthread`.
+    /// See the example of [`Builder`].
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
@@ -235,6 +236,14 @@ impl Builder {
     /// 1 GiB, a NUL byte in the name, and where `UTHREAD_DRIVER` names no driver. Otherwise the kernel's:
     /// where it refuses the driver that was asked for by name, or more threads or descriptors; the message
     /// says what to do.
+    ///
+    /// ```
+    /// let none = uthread::Runtime::builder().workers(0).build();
+    /// assert_eq!(none.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    /// let two = uthread::Runtime::builder().workers(2).build()?;
+    /// assert_eq!(two.run(|| 6 * 7), 42);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
         panic_hook::install();

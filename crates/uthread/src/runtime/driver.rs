@@ -7,6 +7,13 @@ use std::{env, fmt, io};
 const VARIABLE: &str = "UTHREAD_DRIVER";
 
 /// What carries the calls of fibers to the kernel; see [`Builder::driver`](crate::Builder::driver).
+///
+/// ```
+/// use uthread::Driver;
+///
+/// assert_eq!("epoll".parse(), Ok(Driver::Epoll));
+/// assert_eq!(Driver::Epoll.to_string(), "epoll");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Driver {
@@ -56,6 +63,11 @@ impl FromStr for Driver {
 }
 
 /// A text that names no driver.
+///
+/// ```
+/// let error = "kqueue".parse::<uthread::Driver>().unwrap_err();
+/// assert_eq!(error.to_string(), "no driver has this name: choose uring, epoll or threads");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseDriverError(());
 
@@ -67,7 +79,7 @@ impl fmt::Display for ParseDriverError {
 
 impl std::error::Error for ParseDriverError {}
 
-/// The driver of a runtime; see [`Runtime::driver`](crate::Runtime::driver).
+/// The driver of a runtime; see the example of [`Runtime::driver`](crate::Runtime::driver).
 ///
 /// Its text is for people: the driver, how it was set up, and why this one.
 #[derive(Debug)]
@@ -97,13 +109,14 @@ impl DriverInfo {
         }
     }
 
-    /// Which one.
+    /// Which one; see the example of [`refusal`](DriverInfo::refusal).
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
     /// How it was set up, and what it uses in place of what this kernel lacks.
+    /// See the example of [`refusal`](DriverInfo::refusal).
     #[must_use]
     pub fn details(&self) -> &str {
         &self.details

@@ -102,13 +102,14 @@ impl Runtime {
         Runtime::builder().build()
     }
 
-    /// A builder with the defaults.
+    /// A builder with the defaults; see the example of [`Builder`].
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
     }
 
     /// The number of workers; with [`Driver::Threads`], which has none, how many there would be.
+    /// See the example of [`Builder`].
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers

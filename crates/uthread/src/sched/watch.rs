@@ -28,7 +28,7 @@ const IDLE_LOOKS_MAX: u32 = 10;
 /// The default report prints a line per second at most.
 const LINES_APART: Duration = Duration::from_secs(1);
 
-/// A fiber that keeps its worker while others wait for it; see [`Builder::on_stall`].
+/// A fiber that keeps its worker while others wait for it; see the example of [`Builder::on_stall`].
 ///
 /// [`Builder::on_stall`]: crate::Builder::on_stall
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,23 @@ pub struct Stall {
 }
 
 /// What a fiber that keeps its worker does with it.
+///
+/// ```
+/// use uthread::{Stall, StallCause};
+///
+/// fn advice(stall: &Stall) -> &'static str {
+///     match stall.cause {
+///         StallCause::Runs => "let it yield",
+///         StallCause::WaitsForLock => "take a lock of uthread",
+///         _ => "make the call in uthread::blocking",
+///     }
+/// }
+///
+/// let report = |stall: &Stall| eprintln!("{stall}: {}", advice(stall));
+/// let runtime = uthread::Runtime::builder().on_stall(report).build()?;
+/// # drop(runtime);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {

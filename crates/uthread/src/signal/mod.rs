@@ -41,10 +41,12 @@ pub use number::Signal;
 /// iterator it waits for each and has no end; like any call that returns no error, it unwinds a fiber that is
 /// cancelled.
 ///
-/// ```no_run
+/// ```
 /// use uthread::signal::{Signal, Signals};
 ///
-/// for signal in Signals::new([Signal::INT, Signal::TERM, Signal::HUP])? {
+/// let signals = Signals::new([Signal::INT, Signal::TERM, Signal::HUP])?;
+/// # std::process::Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status()?;
+/// for signal in signals {
 ///     match signal {
 ///         Signal::HUP => println!("reads its configuration again"),
 ///         _ => break,
@@ -209,8 +211,12 @@ impl fmt::Debug for Signals {
 ///
 /// The kernel's: `EMFILE`; `ECANCELED` once the fiber is cancelled.
 ///
-/// ```no_run
+/// ```
+/// # use uthread::{process::Command, signal::{Signal, Signals}};
+/// # let _no_end = Signals::new([Signal::INT]).unwrap(); // From now on.
 /// uthread::run(|| {
+///     # let process = std::process::id().to_string();
+///     # uthread::spawn(move || while Command::new("kill").args(["-INT", &process]).status().is_ok() {});
 ///     uthread::spawn(|| uthread::io::stdin().lines().count());
 ///     uthread::signal::ctrl_c().expect("nothing cancels the main fiber");
 ///     // The end of `run` cancels the fiber that reads.

@@ -30,7 +30,7 @@ pub struct Barrier {
     waiting: AtomicUsize,
 }
 
-/// Which part the caller had in a [`Barrier`].
+/// Which part the caller had in a [`Barrier`]; see the example of [`is_leader`](BarrierWaitResult::is_leader).
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
@@ -46,7 +46,7 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    /// A barrier for so many. With 0, as with 1, nobody waits.
+    /// A barrier for so many. With 0, as with 1, nobody waits. See the example of [`Barrier`].
     #[must_use]
     pub const fn new(count: usize) -> Barrier {
         Barrier {

@@ -80,7 +80,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { ring }, receiver)
 }
 
-/// The sending side of a [`channel`]; clone it for more senders.
+/// The sending side of a [`channel`], as in the example there; clone it for more senders.
 ///
 /// Receivers share the values, so they must be allowed to:
 ///
@@ -182,7 +182,7 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// A receiving side of a [`channel`].
+/// A receiving side of a [`channel`], as in the example there.
 pub struct Receiver<T> {
     ring: Arc<Monitor<Ring<T>>>,
     /// Of the value that it receives next.
@@ -350,6 +350,16 @@ impl<T> Ring<T> {
 }
 
 /// The event of [`select::recv`](super::select::recv) that a receiver has something.
+///
+/// ```
+/// use uthread::{select, sync::broadcast};
+///
+/// let (sender, mut receiver) = broadcast::channel(1);
+/// sender.send("news").unwrap();
+/// select! {
+///     recv(&mut receiver) -> news => assert_eq!(news, Ok("news")),
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Received<'a, T> {
     receiver: &'a mut Receiver<T>,
@@ -392,7 +402,7 @@ impl<T: Clone> Event for Received<'_, T> {
     }
 }
 
-/// Why [`Receiver::recv`] has received nothing.
+/// Why [`Receiver::recv`] has received nothing, as in the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvError {
     /// All senders are gone, and nothing is left.
@@ -401,7 +411,7 @@ pub enum RecvError {
     Lagged(u64),
 }
 
-/// Why [`Receiver::try_recv`] has received nothing.
+/// Why [`Receiver::try_recv`] has received nothing, as in the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRecvError {
     /// Nothing is there now.
@@ -412,7 +422,7 @@ pub enum TryRecvError {
     Lagged(u64),
 }
 
-/// Why [`Receiver::recv_timeout`] has received nothing.
+/// Why [`Receiver::recv_timeout`] has received nothing, as in the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvTimeoutError {
     /// Nothing came in time.

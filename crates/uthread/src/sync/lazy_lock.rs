@@ -37,7 +37,7 @@ pub struct LazyLock<T, F = fn() -> T> {
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    /// A value that `f` will make.
+    /// A value that `f` will make; see the example of [`LazyLock`].
     #[must_use]
     pub const fn new(f: F) -> LazyLock<T, F> {
         LazyLock {

@@ -100,7 +100,7 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
-/// The right to what a [`Mutex`] protects, until it is dropped.
+/// The right to what a [`Mutex`] protects, until it is dropped; see the example of [`Mutex::lock`].
 ///
 /// It is not `Send`, as `std`'s, and for another reason besides: poisoning tells whether the fiber panicked that
 /// took it.
@@ -136,7 +136,7 @@ pub struct MutexGuard<'a, T: ?Sized + 'a> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Mutex<T> {
-    /// A mutex that is free.
+    /// A mutex that is free; see the example of [`Mutex`].
     #[must_use]
     pub const fn new(value: T) -> Mutex<T> {
         Mutex {

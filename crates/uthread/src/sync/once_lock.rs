@@ -30,7 +30,7 @@ pub struct OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// A cell without a value.
+    /// A cell without a value; see the example of [`OnceLock`].
     #[must_use]
     pub const fn new() -> OnceLock<T> {
         OnceLock {

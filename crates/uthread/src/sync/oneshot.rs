@@ -47,7 +47,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (sender, Receiver { outcome })
 }
 
-/// The sending side of a [`channel`]. Dropped, it ends the receiver's wait with an error.
+/// The sending side of a [`channel`], as in the example there. Dropped, it ends the receiver's wait with an error.
 ///
 /// It sends once:
 ///
@@ -98,7 +98,7 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`]. Dropped, it drops the value if that has come.
+/// The receiving side of a [`channel`], as in the example there. Dropped, it drops the value if that has come.
 ///
 /// A call that takes it and comes away with nothing gives it back in its error. To wait for it and for
 /// others besides, lend it to [`select!`](crate::select): `recv(&mut receiver)`.
@@ -247,7 +247,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// Why [`Receiver::try_recv`] has received nothing.
+/// Why [`Receiver::try_recv`] has received nothing, as in the example there.
 pub enum TryRecvError<T> {
     /// Nothing has come yet.
     Empty(Receiver<T>),
@@ -275,7 +275,7 @@ impl<T> fmt::Debug for TryRecvError<T> {
 
 impl<T> std::error::Error for TryRecvError<T> {}
 
-/// Why [`Receiver::recv_timeout`] has received nothing.
+/// Why [`Receiver::recv_timeout`] has received nothing, as in the example there.
 pub enum RecvTimeoutError<T> {
     /// Nothing came in time.
     Timeout(Receiver<T>),
@@ -309,6 +309,16 @@ impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
 /// The event of [`recv`](super::select::recv) that a value comes.
+///
+/// ```
+/// use uthread::{select, sync::oneshot};
+///
+/// let (sender, mut receiver) = oneshot::channel();
+/// sender.send("the answer").unwrap();
+/// select! {
+///     recv(&mut receiver) -> answer => assert_eq!(answer, Ok("the answer")),
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Received<'a, T>(&'a Receiver<T>);
 

@@ -58,7 +58,8 @@ pub fn channel<T>() -> (Promise<T>, Promised<T>) {
     (promise, Promised { shared })
 }
 
-/// The side that delivers. Dropped without a value, it is broken, which is an error to who waits.
+/// The side that delivers; see the example of [`channel`]. Dropped without a value, it is broken,
+/// which is an error to who waits.
 ///
 /// It is kept once:
 ///
@@ -91,7 +92,7 @@ impl<T> Drop for Promise<T> {
     }
 }
 
-/// The side that waits. Clone it for more of them.
+/// The side that waits; see the example of [`channel`]. Clone it for more of them.
 ///
 /// Those who share a value must be allowed to:
 ///
@@ -206,7 +207,7 @@ pub(crate) fn case<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
     })
 }
 
-/// That a promise is kept or broken.
+/// That a promise is kept or broken; see the example of [`select::wait`](super::select::wait).
 #[derive(Debug)]
 pub struct Settled<'a, T> {
     promised: &'a Promised<T>,

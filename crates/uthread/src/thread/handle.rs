@@ -7,7 +7,8 @@ use super::{Result, Thread};
 use crate::fiber::{self, FiberRef, Joinable};
 use crate::sched::wait;
 
-/// A handle to wait for a fiber and take its result. Dropping it detaches the fiber.
+/// A handle to wait for a fiber and take its result; see the example of [`join`](JoinHandle::join). Dropping
+/// it detaches the fiber.
 pub struct JoinHandle<T> {
     fiber: Arc<dyn Joinable<T>>,
     /// Made when it is asked for: another count would cost each spawn.

@@ -6,11 +6,11 @@ use std::num::NonZeroU64;
 use crate::fiber::{FiberRef, Waiter};
 use crate::sched::wait;
 
-/// The identity of a fiber, or of a thread outside the runtime.
+/// The identity of a fiber, or of a thread outside the runtime; see the example of [`current`].
 #[derive(Clone)]
 pub struct Thread(Waiter);
 
-/// Identifies a fiber or thread among all of the process, for its whole life.
+/// Identifies a fiber or thread among all of the process, for its whole life; see the example of [`Thread::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(Id);
 

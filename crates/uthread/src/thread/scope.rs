@@ -75,7 +75,7 @@ pub(super) fn await_end(children: &Children, unwinds: bool) {
     );
 }
 
-/// A scope to spawn borrowing fibers in; see [`scope`].
+/// A scope to spawn borrowing fibers in; see the example of [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Arc<Children>,
     /// Invariant in both, as `std`'s: shrinking `'scope` would let a fiber outlive its borrows.
@@ -149,7 +149,7 @@ where
     (fiber, JoinHandle::new(joinable))
 }
 
-/// A handle to join a fiber of a scope.
+/// A handle to join a fiber of a scope; see the example of [`Scope::spawn`].
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
     children: Arc<Children>,

@@ -90,7 +90,7 @@ where
     }
 }
 
-/// A scope to spawn borrowing fibers in that may fail; see [`try_scope`].
+/// A scope to spawn borrowing fibers in that may fail; see the example of [`try_scope`].
 pub struct TryScope<'scope, 'env: 'scope, E> {
     failure: Arc<Failure<E>>,
     /// Invariant in both, as [`Scope`](super::Scope).
@@ -152,7 +152,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     }
 }
 
-/// A handle to join a fiber of a [`TryScope`].
+/// A handle to join a fiber of a [`TryScope`]; see the example of [`TryScope::spawn`].
 pub struct TryJoinHandle<'scope, T> {
     handle: JoinHandle<Option<T>>,
     scope: PhantomData<&'scope ()>,

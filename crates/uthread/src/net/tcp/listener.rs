@@ -42,6 +42,15 @@ impl TcpListener {
     /// # Errors
     ///
     /// The last address's: `EADDRINUSE`, `EACCES`; or the resolver's.
+    ///
+    /// ```
+    /// use uthread::net::TcpListener;
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let second = TcpListener::bind(listener.local_addr()?);
+    /// assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bind<A: ToSocketAddrs>(address: A) -> io::Result<TcpListener> {
         for_each_address(address, |address| {
             // Binding and listening never wait.
@@ -61,12 +70,33 @@ impl TcpListener {
     ///
     /// The kernel's: `EMFILE` and `ENFILE` without a free descriptor, `ECONNABORTED` where the
     /// peer has gone; the listener stays usable.
+    ///
+    /// ```
+    /// use uthread::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// let (_server, peer) = listener.accept()?;
+    /// assert_eq!(peer, client.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (fd, peer) = self.socket.accept()?;
         Ok((TcpStream::from_fd(fd), peer.to_socket_addr()?))
     }
 
     /// The connections as they come, without end.
+    ///
+    /// ```
+    /// use uthread::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let client = TcpStream::connect(listener.local_addr()?)?;
+    /// for stream in listener.incoming().take(1) {
+    ///     assert_eq!(stream?.peer_addr()?, client.local_addr()?);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -95,6 +125,13 @@ impl TcpListener {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// assert!(address.ip().is_loopback() && address.port() != 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }
@@ -104,11 +141,18 @@ impl TcpListener {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// listener.set_ttl(64)?;
+    /// assert_eq!(listener.ttl()?, 64);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of packets, in hops.
+    /// The time to live of packets, in hops, as in the example of [`set_ttl`](TcpListener::set_ttl).
     ///
     /// # Errors
     ///
@@ -123,6 +167,19 @@ impl TcpListener {
     /// # Errors
     ///
     /// `EINVAL`.
+    ///
+    /// ```
+    /// use uthread::net::TcpListener;
+    ///
+    /// // Not every machine has version 6.
+    /// if let Ok(listener) = TcpListener::bind("[::1]:0") {
+    ///     # #[allow(deprecated)]
+    ///     let (set, before) = (listener.set_only_v6(true), listener.only_v6()?);
+    ///     assert_eq!(set.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    ///     println!("only version 6: {before}");
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[deprecated = "this option can only be set before the socket is bound"]
     #[allow(deprecated, reason = "the name is std's")]
     pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
@@ -130,6 +187,7 @@ impl TcpListener {
     }
 
     /// Whether only connections of version 6 are accepted.
+    /// See the example of [`set_only_v6`](TcpListener::set_only_v6).
     ///
     /// # Errors
     ///
@@ -147,7 +205,7 @@ impl_socket!(
     "let socket = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;"
 );
 
-/// The connections of a listener; see [`TcpListener::incoming`].
+/// The connections of a listener; see the example of [`TcpListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,

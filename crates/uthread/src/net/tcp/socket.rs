@@ -35,6 +35,13 @@ impl TcpSocket {
     /// # Errors
     ///
     /// The kernel's: `EMFILE`.
+    ///
+    /// ```
+    /// let socket = uthread::net::TcpSocket::new_v4()?;
+    /// socket.bind("127.0.0.1:0".parse().unwrap())?;
+    /// assert!(socket.local_addr()?.is_ipv4());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new_v4() -> io::Result<TcpSocket> {
         open(AddressFamily::INET).map(|fd| TcpSocket { fd })
     }
@@ -44,6 +51,15 @@ impl TcpSocket {
     /// # Errors
     ///
     /// The kernel's: `EMFILE`, `EAFNOSUPPORT`.
+    ///
+    /// ```
+    /// // Not every machine has version 6.
+    /// if let Ok(socket) = uthread::net::TcpSocket::new_v6() {
+    ///     socket.set_only_v6(true)?;
+    ///     assert!(socket.only_v6()?);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new_v6() -> io::Result<TcpSocket> {
         open(AddressFamily::INET6).map(|fd| TcpSocket { fd })
     }
@@ -54,11 +70,18 @@ impl TcpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// let socket = uthread::net::TcpSocket::new_v4()?;
+    /// socket.set_reuse_address(true)?;
+    /// assert!(socket.reuse_address()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_reuse_address(&self, reuse: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseaddr(self, reuse)?)
     }
 
-    /// What [`set_reuse_address`](TcpSocket::set_reuse_address) has set.
+    /// What [`set_reuse_address`](TcpSocket::set_reuse_address) has set; see the example there.
     ///
     /// # Errors
     ///
@@ -73,11 +96,27 @@ impl TcpSocket {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// use uthread::net::TcpSocket;
+    ///
+    /// let listen = |address| -> std::io::Result<_> {
+    ///     let socket = TcpSocket::new_v4()?;
+    ///     socket.set_reuse_port(true)?;
+    ///     assert!(socket.reuse_port()?);
+    ///     socket.bind(address)?;
+    ///     socket.listen(1024)
+    /// };
+    /// let one = listen("127.0.0.1:0".parse().unwrap())?;
+    /// let other = listen(one.local_addr()?)?;
+    /// assert_eq!(one.local_addr()?, other.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_reuse_port(&self, reuse: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseport(self, reuse)?)
     }
 
-    /// What [`set_reuse_port`](TcpSocket::set_reuse_port) has set.
+    /// What [`set_reuse_port`](TcpSocket::set_reuse_port) has set; see the example there.
     ///
     /// # Errors
     ///
@@ -87,6 +126,7 @@ impl TcpSocket {
     }
 
     /// Whether one of version 6 is for connections of that version alone.
+    /// See the example of [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors
     ///
@@ -95,7 +135,7 @@ impl TcpSocket {
         Ok(sockopt::set_ipv6_v6only(self, only_v6)?)
     }
 
-    /// What [`set_only_v6`](TcpSocket::set_only_v6) has set.
+    /// What [`set_only_v6`](TcpSocket::set_only_v6) has set. See the example of [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors
     ///
@@ -109,11 +149,24 @@ impl TcpSocket {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// ```
+    /// use uthread::net::{Keepalive, TcpSocket, TcpStream};
+    ///
+    /// let socket = TcpSocket::new_v4()?;
+    /// socket.set_keepalive(Some(Keepalive::default()))?;
+    /// assert_eq!(socket.keepalive()?, Some(Keepalive::default()));
+    /// socket.bind("127.0.0.1:0".parse().unwrap())?;
+    /// let listener = socket.listen(1024)?;
+    /// let _client = TcpStream::connect(listener.local_addr()?)?;
+    /// assert_eq!(listener.accept()?.0.keepalive()?, Some(Keepalive::default()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         keepalive::set(self.as_fd(), keepalive)
     }
 
-    /// What [`set_keepalive`](TcpSocket::set_keepalive) has set.
+    /// What [`set_keepalive`](TcpSocket::set_keepalive) has set; see the example there.
     ///
     /// # Errors
     ///
@@ -123,6 +176,7 @@ impl TcpSocket {
     }
 
     /// Gives it an address of its own, to listen at or to connect from.
+    /// See the example of [`new_v4`](TcpSocket::new_v4).
     ///
     /// # Errors
     ///
@@ -131,7 +185,7 @@ impl TcpSocket {
         Ok(rustix::net::bind(self, &address)?)
     }
 
-    /// The address it is bound to.
+    /// The address it is bound to, as in the example of [`new_v4`](TcpSocket::new_v4).
     ///
     /// # Errors
     ///
@@ -141,7 +195,7 @@ impl TcpSocket {
     }
 
     /// Listens; the kernel completes at most `backlog` connections ahead of `accept`, and at most
-    /// `net.core.somaxconn`.
+    /// `net.core.somaxconn`. See the example of [`TcpSocket`].
     ///
     /// # Errors
     ///
@@ -178,6 +232,17 @@ impl TcpSocket {
     /// # Errors
     ///
     /// As [`TcpStream::connect_timeout`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uthread::net::{TcpListener, TcpSocket};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// let stream = TcpSocket::new_v4()?.connect_timeout(address, Duration::from_secs(5))?;
+    /// assert_eq!(stream.peer_addr()?, address);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect_timeout(self, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         TcpStream::open_within(self.fd, address, timeout)
     }

@@ -21,6 +21,20 @@ impl Inner for std::net::TcpStream {
 /// A TCP connection, as [`std::net::TcpStream`].
 ///
 /// Reads and writes go straight between the kernel and the caller's buffer.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use uthread::net::{TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut client = TcpStream::connect(listener.local_addr()?)?;
+/// let (mut server, _) = listener.accept()?;
+/// client.write_all(b"question")?;
+/// let mut question = [0; 8];
+/// server.read_exact(&mut question)?;
+/// assert_eq!(&question, b"question");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct TcpStream {
     pub(in crate::net) socket: Socket<std::net::TcpStream>,
 }
@@ -31,6 +45,18 @@ impl TcpStream {
     /// # Errors
     ///
     /// The last address's, or the resolver's.
+    ///
+    /// ```
+    /// use uthread::net::{TcpListener, TcpSocket, TcpStream};
+    ///
+    /// let deaf = TcpSocket::new_v4()?;
+    /// deaf.bind("127.0.0.1:0".parse().unwrap())?; // And does not listen.
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let addresses = [deaf.local_addr()?, listener.local_addr()?];
+    /// let stream = TcpStream::connect(&addresses[..])?;
+    /// assert_eq!(stream.peer_addr()?, addresses[1]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect<A: ToSocketAddrs>(address: A) -> io::Result<TcpStream> {
         for_each_address(address, |address| {
             TcpStream::open(super::socket_for(address)?, address, None)
@@ -42,6 +68,17 @@ impl TcpStream {
     /// # Errors
     ///
     /// `TimedOut` after the timeout, `InvalidInput` for a timeout of zero; the kernel's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use uthread::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let address = listener.local_addr()?;
+    /// let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    /// assert_eq!(stream.peer_addr()?, address);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect_timeout(address: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         TcpStream::open_within(super::socket_for(*address)?, *address, timeout)
     }
@@ -89,6 +126,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// As reading.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use uthread::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// TcpStream::connect(listener.local_addr()?)?.write_all(b"GET /")?;
+    /// let (mut stream, _) = listener.accept()?;
+    /// stream.peek(&mut [0])?;
+    /// let mut request = String::new();
+    /// stream.read_to_string(&mut request)?;
+    /// assert_eq!(request, "GET /");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buffer, true)
     }
@@ -98,6 +149,20 @@ impl TcpStream {
     /// # Errors
     ///
     /// The kernel's: `ENOTCONN` where the peer has gone.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use uthread::net::{Shutdown, TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let mut client = TcpStream::connect(listener.local_addr()?)?;
+    /// client.write_all(b"all there is")?;
+    /// client.shutdown(Shutdown::Write)?;
+    /// let mut text = String::new();
+    /// listener.accept()?.0.read_to_string(&mut text)?; // The client is still there to read.
+    /// assert_eq!(text, "all there is");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket.inner.shutdown(how)
     }
@@ -107,6 +172,13 @@ impl TcpStream {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = uthread::net::TcpStream::connect(listener.local_addr()?)?;
+    /// assert_eq!(stream.peer_addr()?, listener.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }
@@ -116,6 +188,14 @@ impl TcpStream {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = uthread::net::TcpStream::connect(listener.local_addr()?)?;
+    /// let (_, peer) = listener.accept()?;
+    /// assert_eq!(stream.local_addr()?, peer);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }
@@ -125,11 +205,19 @@ impl TcpStream {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = uthread::net::TcpStream::connect(listener.local_addr()?)?;
+    /// stream.set_nodelay(true)?;
+    /// assert!(stream.nodelay()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.socket.inner.set_nodelay(nodelay)
     }
 
-    /// Whether small writes are sent at once.
+    /// Whether small writes are sent at once, as in the example of [`set_nodelay`](TcpStream::set_nodelay).
     ///
     /// # Errors
     ///
@@ -143,11 +231,19 @@ impl TcpStream {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = uthread::net::TcpStream::connect(listener.local_addr()?)?;
+    /// stream.set_ttl(64)?;
+    /// assert_eq!(stream.ttl()?, 64);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of outgoing packets, in hops.
+    /// The time to live of outgoing packets, in hops, as in the example of [`set_ttl`](TcpStream::set_ttl).
     ///
     /// # Errors
     ///
@@ -175,6 +271,7 @@ impl TcpStream {
     }
 
     /// Whether received data is acknowledged at once.
+    /// See the example of [`set_quickack`](TcpStream::set_quickack).
     ///
     /// # Errors
     ///
@@ -200,6 +297,7 @@ impl TcpStream {
     /// let mut stream = TcpStream::connect(listener.local_addr()?)?;
     /// let (peer, _) = listener.accept()?;
     /// peer.set_linger(Some(Duration::ZERO))?;
+    /// assert_eq!(peer.linger()?, Some(Duration::ZERO));
     /// drop(peer);
     /// let error = stream.read(&mut [0]).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -209,7 +307,7 @@ impl TcpStream {
         Ok(sockopt::set_socket_linger(self, linger)?)
     }
 
-    /// What [`set_linger`](TcpStream::set_linger) has set.
+    /// What [`set_linger`](TcpStream::set_linger) has set; see the example there.
     ///
     /// # Errors
     ///
@@ -240,7 +338,7 @@ impl TcpStream {
         keepalive::set(self.as_fd(), keepalive)
     }
 
-    /// What [`set_keepalive`](TcpStream::set_keepalive) has set.
+    /// What [`set_keepalive`](TcpStream::set_keepalive) has set; see the example there.
     ///
     /// # Errors
     ///

@@ -56,6 +56,18 @@ impl UnixDatagram {
     ///
     /// The kernel's: `EADDRINUSE` where there is a file; `InvalidInput` for a path that is too long for an
     /// address.
+    ///
+    /// ```
+    /// use uthread::net::UnixDatagram;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// let socket = UnixDatagram::bind(&path)?;
+    /// assert_eq!(socket.local_addr()?.as_pathname(), Some(&*path));
+    /// drop(socket);
+    /// assert!(UnixDatagram::bind(&path).is_err(), "the file has stayed");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
         UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -65,6 +77,21 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// As [`bind`](UnixDatagram::bind).
+    ///
+    /// ```
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use uthread::net::{UnixDatagram, unix::SocketAddr};
+    ///
+    /// let name = format!("an example of {}", std::process::id());
+    /// let address = SocketAddr::from_abstract_name(name)?;
+    /// let receiver = UnixDatagram::bind_addr(&address)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// sender.send_to_addr(b"one", &address)?;
+    /// sender.connect_addr(&address)?;
+    /// sender.send(b"two")?;
+    /// assert_eq!((receiver.recv(&mut [0; 9])?, receiver.recv(&mut [0; 9])?), (3, 3));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixDatagram> {
         address::bind(address, std::os::unix::net::UnixDatagram::bind_addr).map(UnixDatagram::new)
     }
@@ -74,6 +101,12 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// The kernel's: `EMFILE`.
+    ///
+    /// ```
+    /// let socket = uthread::net::UnixDatagram::unbound()?;
+    /// assert!(socket.local_addr()?.is_unnamed());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn unbound() -> io::Result<UnixDatagram> {
         std::os::unix::net::UnixDatagram::unbound().map(UnixDatagram::new)
     }
@@ -83,6 +116,15 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// The kernel's: `EMFILE`.
+    ///
+    /// ```
+    /// let (one, other) = uthread::net::UnixDatagram::pair()?;
+    /// one.send(b"hello")?;
+    /// let mut buffer = [0; 100];
+    /// let count = other.recv(&mut buffer)?;
+    /// assert_eq!(&buffer[..count], b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
         let (one, other) = std::os::unix::net::UnixDatagram::pair()?;
         Ok((UnixDatagram::new(one), UnixDatagram::new(other)))
@@ -99,11 +141,26 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// The kernel's: `ENOENT`, `ECONNREFUSED`, `EPERM` where that one is connected to another.
+    ///
+    /// ```
+    /// use uthread::net::UnixDatagram;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// let receiver = UnixDatagram::bind(&path)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// sender.connect(&path)?;
+    /// assert_eq!(sender.peer_addr()?.as_pathname(), Some(&*path));
+    /// sender.send(b"hello")?;
+    /// assert_eq!(receiver.recv(&mut [0; 100])?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
     /// The same by an address, which may be an abstract name.
+    /// See the example of [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
@@ -114,6 +171,7 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram, and tells from where. What does not fit into the buffer is lost.
+    /// See the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
@@ -128,12 +186,22 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// As there.
+    ///
+    /// ```
+    /// let (one, other) = uthread::net::UnixDatagram::pair()?;
+    /// one.send(b"hello")?;
+    /// let (peeked, _) = other.peek_from(&mut [0; 100])?;
+    /// let (received, from) = other.recv_from(&mut [0; 100])?;
+    /// assert_eq!((peeked, received, from.is_unnamed()), (5, 5, true));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (count, sender) = self.socket.receive_from(buffer, true)?;
         Ok((count, address::decode(&sender)?))
     }
 
     /// Sends a datagram to who receives at a path; waits while the queue there is full.
+    /// See the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
@@ -144,6 +212,7 @@ impl UnixDatagram {
     }
 
     /// The same by an address, which may be an abstract name.
+    /// See the example of [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
@@ -225,6 +294,7 @@ impl UnixDatagram {
     }
 
     /// Receives a datagram, and at most `fds_max` descriptors that came with it.
+    /// See the example of [`send_fds`](UnixDatagram::send_fds).
     ///
     /// # Errors
     ///
@@ -238,11 +308,20 @@ impl UnixDatagram {
     /// # Errors
     ///
     /// The kernel's.
+    ///
+    /// ```
+    /// use uthread::net::{Shutdown, UnixDatagram};
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// one.shutdown(Shutdown::Both)?;
+    /// assert!(one.send(b"hello").is_err() && other.send(b"hello").is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket.inner.shutdown(how)
     }
 
-    /// The address it is connected to.
+    /// The address it is connected to, as in the example of [`connect`](UnixDatagram::connect).
     ///
     /// # Errors
     ///
@@ -251,7 +330,7 @@ impl UnixDatagram {
         self.socket.inner.peer_addr()
     }
 
-    /// The address it is bound to.
+    /// The address it is bound to, as in the example of [`bind`](UnixDatagram::bind).
     ///
     /// # Errors
     ///

@@ -30,6 +30,19 @@ const fn words(fds: usize) -> usize {
 }
 
 /// What came with a call that receives descriptors.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use uthread::net::UnixStream;
+///
+/// let (ours, theirs) = UnixStream::pair()?;
+/// let file = uthread::fs::tempfile()?;
+/// ours.send_fds(b"two", &[file.as_fd(), file.as_fd()])?;
+/// let received = theirs.recv_fds(&mut [0; 100], 1)?;
+/// assert_eq!((received.bytes, received.fds.len()), (3, 1));
+/// assert!(received.fds_lost);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReceivedFds {

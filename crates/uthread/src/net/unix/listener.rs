@@ -44,11 +44,23 @@ impl UnixListener {
     ///
     /// The kernel's: `EADDRINUSE` where there is a file; `InvalidInput` for a path that is too long for an
     /// address.
+    ///
+    /// ```
+    /// use uthread::net::UnixListener;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// let listener = UnixListener::bind(&path)?;
+    /// assert_eq!(listener.local_addr()?.as_pathname(), Some(&*path));
+    /// drop(listener);
+    /// assert!(UnixListener::bind(&path).is_err(), "the file has stayed");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
         UnixListener::bind_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Listens at an address, which may be an abstract name.
+    /// Listens at an address, which may be an abstract name. See the example of [`UnixStream::connect_addr`].
     ///
     /// # Errors
     ///
@@ -65,12 +77,37 @@ impl UnixListener {
     /// # Errors
     ///
     /// The kernel's: `EMFILE` and `ENFILE` without a free descriptor; the listener stays usable.
+    ///
+    /// ```
+    /// use uthread::net::{UnixListener, UnixStream};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// let listener = UnixListener::bind(&path)?;
+    /// let _client = UnixStream::connect(&path)?;
+    /// let (stream, peer) = listener.accept()?;
+    /// assert!(peer.is_unnamed() && stream.peer_cred()?.pid.is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (fd, peer) = self.socket.accept()?;
         Ok((UnixStream::from_fd(fd), address::decode(&peer)?))
     }
 
     /// The connections as they come, without end.
+    ///
+    /// ```
+    /// use uthread::net::{UnixListener, UnixStream};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// let listener = UnixListener::bind(&path)?;
+    /// let _client = UnixStream::connect(&path)?;
+    /// for stream in listener.incoming().take(1) {
+    ///     println!("from the user {}", stream?.peer_cred()?.uid);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
@@ -95,7 +132,7 @@ impl UnixListener {
         self.socket.stop_listening()
     }
 
-    /// The address it listens at.
+    /// The address it listens at, as in the example of [`bind`](UnixListener::bind).
     ///
     /// # Errors
     ///
@@ -121,7 +158,7 @@ impl<'a> IntoIterator for &'a UnixListener {
     }
 }
 
-/// The connections of a listener; see [`UnixListener::incoming`].
+/// The connections of a listener; see the example of [`UnixListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,

@@ -50,6 +50,19 @@ impl UnixStream {
     ///
     /// The kernel's: `ENOENT`, `ECONNREFUSED` where nobody listens any more; `InvalidInput` for a path that
     /// is too long for an address.
+    ///
+    /// ```
+    /// use uthread::net::{UnixListener, UnixStream};
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let path = directory.path().join("socket");
+    /// assert_eq!(UnixStream::connect(&path).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    /// let _listener = UnixListener::bind(&path)?;
+    /// let stream = UnixStream::connect(&path)?;
+    /// assert_eq!(stream.peer_addr()?.as_pathname(), Some(&*path));
+    /// assert!(stream.local_addr()?.is_unnamed());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -83,7 +96,7 @@ impl UnixStream {
         }
     }
 
-    /// Two ends of a connection.
+    /// Two ends of a connection, as in the example of [`UnixStream`].
     ///
     /// # Errors
     ///
@@ -108,6 +121,17 @@ impl UnixStream {
     /// # Errors
     ///
     /// As reading.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use uthread::net::UnixStream;
+    ///
+    /// let (mut ours, mut theirs) = UnixStream::pair()?;
+    /// ours.write_all(b"hello")?;
+    /// assert_eq!(theirs.peek(&mut [0; 100])?, 5);
+    /// assert_eq!(theirs.read(&mut [0; 100])?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.receive(buffer, true)
     }
@@ -146,6 +170,7 @@ impl UnixStream {
     }
 
     /// Receives bytes, and at most `fds_max` descriptors that came with them. A [`Read`] would close those.
+    /// See the example of [`send_fds`](UnixStream::send_fds).
     ///
     /// # Errors
     ///
@@ -154,7 +179,7 @@ impl UnixStream {
         fds::receive(&self.socket, buffer, fds_max)
     }
 
-    /// The process at the other end, as it was when it connected or listened.
+    /// The process at the other end, as it was when it connected or listened. See the example of [`UCred`].
     ///
     /// # Errors
     ///
@@ -168,11 +193,21 @@ impl UnixStream {
     /// # Errors
     ///
     /// The kernel's: `ENOTCONN`.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use uthread::net::{Shutdown, UnixStream};
+    ///
+    /// let (ours, mut theirs) = UnixStream::pair()?;
+    /// ours.shutdown(Shutdown::Write)?;
+    /// assert_eq!(theirs.read(&mut [0])?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.socket.inner.shutdown(how)
     }
 
-    /// The address of the other end.
+    /// The address of the other end, as in the example of [`connect`](UnixStream::connect).
     ///
     /// # Errors
     ///
@@ -181,7 +216,7 @@ impl UnixStream {
         self.socket.inner.peer_addr()
     }
 
-    /// The address of this end.
+    /// The address of this end, as in the example of [`connect`](UnixStream::connect).
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ pub struct Condvar {
     notices: Notices,
 }
 
-/// Whether a wait has ended because its time was over.
+/// Whether a wait has ended because its time was over; see the example of [`Condvar::wait_timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -70,7 +70,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable that nobody waits for; see the example of [`Condvar`].
     #[must_use]
     pub const fn new() -> Condvar {
         Condvar {
@@ -128,6 +128,16 @@ impl Condvar {
     /// # Errors
     ///
     /// The same.
+    ///
+    /// ```
+    /// use uthread::sync::{Condvar, Mutex};
+    ///
+    /// let mutex = Mutex::new(());
+    /// let guard = mutex.lock().unwrap();
+    /// # #[allow(deprecated)]
+    /// let (_guard, was_notified) = Condvar::new().wait_timeout_ms(guard, 1).unwrap();
+    /// assert!(!was_notified);
+    /// ```
     #[deprecated(note = "replaced by `wait_timeout`, as in `std`")]
     pub fn wait_timeout_ms<'a, T>(
         &self,

@@ -2,7 +2,7 @@
 
 use super::Receiver;
 
-/// The values of a receiver, each waited for; made by [`Receiver::iter`].
+/// The values of a receiver, each waited for; made by [`Receiver::iter`], as in the example there.
 #[derive(Debug)]
 pub struct Iter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
@@ -23,7 +23,7 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// The values that are there already; made by [`Receiver::try_iter`].
+/// The values that are there already; made by [`Receiver::try_iter`], as in the example there.
 #[derive(Debug)]
 pub struct TryIter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
@@ -45,6 +45,12 @@ impl<T> Iterator for TryIter<'_, T> {
 }
 
 /// The values of a receiver it has taken over, each waited for; made by `Receiver::into_iter`.
+///
+/// ```
+/// let (sender, receiver) = uthread::sync::mpsc::channel();
+/// uthread::spawn(move || (1..=10).for_each(|number| sender.send(number).unwrap()));
+/// assert_eq!(receiver.into_iter().sum::<i32>(), 55);
+/// ```
 #[derive(Debug)]
 pub struct IntoIter<T> {
     receiver: Receiver<T>,

@@ -93,8 +93,8 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     (sender, Receiver::new(channel))
 }
 
-/// The sending side of a [`channel`]; clone it for more senders. When the last one is dropped, the receiver
-/// gets what is left and then errors.
+/// The sending side of a [`channel`], as in the example there; clone it for more senders. When the last one is
+/// dropped, the receiver gets what is left and then errors.
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,
 }
@@ -158,7 +158,7 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The sending side of a [`sync_channel`]; otherwise as [`Sender`].
+/// The sending side of a [`sync_channel`], as in the example there; otherwise as [`Sender`].
 pub struct SyncSender<T> {
     channel: Arc<Channel<T>>,
 }
@@ -233,8 +233,8 @@ impl<T> fmt::Debug for SyncSender<T> {
     }
 }
 
-/// The receiving side of a [`channel`] or [`sync_channel`]. Dropped, it drops the values not yet received,
-/// and senders that wait get theirs back.
+/// The receiving side of a [`channel`] or [`sync_channel`], as in the examples there. Dropped, it drops the
+/// values not yet received, and senders that wait get theirs back.
 ///
 /// It moves between fibers and threads, but only one at a time has it:
 ///

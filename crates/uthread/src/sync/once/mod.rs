@@ -29,7 +29,7 @@ pub struct Once {
     progress: Progress,
 }
 
-/// What [`Once::call_once_force`] finds.
+/// What [`Once::call_once_force`] finds, as in the example there.
 pub struct OnceState {
     poisoned: bool,
     /// It is not shared, as `std`'s.
@@ -49,7 +49,7 @@ impl OnceState {
 
 #[allow(clippy::new_without_default, reason = "`std`'s has none")]
 impl Once {
-    /// Nothing is done yet.
+    /// Nothing is done yet; see the example of [`Once`].
     #[must_use]
     pub const fn new() -> Once {
         Once {

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use super::RwLock;
 use crate::sched::wait::Since;
 
-/// The right of one reader to what a [`RwLock`] protects, until it is dropped.
+/// The right of one reader to what a [`RwLock`] protects, until it is dropped; see the example of [`RwLock::read`].
 ///
 /// It is not `Send`, as `std`'s:
 ///
@@ -26,7 +26,8 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
     not_send: PhantomData<*const T>,
 }
 
-/// The right of the one writer to what a [`RwLock`] protects, until it is dropped.
+/// The right of the one writer to what a [`RwLock`] protects, until it is dropped; see the example of
+/// [`RwLock::write`].
 ///
 /// It is not `Send`, as `std`'s:
 ///

@@ -61,7 +61,7 @@ impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
 impl<T> RwLock<T> {
-    /// A lock that is free.
+    /// A lock that is free; see the example of [`RwLock`].
     #[must_use]
     pub const fn new(value: T) -> RwLock<T> {
         RwLock {

@@ -77,7 +77,7 @@ pub trait Event {
     fn cut_off(&mut self) -> Self::Output;
 }
 
-/// One event of a choice, and what has come of it.
+/// One event of a choice, and what has come of it; see the example of [`take`](Case::take).
 #[derive(Debug)]
 pub struct Case<E: Event> {
     /// None if it is not to be waited for.
@@ -117,7 +117,7 @@ impl<E: Event> Case<E> {
     }
 }
 
-/// Any [`Case`].
+/// Any [`Case`]; see the example of [`choose`].
 pub trait Choice: Candidate {}
 
 impl<E: Event> Choice for Case<E> {}

@@ -57,12 +57,13 @@ pub fn recv<R: Receive>(receiver: R) -> Case<R::Event> {
     Case::new(receiver.event())
 }
 
-/// What a value can be received from.
+/// What a value can be received from; see the example of [`recv`].
 pub trait Receive {
     /// That something comes.
     type Event: Event;
 
     /// Its event.
+    #[doc(hidden)]
     fn event(self) -> Self::Event;
 }
 
@@ -107,12 +108,13 @@ pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> C
     }
 }
 
-/// What a value can be sent to.
+/// What a value can be sent to; see the example of [`send`].
 pub trait Transmit<'a, T> {
     /// That it was sent.
     type Event: Event;
 
     /// Its event.
+    #[doc(hidden)]
     fn event(self, value: &'a mut Option<T>) -> Self::Event;
 }
 

@@ -49,7 +49,7 @@ impl Semaphore {
     /// The most permits there may be.
     pub const MAX_PERMITS: usize = PERMITS_MAX;
 
-    /// A semaphore with so many free permits.
+    /// A semaphore with so many free permits; see the example of [`Semaphore`].
     ///
     /// # Panics
     ///
@@ -260,7 +260,8 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`], which are given back when this is dropped, wherever that is.
+/// Permits of a [`Semaphore`], which are given back when this is dropped, wherever that is; see the
+/// example of [`Semaphore::acquire_many`].
 ///
 /// They do not outlive the semaphore:
 ///
@@ -280,7 +281,8 @@ pub struct SemaphorePermit<'a> {
     count: usize,
 }
 
-/// Permits of a [`Semaphore`] that keep it, and are given back when this is dropped, wherever that is.
+/// Permits of a [`Semaphore`] that keep it, and are given back when this is dropped, wherever that is; see the
+/// example of [`Semaphore::acquire_owned`].
 #[must_use = "if unused the permits are given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -313,7 +315,7 @@ impl SemaphorePermit<'_> {
 }
 
 impl OwnedSemaphorePermit {
-    /// How many they are; see [`acquire_many_owned`](Semaphore::acquire_many_owned).
+    /// How many they are; see the example of [`acquire_many_owned`](Semaphore::acquire_many_owned).
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
