@@ -25,6 +25,10 @@ mod commands;
 
 mod dependencies;
 
+mod examples;
+
+mod items;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -33,7 +37,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     opening::check,
     layers::check,
     size::check,
@@ -42,6 +46,7 @@ const CHECKS: [Check; 8] = [
     links::check,
     commands::check,
     dependencies::check,
+    examples::check,
 ];
 
 /// Everything untidy below `root`, sorted by place.

@@ -1,0 +1,359 @@
+//! What the library shows to its users: the public functions, types, traits and macros of its source, with their
+//! documentation.
+//!
+//! `pub` alone does not tell: an item of a private module is public if a `pub use` names it, and a method if its type is. What
+//! macros write is read where they write it, so it goes by lines, which `cargo fmt` has put where they are expected.
+
+use std::collections::BTreeSet;
+
+use super::tree::Tree;
+
+const LIBRARY: &str = "crates/uthread/src/";
+
+const ROOT: &str = "crates/uthread/src/lib.rs";
+
+pub(crate) struct Item<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) line: usize,
+    /// `fn`, `struct`, `enum`, `union`, `trait` or `macro`.
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    /// The type or trait that a function belongs to; that of a macro begins with `$`.
+    pub(crate) owner: Option<&'a str>,
+    /// Markdown.
+    pub(crate) docs: String,
+    /// The words of all before the body.
+    signature: BTreeSet<&'a str>,
+    is_exported: bool,
+}
+
+impl Item<'_> {
+    /// Whether it belongs to this type, or its signature names it.
+    pub(crate) fn speaks_of(&self, name: &str) -> bool {
+        self.owner == Some(name) || self.signature.contains(name)
+    }
+}
+
+/// Those that users see: not those that the documentation hides.
+pub(crate) fn public_items(tree: &Tree) -> Vec<Item<'_>> {
+    let files = tree
+        .files()
+        .filter(|(path, _)| path.starts_with(LIBRARY) && path.ends_with(".rs"));
+    let mut names = BTreeSet::new();
+    let mut public_files = BTreeSet::from([ROOT.to_owned()]);
+    let mut items = Vec::new();
+    for (path, text) in files {
+        names.extend(reexported(text));
+        public_files.extend(public_modules(path, text));
+        items.extend(Reader::new(path, text).items());
+    }
+    let is_shown = |item: &Item<'_>| {
+        item.is_exported || names.contains(item.name) || public_files.contains(item.path)
+    };
+    let types = items
+        .iter()
+        .filter(|item| item.owner.is_none() && is_shown(item));
+    let types: BTreeSet<&str> = types.map(|item| item.name).collect();
+    let is_public = |item: &Item<'_>| match item.owner {
+        Some(owner) => owner.starts_with('$') || types.contains(owner),
+        None => is_shown(item),
+    };
+    items.into_iter().filter(is_public).collect()
+}
+
+/// The names that stand in the `pub use` of a file.
+fn reexported(text: &str) -> impl Iterator<Item = &str> {
+    let statements = text.split("\npub use ").skip(1);
+    statements.flat_map(|statement| words(statement.split(';').next().unwrap_or_default()))
+}
+
+/// The files of the `pub mod` of a file.
+fn public_modules(path: &str, text: &str) -> Vec<String> {
+    let folder = match path.strip_suffix("/mod.rs") {
+        Some(folder) => folder,
+        None if path == ROOT => LIBRARY.trim_end_matches('/'),
+        None => path.trim_end_matches(".rs"),
+    };
+    let names = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    names
+        .flat_map(|name| {
+            [
+                format!("{folder}/{name}.rs"),
+                format!("{folder}/{name}/mod.rs"),
+            ]
+        })
+        .collect()
+}
+
+/// The names and words of a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|part: char| !part.is_alphanumeric() && part != '_')
+        .filter(|word| !word.is_empty())
+}
+
+/// Goes down the lines of a file.
+struct Reader<'a> {
+    path: &'a str,
+    lines: Vec<&'a str>,
+    /// What is around the line, from outside: the depth of the line that opens it, and what that is.
+    around: Vec<(usize, Around<'a>)>,
+}
+
+#[derive(Clone, Copy)]
+enum Around<'a> {
+    /// Its functions are public if they say so.
+    Impl(&'a str),
+    /// Its functions are as public as it is.
+    Trait(&'a str),
+    /// What is in it is reached by other ways, if at all.
+    Private,
+}
+
+/// What stands above an item.
+#[derive(Default)]
+struct Above<'a> {
+    /// From the last to the first.
+    docs: Vec<&'a str>,
+    is_hidden: bool,
+    is_exported: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(path: &'a str, text: &'a str) -> Self {
+        Self {
+            path,
+            lines: text.lines().collect(),
+            around: Vec::new(),
+        }
+    }
+
+    fn items(mut self) -> Vec<Item<'a>> {
+        let mut items = Vec::new();
+        for index in 0..self.lines.len() {
+            let line = self.lines[index].trim_start();
+            let depth = self.lines[index].len() - line.len();
+            if line.starts_with('}') && self.around.last().is_some_and(|(open, _)| *open == depth) {
+                self.around.pop();
+            }
+            items.extend(self.item(index, line));
+            if !line.ends_with(['}', ';']) {
+                self.around
+                    .extend(opened(line).map(|opened| (depth, opened)));
+            }
+        }
+        items
+    }
+
+    fn item(&self, index: usize, line: &'a str) -> Option<Item<'a>> {
+        if self
+            .around
+            .iter()
+            .any(|(_, around)| matches!(around, Around::Private))
+        {
+            return None;
+        }
+        let around = self.around.last().map(|(_, around)| *around);
+        let declared = match (line.strip_prefix("pub "), around) {
+            (Some(declared), _) => declared,
+            (None, Some(Around::Trait(_))) => line,
+            (None, _) if line.starts_with("macro_rules!") => line,
+            (None, _) => return None,
+        };
+        let (kind, name) = declaration(declared)?;
+        let above = self.above(index);
+        let is_macro = kind == "macro";
+        if above.is_hidden || is_macro && !above.is_exported {
+            return None;
+        }
+        let docs = above
+            .docs
+            .iter()
+            .rev()
+            .fold(String::new(), |docs, line| docs + line + "\n");
+        Some(Item {
+            path: self.path,
+            line: index + 1,
+            kind,
+            name,
+            owner: match around {
+                Some(Around::Impl(owner) | Around::Trait(owner)) => Some(owner),
+                _ => None,
+            },
+            docs,
+            signature: self.signature(index),
+            is_exported: is_macro,
+        })
+    }
+
+    /// The documentation and the attributes above a line.
+    fn above(&self, index: usize) -> Above<'a> {
+        let mut above = Above::default();
+        let mut is_in_attribute = false;
+        for line in self.lines[..index].iter().rev().map(|line| line.trim()) {
+            if let Some(docs) = line.strip_prefix("///") {
+                above.docs.push(docs.strip_prefix(' ').unwrap_or(docs));
+            } else if line.starts_with("#[") {
+                is_in_attribute = false;
+                above.is_hidden |= line == "#[doc(hidden)]";
+                above.is_exported |= line == "#[macro_export]";
+                if line.starts_with("#[doc = ") {
+                    above.docs.push(line);
+                }
+            } else if line == ")]" {
+                is_in_attribute = true;
+            } else if !is_in_attribute && !line.starts_with("//") {
+                break;
+            }
+        }
+        above
+    }
+
+    fn signature(&self, index: usize) -> BTreeSet<&'a str> {
+        let mut signature = BTreeSet::new();
+        for line in &self.lines[index..] {
+            signature.extend(words(line));
+            if line.ends_with(['{', '}', ';']) {
+                break;
+            }
+        }
+        signature
+    }
+}
+
+/// What a line opens that items may be in.
+fn opened(line: &str) -> Option<Around<'_>> {
+    let declared = line.strip_prefix("pub ").unwrap_or(line);
+    if declared.starts_with("mod ") {
+        return (line == declared).then_some(Around::Private);
+    }
+    if let Some(("trait", name)) = declaration(declared) {
+        return Some(Around::Trait(name));
+    }
+    let rest = declared.strip_prefix("impl")?;
+    let of = match rest.chars().next()? {
+        '<' => &rest[end_of_generics(rest)..],
+        ' ' => rest,
+        _ => return None,
+    };
+    // Of a trait it has no `pub` inside, so only the type of others matters.
+    let path = of.trim_start().split(['<', ' ']).next()?;
+    path.rsplit("::").next().map(Around::Impl)
+}
+
+/// Where the brackets end that a text begins with.
+fn end_of_generics(text: &str) -> usize {
+    let mut depth = 0;
+    let mut before = ' ';
+    for (index, character) in text.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' if before != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return index + 1;
+        }
+        before = character;
+    }
+    text.len()
+}
+
+/// The kind and the name of what is declared, if it is looked at.
+fn declaration(text: &str) -> Option<(&str, &str)> {
+    const KINDS: [&str; 6] = ["fn", "struct", "enum", "union", "trait", "macro_rules!"];
+    let mut parts = text.split(' ');
+    let kind =
+        parts.find(|part| !["const", "unsafe", "async", "extern", "\"C\""].contains(part))?;
+    let name = words(parts.next()?).next()?;
+    KINDS
+        .contains(&kind)
+        .then_some((kind.trim_end_matches("_rules!"), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sees that these files of the library have exactly these public items, each as `kind owner::name`.
+    fn check(files: &[(&str, &str)], expected: &[&str]) {
+        let paths = files
+            .iter()
+            .map(|(path, text)| (format!("{LIBRARY}{path}"), *text));
+        let files: Vec<(String, &str)> = paths.collect();
+        let tree = Tree::new(files.iter().map(|(path, text)| (path.as_str(), *text)));
+        let found = public_items(&tree)
+            .into_iter()
+            .map(|item| match item.owner {
+                Some(owner) => format!("{} {owner}::{}", item.kind, item.name),
+                None => format!("{} {}", item.kind, item.name),
+            });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_item_of_a_private_module_is_public_by_name() {
+        let private = "pub fn a() {}\npub fn b() {}\npub(crate) fn c() {}\nfn d() {}\n";
+        check(&[("lib.rs", "mod m;\n"), ("m.rs", private)], &[]);
+        for import in [
+            "pub use m::a;",
+            "pub use m::{a, x};",
+            "pub use m::{\n    a,\n};",
+        ] {
+            let root = format!("mod m;\n\n{import}\n");
+            check(&[("lib.rs", &root), ("m.rs", private)], &["fn a"]);
+        }
+        let root = "mod m;\n\npub(crate) use m::a;\n";
+        check(&[("lib.rs", root), ("m.rs", private)], &[]);
+    }
+
+    #[test]
+    fn a_public_module_shows_all_of_its_items() {
+        let inside = "pub enum A {}\npub(crate) enum B {}\n";
+        for path in ["m.rs", "m/mod.rs"] {
+            check(&[("lib.rs", "pub mod m;\n"), (path, inside)], &["enum A"]);
+        }
+        let files = [
+            ("lib.rs", "pub mod m;\n"),
+            ("m/mod.rs", "pub mod n;\n"),
+            ("m/n.rs", inside),
+        ];
+        check(&files, &["enum A"]);
+    }
+
+    #[test]
+    fn functions_are_as_public_as_their_type_or_trait() {
+        let text = "pub struct A;\n\nimpl<T: Fn() -> u8> m::A<T>\nwhere\n    T: Copy,\n{\n    pub fn a(self) {}\n\n    \
+                    fn b() {}\n}\n\nimpl B {\n    pub fn c() {}\n}\n\npub trait C<T>: D {\n    fn d();\n}\n\n\
+                    trait E {\n    fn e();\n}\n\npub fn f() {}\n";
+        check(
+            &[("lib.rs", text)],
+            &["struct A", "fn A::a", "trait C", "fn C::d", "fn f"],
+        );
+        check(&[("m.rs", text)], &[]);
+    }
+
+    #[test]
+    fn what_macros_write_is_public_and_they_are_if_exported() {
+        let text = "macro_rules! a {\n    ($b:ident) => {\n        impl $b {\n            pub fn c() {}\n        }\n    };\n}\n\n\
+                    impl_a!(\n    A,\n);\n\n/// D.\n#[macro_export]\nmacro_rules! d {\n    () => {};\n}\n";
+        check(&[("m.rs", text)], &["fn $b::c", "macro d"]);
+    }
+
+    #[test]
+    fn what_is_hidden_or_in_a_module_within_is_left_out() {
+        let text = "/// A.\n#[doc(hidden)]\n#[must_use]\npub fn a() {}\n\nmod sealed {\n    pub trait B {}\n}\n\n\
+                    #[cfg(test)]\nmod tests {\n    pub fn c() {}\n}\n\npub fn d() {}\n";
+        check(&[("lib.rs", text)], &["fn d"]);
+    }
+
+    #[test]
+    fn documentation_is_found_above_attributes() {
+        let text = "/// A\n///\n/// # B\n#[doc = \"C\"]\n// D\n#[allow(\n    e,\n    reason = \"F\"\n)]\npub unsafe fn a() {}\n";
+        let tree = Tree::new([(ROOT, text)].into_iter());
+        let items = public_items(&tree);
+        assert_eq!(items[0].docs, "A\n\n# B\n#[doc = \"C\"]\n");
+        assert_eq!((items[0].line, items[0].name), (10, "a"));
+    }
+}
