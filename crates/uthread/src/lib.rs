@@ -40,8 +40,8 @@
 //! - [`ring`]: what only io_uring has, any request of it among that.
 //! - [`Runtime`] and its [`Builder`]: workers, drivers, [`Metrics`]; [`diagnose`] tells what the machine offers.
 //!
-//! The [`guide`] says how to [port](guide::porting) a program, what still [blocks](guide::blocking) a worker, and why all
-//! this is [sound](guide::soundness).
+//! The [`guide`] says how to [port](guide::porting) a program, what each [item](guide::items) of `std` is here, what still
+//! [blocks](guide::blocking) a worker, and why all this is [sound](guide::soundness).
 
 mod diagnosis;
 pub mod fs;

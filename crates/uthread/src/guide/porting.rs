@@ -1,4 +1,4 @@
-//! How to port a program, and what each item of `std` is here.
+//! How to port a program, and what differs then.
 //!
 //! ```sh
 //! sed -E -i 's/\bstd::(net|fs|io|sync|thread|time|process|os::unix::net)\b/uthread::\1/g' $(find src -name '*.rs')
@@ -9,26 +9,10 @@
 //! and `#[uthread::main]` above `fn main`. What a program imports from these modules is there by the same name, with the same
 //! signatures, errors and guarantees; what needs no change is `std`'s own item, re-exported. What waits suspends its fiber.
 //!
-//! | `std` | here |
-//! | --- | --- |
-//! | `net::{TcpListener, TcpStream, UdpSocket, Incoming, ToSocketAddrs}` | ours. Names are resolved off the worker; timeouts cost no system call |
-//! | `net::{IpAddr, SocketAddr, Shutdown, AddrParseError, ..}` | `std`'s own |
-//! | `os::unix::net::{UnixStream, UnixListener, UnixDatagram}` | ours, in [`net`](crate::net) and in `os::unix::net` |
-//! | `fs::{File, OpenOptions, DirBuilder, DirEntry, ReadDir}` and all functions of `fs` | ours |
-//! | `fs::{Metadata, Permissions, FileType, FileTimes, TryLockError}` | `std`'s own |
-//! | `os::unix::fs::{symlink, chown, fchown, lchown}` | ours, in `os::unix::fs`; the extension traits of `std` work with our types |
-//! | `io::{stdin, stdout, stderr, pipe}` and their types, `IsTerminal` | ours |
-//! | `io::{Read, Write, Seek, BufRead, BufReader, BufWriter, Cursor, Error, copy, ..}` | `std`'s own, and they work with ours |
-//! | `process::{Command, Child, ChildStdin, ChildStdout, ChildStderr}` | ours |
-//! | `process::{Stdio, Output, ExitStatus, ExitCode, exit, abort, id, ..}` | `std`'s own |
-//! | `sync::{Mutex, RwLock, Condvar, Barrier, Once, OnceLock, LazyLock}`, their guards | ours, with `std`'s poisoning |
-//! | `sync::mpsc` | ours, with `std`'s errors |
-//! | `sync::{Arc, Weak, atomic, PoisonError, LockResult, TryLockError, ..}` | `std`'s own |
-//! | `thread::{spawn, scope, Builder, JoinHandle, Thread, ThreadId, sleep, park, current, panicking, ..}` | ours: fibers |
-//! | `thread::{available_parallelism, LocalKey, AccessError, Result}` | `std`'s own |
-//! | `time::{Duration, Instant, SystemTime, ..}` | `std`'s own |
-//! | `thread_local!` | stays: it belongs to the worker's thread. [`local!`](mod@crate::local) belongs to the fiber |
-//! | `println!`, `eprintln!` | stay; see [`blocking`](super::blocking) |
+//! [`items`](super::items) names each of them: those that are ours, those that are `std`'s, what is beyond `std` and what is absent.
+//!
+//! Outside of these modules two things are worth a look. `thread_local!` stays, and its values belong to the worker's thread: those
+//! of [`local!`](mod@crate::local) belong to the fiber. `println!` and `eprintln!` stay; see [`blocking`](super::blocking).
 //!
 //! # What differs
 //!
@@ -46,11 +30,12 @@
 //!
 //! # What is absent
 //!
-//! - What is unstable or deprecated in `std`, but for `fs::soft_link`: `sync::mpmc`, `thread::sleep_ms`, `Command::exec` aside as
-//!   it is stable in `CommandExt`, `TcpListener::only_v6`.
+//! - What is unstable in `std`, but for what [`items`](super::items) names, such as `TcpStream::set_linger`.
+//! - Of what is deprecated there `thread::sleep_ms`, `thread::park_timeout_ms` and `sync::ONCE_INIT`.
 //! - `os::unix::fs::chroot`: it changes the process, waits for nothing, and is as good from `std`.
-//! - `io::copy` between descriptors does not leave the kernel to itself as `std`'s does for its own types:
-//!   [`TcpStream::send_file`](crate::net::TcpStream::send_file) and [`fs::copy`](crate::fs::copy) do.
+//! - `io::copy` between descriptors does not leave the bytes in the kernel as `std`'s does for its own types:
+//!   [`io::splice`](crate::io::splice), [`TcpStream::send_file`](crate::net::TcpStream::send_file) and
+//!   [`fs::copy`](crate::fs::copy) do.
 //!
 //! # What is new
 //!
