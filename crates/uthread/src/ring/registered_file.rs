@@ -10,7 +10,7 @@ use crate::op::registration::Registration;
 use crate::sched::ring;
 
 /// What a [`RegisteredFile`] can be made of: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an end of a
-/// [`pipe`](crate::io::pipe()), or a mutable reference to one.
+/// [`pipe`](crate::io::pipe()), or a mutable reference to one; see the example of [`RegisteredFile`].
 #[allow(
     private_bounds,
     reason = "nobody else can say what drivers remember of theirs"
@@ -113,7 +113,7 @@ pub struct RegisteredFile<F: Registrable> {
 }
 
 impl<F: Registrable> RegisteredFile<F> {
-    /// Registers it with the ring of the caller's worker, where there is one.
+    /// Registers it with the ring of the caller's worker, where there is one; see the example of [`RegisteredFile`].
     pub fn new(mut file: F) -> RegisteredFile<F> {
         let registration = ring::register_file(file.file().as_fd());
         let place = registration.as_ref().map(Registration::in_ring);

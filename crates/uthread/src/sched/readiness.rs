@@ -21,7 +21,8 @@ use crate::fiber::waiter::Bell;
 use crate::fiber::{FiberRef, Waiter};
 use crate::op::{CANCELLED_RESULTS, Operation};
 
-/// An operation that waits for events of a descriptor, and does nothing else.
+/// An operation that waits for events of a descriptor, and does nothing else. Public in a trait of the library's own.
+#[doc(hidden)]
 pub struct Poll<'a>(pub(crate) Operation<'a>);
 
 /// Which of several polls failed, and how.
