@@ -45,8 +45,9 @@ use crate::sched::ring;
 ///
 /// let file = uthread::fs::File::open("Cargo.toml").unwrap();
 /// let mut buffer = uthread::ring::RegisteredBuffer::new(4096).unwrap();
+/// let bytes = &mut buffer[..];
 /// uthread::scope(|scope| {
-///     scope.spawn(|| file.read_at(&mut buffer, 0));
+///     scope.spawn(|| file.read_at(bytes, 0));
 ///     drop(buffer);
 /// });
 /// ```

@@ -79,10 +79,11 @@ impl<F: Sealed> Sealed for &mut F {
 /// use std::os::unix::fs::FileExt;
 /// use uthread::{fs::File, ring::RegisteredFile};
 ///
-/// let file = RegisteredFile::new(File::open("Cargo.toml").unwrap());
+/// let registered = RegisteredFile::new(File::open("Cargo.toml").unwrap());
+/// let file = &registered;
 /// uthread::scope(|scope| {
-///     scope.spawn(|| file.read_at(&mut [0], 0));
-///     drop(file);
+///     scope.spawn(move || file.read_at(&mut [0], 0));
+///     drop(registered);
 /// });
 /// ```
 ///
