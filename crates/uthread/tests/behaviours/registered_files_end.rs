@@ -188,9 +188,10 @@ fn a_deadline_ends_a_wait_for_a_registered_stream(place: Place) {
 fn the_places_of_files_are_used_again(place: Place) {
     require(place, FILES);
     place.run(|| {
+        let file = file_of(b"");
+        let register = |_| RegisteredFile::new(file.try_clone().unwrap());
+        // Without a call meanwhile that the ring would have to carry out.
         for _ in 0..10 {
-            let file = file_of(b"");
-            let register = |_| RegisteredFile::new(file.try_clone().unwrap());
             let files = Vec::from_iter((0..300).map(register));
             assert!(files.iter().all(RegisteredFile::is_registered));
             std::thread::spawn(move || drop(files)).join().unwrap();

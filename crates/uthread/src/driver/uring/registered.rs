@@ -172,8 +172,8 @@ impl Registered {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.count
+    pub(super) fn counts(&self) -> [usize; 2] {
+        [self.count, self.spans.len()]
     }
 
     fn keep(&mut self, place: u16, kept: Kept) -> Registration {
