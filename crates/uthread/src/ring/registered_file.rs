@@ -10,7 +10,21 @@ use crate::op::registration::Registration;
 use crate::sched::ring;
 
 /// What a [`RegisteredFile`] can be made of: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an end of a
-/// [`pipe`](crate::io::pipe()), or a mutable reference to one; see the example of [`RegisteredFile`].
+/// [`pipe`](crate::io::pipe()), or a mutable reference to one.
+///
+/// ```
+/// use uthread::ring::{Registrable, RegisteredFile};
+/// use uthread::{fs::File, net::UdpSocket};
+///
+/// fn is_on_a_ring(file: impl Registrable) -> bool {
+///     RegisteredFile::new(file).is_registered()
+/// }
+///
+/// let mut file = File::open("Cargo.toml")?;
+/// assert!(!is_on_a_ring(&mut file), "no fiber");
+/// assert!(!is_on_a_ring(UdpSocket::bind("127.0.0.1:0")?));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[allow(
     private_bounds,
     reason = "nobody else can say what drivers remember of theirs"
@@ -114,7 +128,18 @@ pub struct RegisteredFile<F: Registrable> {
 }
 
 impl<F: Registrable> RegisteredFile<F> {
-    /// Registers it with the ring of the caller's worker, where there is one; see the example of [`RegisteredFile`].
+    /// Registers it with the ring of the caller's worker, where there is one.
+    ///
+    /// ```
+    /// use std::os::unix::fs::FileExt;
+    /// use uthread::{fs::File, ring::RegisteredFile};
+    ///
+    /// let file = RegisteredFile::new(File::open("Cargo.toml")?);
+    /// let mut text = [0; 9];
+    /// file.read_exact_at(&mut text, 0)?;
+    /// assert_eq!(&text, b"[package]");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn new(mut file: F) -> RegisteredFile<F> {
         let registration = ring::register_file(file.file().as_fd());
         let place = registration.as_ref().map(Registration::in_ring);
