@@ -22,7 +22,7 @@ pub(crate) mod readiness {
 
     use crate::fiber::Waiter;
 
-    pub(crate) struct Poll<'a>(PhantomData<&'a ()>);
+    pub(crate) struct PollOperation<'a>(PhantomData<&'a ()>);
 
     pub(crate) fn waiter() -> io::Result<Waiter> {
         unreachable!("nothing is polled")
@@ -30,7 +30,7 @@ pub(crate) mod readiness {
 
     pub(crate) fn park(
         _waiter: &Waiter,
-        _polls: &mut [Poll<'_>],
+        _polls: &mut [PollOperation<'_>],
         _deadline: Option<Instant>,
     ) -> Result<(), (usize, io::Error)> {
         unreachable!("nothing is polled")

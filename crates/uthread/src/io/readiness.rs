@@ -11,7 +11,7 @@ use crate::driver::native;
 use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::net::SocketOperation;
-use crate::sched::readiness::Poll;
+use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
 use crate::sync::select::{Case, Event, Place};
 
@@ -146,8 +146,8 @@ impl Event for Readiness<'_> {
 
     fn withdraw(&mut self) {}
 
-    fn poll(&self) -> Option<Poll<'_>> {
-        Some(Poll(Operation::Socket(SocketOperation::Poll {
+    fn poll(&self) -> Option<PollOperation<'_>> {
+        Some(PollOperation(Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor {
                 fd: self.fd,
                 watcher: &self.watcher,

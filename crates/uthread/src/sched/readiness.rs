@@ -23,7 +23,7 @@ use crate::op::{CANCELLED_RESULTS, Operation};
 
 /// An operation that waits for events of a descriptor, and does nothing else. Public in a trait of the library's own.
 #[doc(hidden)]
-pub struct Poll<'a>(pub(crate) Operation<'a>);
+pub struct PollOperation<'a>(pub(crate) Operation<'a>);
 
 /// Which of several polls failed, and how.
 pub(crate) type Failure = (usize, io::Error);
@@ -49,7 +49,7 @@ pub(crate) fn waiter() -> io::Result<Waiter> {
 /// The kernel's, of a poll that it does not carry out.
 pub(crate) fn park(
     waiter: &Waiter,
-    polls: &mut [Poll<'_>],
+    polls: &mut [PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
     match waiter {
@@ -64,7 +64,7 @@ pub(crate) fn park(
 #[allow(unsafe_code, reason = "the kernel gets pointers to the polls")]
 fn park_fiber(
     fiber: &FiberRef,
-    polls: &mut [Poll<'_>],
+    polls: &mut [PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
     let mut under_way = UnderWay(Vec::with_capacity(polls.len()));
@@ -86,7 +86,11 @@ fn park_fiber(
 }
 
 /// The same of a thread.
-fn block(bell: &dyn Bell, polls: &[Poll<'_>], deadline: Option<Instant>) -> io::Result<()> {
+fn block(
+    bell: &dyn Bell,
+    polls: &[PollOperation<'_>],
+    deadline: Option<Instant>,
+) -> io::Result<()> {
     if let Some(seat) = threads::current() {
         seat.begin_call();
     }
@@ -173,7 +177,7 @@ mod tests {
 
     use rustix::event::PollFlags;
 
-    use super::{Poll, park, waiter};
+    use super::{PollOperation, park, waiter};
     use crate::op::Operation;
     use crate::op::descriptor::Descriptor;
     use crate::op::net::SocketOperation;
@@ -185,7 +189,7 @@ mod tests {
         let descriptor = Descriptor::unwatched(reader.as_fd());
         let events = PollFlags::IN;
         let poll = Operation::Socket(SocketOperation::Poll { descriptor, events });
-        let mut polls = [Poll(poll)];
+        let mut polls = [PollOperation(poll)];
         let waiter = waiter().unwrap();
         waiter.wake();
         waiter.wake();

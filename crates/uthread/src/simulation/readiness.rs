@@ -12,7 +12,7 @@ use super::{Simulation, under_seeds};
 use crate::op::Operation;
 use crate::op::descriptor::Descriptor;
 use crate::op::net::SocketOperation;
-use crate::sched::readiness::Poll;
+use crate::sched::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::sync::select::{self, Case, Event, Place};
 use crate::thread::{self, spawn};
@@ -47,8 +47,8 @@ impl Event for Ready<'_> {
 
     fn withdraw(&mut self) {}
 
-    fn poll(&self) -> Option<Poll<'_>> {
-        Some(Poll(Operation::Socket(SocketOperation::Poll {
+    fn poll(&self) -> Option<PollOperation<'_>> {
+        Some(PollOperation(Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor::unwatched(self.input.as_fd()),
             events: self.events,
         })))
@@ -82,13 +82,16 @@ fn receive(receiver: &Receiver<usize>, seed: u64) {
         let looks = Choices(choices.below(u64::MAX));
         let mut ready = case(&input, Some(looks), PollFlags::OUT);
         let mut value = select::recv(receiver);
-        let chosen = timeout(
-            Duration::from_micros(choices.below(3000)),
-            || match choices.below(2) {
-                0 => select::choose(&mut [&mut silent, &mut value]),
-                _ => 1 + select::choose(&mut [&mut value, &mut ready, &mut silent]),
-            },
-        );
+        let pause = Duration::from_micros(choices.below(3000));
+        let mut choose = || match pause.as_micros() % 3 {
+            0 => select::choose(&mut [&mut silent, &mut value]),
+            _ => 1 + select::choose(&mut [&mut value, &mut ready, &mut silent]),
+        };
+        let chosen = match choices.below(2) {
+            // With nothing but wake-ups to end it.
+            0 => Ok(choose()),
+            _ => timeout(pause, choose),
+        };
         match chosen {
             Ok(1) => {
                 assert_eq!(value.take(), Some(Ok(expected)), "lost, or out of order");

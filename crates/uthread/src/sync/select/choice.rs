@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::fiber::Waiter;
-use crate::sched::readiness::{self, Poll};
+use crate::sched::readiness::{self, PollOperation};
 use crate::sched::{lot, wait};
 
 /// Something that may come, and that can be waited for.
@@ -64,7 +64,7 @@ pub trait Event {
     }
 
     /// What the kernel can be asked to wait for, if it is the kernel that knows of it. Enlisted.
-    fn poll(&self) -> Option<Poll<'_>> {
+    fn poll(&self) -> Option<PollOperation<'_>> {
         None
     }
 
@@ -135,7 +135,7 @@ pub trait Candidate {
     /// See [`Event::deadline`].
     fn deadline(&self) -> Option<Instant>;
     /// See [`Event::poll`].
-    fn poll(&self) -> Option<Poll<'_>>;
+    fn poll(&self) -> Option<PollOperation<'_>>;
     /// See [`Event::fail`].
     fn fail(&mut self, error: io::Error);
     /// It is chosen by a claim.
@@ -169,7 +169,7 @@ impl<E: Event> Candidate for Case<E> {
         self.event.as_ref().and_then(Event::deadline)
     }
 
-    fn poll(&self) -> Option<Poll<'_>> {
+    fn poll(&self) -> Option<PollOperation<'_>> {
         self.event.as_ref().and_then(Event::poll)
     }
 
