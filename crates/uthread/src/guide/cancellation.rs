@@ -13,11 +13,12 @@
 //! out of the work in the ordinary way and destructors run:
 //!
 //! ```
-//! use std::io::{self, Read};
+//! use std::io::{self, Read, Write};
 //! use uthread::net::TcpStream;
 //!
-//! /// Reads lines until the peer has no more, or this is cancelled.
+//! /// Greets, and reads until the peer has no more, or this is cancelled.
 //! fn serve(mut stream: TcpStream) -> io::Result<()> {
+//!     stream.write_all(b"hello")?;
 //!     let mut buffer = [0; 1024];
 //!     loop {
 //!         match stream.read(&mut buffer)? { // ECANCELED leaves here.
@@ -28,13 +29,12 @@
 //! }
 //!
 //! let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
-//! let client = TcpStream::connect(listener.local_addr()?)?;
+//! let mut client = TcpStream::connect(listener.local_addr()?)?;
 //! let (server, _) = listener.accept()?;
 //! let serving = uthread::spawn(move || serve(server));
-//! uthread::sleep(std::time::Duration::from_millis(5));
+//! client.read_exact(&mut [0; 5])?; // It has begun.
 //! serving.cancel();
 //! assert_eq!(serving.join().unwrap().unwrap_err().raw_os_error(), Some(125));
-//! # drop(client);
 //! # io::Result::Ok(())
 //! ```
 //!
