@@ -10,8 +10,6 @@ use super::tree::Tree;
 
 const LIBRARY: &str = "crates/uthread/src/";
 
-const ROOT: &str = "crates/uthread/src/lib.rs";
-
 pub(crate) struct Item<'a> {
     pub(crate) path: &'a str,
     pub(crate) line: usize,
@@ -39,52 +37,90 @@ pub(crate) fn public_items(tree: &Tree) -> Vec<Item<'_>> {
     let files = tree
         .files()
         .filter(|(path, _)| path.starts_with(LIBRARY) && path.ends_with(".rs"));
-    let mut names = BTreeSet::new();
-    let mut public_files = BTreeSet::from([ROOT.to_owned()]);
+    let mut reexported = BTreeSet::new();
+    let mut public_modules = BTreeSet::from([String::new()]);
     let mut items = Vec::new();
     for (path, text) in files {
-        names.extend(reexported(text));
-        public_files.extend(public_modules(path, text));
+        let module = module_of(path);
+        reexported.extend(reexports(&module, text));
+        public_modules.extend(modules(&module, text));
         items.extend(Reader::new(path, text).items());
     }
     let is_shown = |item: &Item<'_>| {
-        item.is_exported || names.contains(item.name) || public_files.contains(item.path)
+        let module = module_of(item.path);
+        item.is_exported
+            || reexported.contains(&inside(&module, item.name))
+            || public_modules.contains(&module)
     };
-    let types = items
+    let types: Vec<(&str, &str, bool)> = items
         .iter()
-        .filter(|item| item.owner.is_none() && is_shown(item));
-    let types: BTreeSet<&str> = types.map(|item| item.name).collect();
+        .filter(|item| item.owner.is_none())
+        .map(|item| (item.name, item.path, is_shown(item)))
+        .collect();
     let is_public = |item: &Item<'_>| match item.owner {
-        Some(owner) => owner.starts_with('$') || types.contains(owner),
+        Some(owner) if owner.starts_with('$') => true,
+        Some(owner) => {
+            let of_name = || types.iter().filter(|(name, ..)| *name == owner);
+            let here = of_name().find(|(_, path, _)| *path == item.path);
+            here.map_or_else(|| of_name().any(|(.., shown)| *shown), |(.., shown)| *shown)
+        }
         None => is_shown(item),
     };
-    items.into_iter().filter(is_public).collect()
+    let public: Vec<bool> = items.iter().map(is_public).collect();
+    let public = items.into_iter().zip(public).filter(|(_, public)| *public);
+    public.map(|(item, _)| item).collect()
 }
 
-/// The names that stand in the `pub use` of a file.
-fn reexported(text: &str) -> impl Iterator<Item = &str> {
+/// The module that a file is, by its path from the root of the library.
+fn module_of(path: &str) -> String {
+    let path = path.strip_prefix(LIBRARY).unwrap_or(path);
+    let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    match path {
+        "lib" => String::new(),
+        path => path.replace('/', "::"),
+    }
+}
+
+/// The path of what has this name in a module.
+fn inside(module: &str, name: &str) -> String {
+    match module {
+        "" => name.to_owned(),
+        module => format!("{module}::{name}"),
+    }
+}
+
+/// The paths in the `pub use` of a module.
+fn reexports(module: &str, text: &str) -> Vec<String> {
     let statements = text.split("\npub use ").skip(1);
-    statements.flat_map(|statement| words(statement.split(';').next().unwrap_or_default()))
+    let statements = statements.filter_map(|statement| statement.split(';').next());
+    let paths = statements.flat_map(|statement| {
+        let (above, names) = statement.split_once('{').unwrap_or(("", statement));
+        let names = names.trim_end_matches('}').split(',').map(str::trim);
+        names.map(move |name| format!("{above}{name}"))
+    });
+    paths.map(|path| resolve(module, &path)).collect()
 }
 
-/// The files of the `pub mod` of a file.
-fn public_modules(path: &str, text: &str) -> Vec<String> {
-    let folder = match path.strip_suffix("/mod.rs") {
-        Some(folder) => folder,
-        None if path == ROOT => LIBRARY.trim_end_matches('/'),
-        None => path.trim_end_matches(".rs"),
-    };
-    let names = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    names
-        .flat_map(|name| {
-            [
-                format!("{folder}/{name}.rs"),
-                format!("{folder}/{name}/mod.rs"),
-            ]
-        })
-        .collect()
+/// What a path means in a module. One that leads into another crate means nothing here.
+fn resolve(module: &str, path: &str) -> String {
+    // Behind it stands at most another name.
+    let path = path.split(' ').next().unwrap_or_default();
+    match path.split_once("::") {
+        Some(("crate", rest)) => rest.to_owned(),
+        Some(("self", rest)) => inside(module, rest),
+        Some(("super", rest)) => {
+            let above = module.rsplit_once("::").map_or("", |(above, _)| above);
+            resolve(above, rest)
+        }
+        _ => inside(module, path),
+    }
+}
+
+/// The public modules within one.
+fn modules(module: &str, text: &str) -> Vec<String> {
+    let lines = text.lines();
+    let names = lines.filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    names.map(|name| inside(module, name)).collect()
 }
 
 /// The names and words of a text.
@@ -309,6 +345,39 @@ mod tests {
     }
 
     #[test]
+    fn another_item_of_that_name_is_not_meant() {
+        let struct_a = "pub struct A;\n\nimpl A {\n    pub fn a() {}\n}\n";
+        let of_a = ["struct A", "fn A::a"];
+        let cases = [
+            ("lib.rs", "pub use m::n::A;"),
+            ("lib.rs", "pub use crate::m::n::A as B;"),
+            ("o/mod.rs", "pub use super::m::n::{A, C};"),
+            ("m/mod.rs", "pub use n::A;"),
+            ("m/mod.rs", "pub use self::n::{C, A};"),
+            ("m/p/q.rs", "pub use super::super::n::A;"),
+        ];
+        for (path, import) in cases {
+            let import = format!("//! It.\n\n{import}\n");
+            check(
+                &[(path, &import), ("m/n.rs", struct_a), ("n.rs", struct_a)],
+                &of_a,
+            );
+            check(
+                &[(path, &import), ("n.rs", struct_a), ("n/m.rs", struct_a)],
+                &[],
+            );
+        }
+        // Its functions may be elsewhere.
+        let elsewhere = "use super::A;\n\nimpl A {\n    pub fn b() {}\n}\n";
+        let files = [
+            ("lib.rs", "pub mod m;\n"),
+            ("m.rs", struct_a),
+            ("m/n.rs", elsewhere),
+        ];
+        check(&files, &["struct A", "fn A::a", "fn A::b"]);
+    }
+
+    #[test]
     fn a_public_module_shows_all_of_its_items() {
         let inside = "pub enum A {}\npub(crate) enum B {}\n";
         for path in ["m.rs", "m/mod.rs"] {
@@ -351,7 +420,7 @@ mod tests {
     #[test]
     fn documentation_is_found_above_attributes() {
         let text = "/// A\n///\n/// # B\n#[doc = \"C\"]\n// D\n#[allow(\n    e,\n    reason = \"F\"\n)]\npub unsafe fn a() {}\n";
-        let tree = Tree::new([(ROOT, text)].into_iter());
+        let tree = Tree::new([("crates/uthread/src/lib.rs", text)].into_iter());
         let items = public_items(&tree);
         assert_eq!(items[0].docs, "A\n\n# B\n#[doc = \"C\"]\n");
         assert_eq!((items[0].line, items[0].name), (10, "a"));
