@@ -8,10 +8,12 @@ mod restrict;
 mod works;
 
 use std::process::Command;
+use std::time::Duration;
 use std::{env, io};
 
-use restrict::{ENTER, REGISTER, SETUP, has_ring, refuse, refuse_where, restricted};
+use restrict::{ENTER, REGISTER, SETUP, become_user, has_ring, refuse, refuse_where, restricted};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use uthread::fs::File;
 use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Driver, Feature, Runtime};
@@ -137,6 +139,42 @@ fn a_ring_that_takes_no_registration_works() {
                 assert_eq!(has("registered buffers"), Some(false));
                 assert_eq!(has("fixed files"), Some(false));
                 assert_eq!(find(&diagnosis.ring_operations, "accept"), None);
+            },
+        );
+    });
+}
+
+/// The thread that polls counts as one of the user's, who may have no more of them.
+#[test]
+fn where_the_kernel_does_not_poll_workers_enter_it() {
+    alone("where_the_kernel_does_not_poll_workers_enter_it", || {
+        if !has_ring("a ring for which the kernel does not poll") {
+            return;
+        }
+        if !geteuid().is_root() {
+            return eprintln!("left out: a user of whom nobody else is takes root");
+        }
+        let nobody_else = 1_000_000 + std::process::id();
+        restricted(
+            || become_user(nobody_else),
+            || {
+                let before = getrlimit(Resource::Nproc);
+                let this_thread_and_the_worker = Rlimit {
+                    current: Some(2),
+                    ..before
+                };
+                setrlimit(Resource::Nproc, this_thread_and_the_worker).unwrap();
+                let builder = Runtime::builder().driver(Driver::Uring).workers(1);
+                let builder = builder.kernel_polling(Duration::from_millis(1));
+                let runtime = builder.stall_threshold(None).build().unwrap();
+                setrlimit(Resource::Nproc, before).unwrap();
+                let details = runtime.driver().details();
+                let refused = format!(
+                    ", kernel polling refused: {}",
+                    io::Error::from(Errno::AGAIN)
+                );
+                assert!(details.contains(&refused), "{details}");
+                works(&runtime);
             },
         );
     });

@@ -161,6 +161,7 @@ pub(crate) fn features(features: &[Feature]) -> Vec<Finding> {
         usage: match feature.usage {
             Usage::Used => "used",
             Usage::Reserve => "in reserve",
+            Usage::OnRequest => "used where asked for",
             _ => "not used yet",
         },
         instead: feature.instead,

@@ -127,6 +127,24 @@ fn a_container_that_forbids_io_uring() {
     }
 }
 
+#[test]
+fn what_a_program_has_to_ask_for() {
+    if !has_ring("what it can do on request") {
+        return;
+    }
+    let (page, json) = examine(|| {}, 0);
+    let name = "kernel polling (SQPOLL)";
+    let mut features = json["io_uring"]["features"].as_array().unwrap().iter();
+    let feature = features.find(|feature| feature["name"] == name).unwrap();
+    let expected = match feature["available"].as_bool().unwrap() {
+        true => "yes  used where asked for",
+        false => "no   instead: workers enter the kernel",
+    };
+    let section = section(&page, "Features of io_uring");
+    let line = section.iter().find(|line| line.contains(name)).unwrap();
+    assert!(line.ends_with(expected), "{line}");
+}
+
 /// A profile may permit the ring but not what makes it better.
 #[test]
 fn a_ring_without_its_features() {

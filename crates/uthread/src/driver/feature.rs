@@ -34,6 +34,8 @@ pub enum Usage {
     Used,
     /// It would use it if something better were missing.
     Reserve,
+    /// It uses it where the program asks for it.
+    OnRequest,
     /// It does not use it yet.
     NotYet,
 }

@@ -1,5 +1,6 @@
 //! How a runtime is configured, and how its workers start.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub struct Builder {
     stack_size: usize,
     name: String,
     migrating: bool,
+    pub(super) rings: uring::Options,
     watch: Orders,
 }
 
@@ -66,6 +68,7 @@ impl fmt::Debug for Builder {
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
             .field("migrating", &self.migrating)
+            .field("kernel_polling", &self.rings.kernel_polling)
             .field("stall_threshold", &self.watch.threshold)
             .finish_non_exhaustive()
     }
@@ -79,6 +82,7 @@ impl Builder {
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
             migrating: false,
+            rings: uring::Options::default(),
             watch: Orders {
                 threshold: Some(STALL_THRESHOLD),
                 report: None,
@@ -257,6 +261,7 @@ impl Builder {
             Some((Driver::Epoll, reason)) => self.start(workers, Driver::Epoll, reason),
             Some((Driver::Threads, reason)) => {
                 let details = "a thread of the system for each fiber".to_owned();
+                let details = self.with_polling(Driver::Threads, details);
                 Ok(Runtime {
                     crew: Crew::Threads(Threads::new(self.stack_size)),
                     workers,
@@ -296,9 +301,13 @@ impl Builder {
 
     /// Starts the workers, all with the same driver.
     fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
-        let make = match driver {
-            Driver::Epoll => epoll::make,
-            _ => uring::make,
+        let rings = uring::Options {
+            shared: self.migrating,
+            ..self.rings
+        };
+        let make = move || match driver {
+            Driver::Epoll => epoll::make(rings.shared),
+            _ => uring::make(rings),
         };
         overflow::install(current::find_overflow);
         let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
@@ -318,10 +327,12 @@ impl Builder {
             workers.threads.push(thread);
         }
         drop(sender);
-        let mut details = String::new();
+        // Most often one: a worker may be refused what another one got.
+        let mut details = BTreeSet::new();
         for _ in 0..count {
-            details = started.recv().map_err(io::Error::other)??;
+            details.insert(started.recv().map_err(io::Error::other)??);
         }
+        let details = self.with_polling(driver, Vec::from_iter(details).join("; "));
         if let Some(watch) = Watch::new(Arc::clone(&workers.shared), self.watch.clone()) {
             let thread = thread::Builder::new().name(format!("{}-watch", self.name));
             workers.watch = Some(thread.spawn(|| watch.run())?);
@@ -339,13 +350,11 @@ fn work(
     index: usize,
     shared: Arc<Shared>,
     queues: Queues,
-    make: fn(bool) -> io::Result<Pair>,
+    make: impl FnOnce() -> io::Result<Pair>,
     started: &mpsc::Sender<io::Result<String>>,
 ) {
-    let prepared = AlternateStack::install().and_then(|stack| {
-        let driver = make(shared.is_migrating())?;
-        Ok((stack, Worker::new(index, shared, queues, driver)?))
-    });
+    let prepared = AlternateStack::install()
+        .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));
     // The worker goes first: until then a fiber's destructor may overflow its stack.
     let (_alternate_stack, worker) = match prepared {
         Ok(prepared) => prepared,

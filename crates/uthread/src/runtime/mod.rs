@@ -4,6 +4,7 @@ mod builder;
 mod driver;
 mod entry;
 mod panic_hook;
+mod polling;
 mod shortage;
 
 use std::panic::{self, Location};

@@ -13,27 +13,34 @@ use std::time::{Duration, Instant};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, behaviours};
+use crate::harness::{MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, POLLING, THREADS, behaviours};
 use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::park;
 use uthread::{current, sleep, spawn, yield_now};
 
-behaviours![(
-    ON_ONE_WORKER,
-    [
-        fibers_that_yield_take_turns,
-        a_loop_that_yields_starves_nobody,
-        fibers_that_wake_each_other_starve_nobody,
-        a_loop_that_spawns_and_joins_starves_nobody,
-        a_loop_of_sleeps_that_are_over_starves_nobody,
-        a_loop_that_reads_a_small_file_starves_nobody,
-        a_loop_that_asks_what_a_file_is_starves_nobody,
-        a_loop_that_writes_and_reads_a_socket_starves_nobody,
-        an_echo_whose_peer_has_always_sent_starves_nobody,
-        five_hundred_connections_are_served_alike
-    ]
-)];
+behaviours![
+    (
+        ON_ONE_WORKER,
+        [
+            fibers_that_yield_take_turns,
+            five_hundred_connections_are_served_alike
+        ]
+    ),
+    (
+        &[OUTSIDE, THREADS, MORE_WORKERS, POLLING],
+        [
+            a_loop_that_yields_starves_nobody,
+            fibers_that_wake_each_other_starve_nobody,
+            a_loop_that_spawns_and_joins_starves_nobody,
+            a_loop_of_sleeps_that_are_over_starves_nobody,
+            a_loop_that_reads_a_small_file_starves_nobody,
+            a_loop_that_asks_what_a_file_is_starves_nobody,
+            a_loop_that_writes_and_reads_a_socket_starves_nobody,
+            an_echo_whose_peer_has_always_sent_starves_nobody
+        ]
+    )
+];
 
 /// Rounds of a loop while another fiber waits for one thing: eight batches of the worker's, which looks
 /// at timers, completions and other threads' work after every 64 turns. Two batches were the most seen.

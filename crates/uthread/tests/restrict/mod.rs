@@ -75,8 +75,13 @@ fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: Errno) {
 
 /// From now on a user without privileges, unless it is one already.
 pub(crate) fn become_nobody() {
+    become_user(NOBODY);
+}
+
+/// The same of this number.
+pub(crate) fn become_user(number: u32) {
     if rustix::process::geteuid().is_root() {
-        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
         rustix::thread::set_thread_groups(&[]).unwrap();
         rustix::thread::set_thread_res_gid(group, group, group).unwrap();
         rustix::thread::set_thread_res_uid(user, user, user).unwrap();

@@ -1,33 +1,35 @@
 //! The io_uring driver: one ring, used by the one worker that made it.
 //!
-//! Submissions gather in the ring's queue and reach the kernel with the next [`Driver::flush`] or
-//! [`Driver::wait`], so that a whole scheduler round costs one system call.
+//! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a whole scheduler
+//! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
 
 mod cancellations;
 mod encode;
 mod raw;
 mod registered;
 mod setup;
+mod submissions;
 pub(crate) mod waker;
 
 pub(crate) mod probe;
 mod trial;
 
 use std::cell::OnceCell;
+use std::fmt::Write;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use io_uring::squeue::Entry;
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, SubmissionQueue, cqueue, opcode};
+use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, cqueue, opcode};
 use rustix::io::Errno;
 
 use self::cancellations::Cancellations;
 use self::raw::Raws;
 use self::registered::Registered;
+use self::submissions::{News, Submissions};
 use self::waker::Waker;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
@@ -43,10 +45,22 @@ const TOKEN_WAKE: u64 = u64::MAX;
 /// a scheduler round without letting a flood of completions keep the fibers waiting.
 const EXTRA_ENTERS_MAX: usize = 8;
 
+/// What a runtime asks of its rings.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Options {
+    /// Whether completions come without the worker, for others to reap.
+    pub(crate) shared: bool,
+    /// For how long a thread of the kernel polls for submissions that do not come, if there is to be one.
+    pub(crate) kernel_polling: Option<Duration>,
+}
+
 /// One worker's ring: the end at which operations go in.
 pub(crate) struct Uring {
     ring: Arc<Ring>,
+    submissions: Submissions,
     mode: setup::Mode,
+    /// Why the kernel does not poll, where it was to.
+    polling_refusal: Option<io::Error>,
     waker: Waker,
     counts: Counts,
     registered: Registered,
@@ -74,27 +88,26 @@ struct Ring {
 /// # Errors
 ///
 /// As [`new`].
-pub(crate) fn make(shared: bool) -> io::Result<Pair> {
-    let (driver, completions) = new(shared)?;
+pub(crate) fn make(options: Options) -> io::Result<Pair> {
+    let (driver, completions) = new(options)?;
     Ok((Box::new(driver), Box::new(completions)))
 }
 
 /// The same with the waker of older kernels.
 #[cfg(test)]
 pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
-    let (mut driver, completions) = new(false)?;
+    let (mut driver, completions) = new(Options::default())?;
     driver.waker = Waker::by_eventfd()?;
     Ok((Box::new(driver), Box::new(completions)))
 }
 
-/// Makes a ring for the calling thread; where its completions are to be `shared`, one to which they come
-/// without that thread.
+/// Makes a ring for the calling thread; where the kernel refuses to poll, one that is entered.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message, where no kind of ring is allowed.
-fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
-    let (io, mode) = setup::ring(if shared { setup::SHARED } else { setup::OWN })?;
+fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
+    let (io, mode, polling_refusal) = setup::ring_for(options)?;
     let waker = Waker::new(&io)?;
     let ring = Arc::new(Ring {
         io,
@@ -106,8 +119,10 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
         ring: Arc::clone(&ring),
     };
     let driver = Uring {
+        submissions: Submissions::new(Arc::clone(&ring)),
         ring,
         mode,
+        polling_refusal,
         waker,
         counts: Counts::default(),
         registered: Registered::new(),
@@ -117,22 +132,6 @@ fn new(shared: bool) -> io::Result<(Uring, UringCompletions)> {
 }
 
 impl Uring {
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn submission(&mut self) -> SubmissionQueue<'_> {
-        // SAFETY: there is one `Uring` to a ring, borrowed mutably here, and nobody else submits.
-        unsafe { self.ring.io.submission_shared() }
-    }
-
-    /// # Safety
-    ///
-    /// What the entry points to stays valid until its completion.
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn push(&mut self, entry: &Entry) {
-        // SAFETY: promised by the caller.
-        let pushed = unsafe { self.submission().push(entry) };
-        assert!(pushed.is_ok(), "whoever submits has looked for room");
-    }
-
     /// # Safety
     ///
     /// As [`Driver::submit`].
@@ -141,13 +140,9 @@ impl Uring {
         self.counts.submissions += 1;
         // SAFETY: promised by the caller.
         unsafe { self.ring.raws.begin(operation, token) };
-        // Published together, when this is dropped: what is linked must not be torn apart.
-        let mut submission = self.submission();
-        for request in &*operation.requests {
-            // SAFETY: promised by the caller.
-            let pushed = unsafe { submission.push(&request.entry) };
-            assert!(pushed.is_ok(), "whoever submits has looked for room");
-        }
+        let entries = operation.requests.iter().map(|request| &request.entry);
+        // SAFETY: promised by the caller.
+        unsafe { self.submissions.push(entries) };
     }
 
     /// Asks for the end of what is cancelled; when it has to again, if it has.
@@ -159,7 +154,7 @@ impl Uring {
             let entry = opcode::AsyncCancel::new(target).build();
             let entry = entry.user_data(cancellations::cancellation_of(target));
             // SAFETY: a cancel request points to no memory.
-            unsafe { self.push(&entry) };
+            unsafe { self.submissions.push([&entry]) };
         }
         self.ring.cancellations.next()
     }
@@ -175,29 +170,33 @@ impl Uring {
         let woken = self.waker.clear();
         if let Some(entry) = self.waker.listen() {
             // SAFETY: a poll request points to no memory.
-            unsafe { self.push(&entry.user_data(TOKEN_WAKE)) };
+            unsafe { self.submissions.push([&entry.user_data(TOKEN_WAKE)]) };
         }
         woken
     }
 
-    /// One `io_uring_enter`: submits what gathered and waits for `completions_min`.
+    /// One `io_uring_enter`: passes the news on and waits for `completions_min`.
     #[allow(
         unsafe_code,
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
     )]
-    fn enter(&mut self, completions_min: u32, timeout: Option<Duration>) {
-        let pending = self.submission().len() as u32;
+    fn enter(&mut self, news: News, completions_min: u32, timeout: Option<Duration>) {
         let timespec = timeout.filter(|_| completions_min > 0).map(Timespec::from);
         let arguments = match &timespec {
             Some(timespec) => SubmitArgs::new().timespec(timespec),
             None => SubmitArgs::new(),
         };
-        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG | news.flags;
         self.counts.enters += 1;
         // SAFETY: `arguments` is of the type that EXT_ARG announces, and lives over the call.
         let entered = unsafe {
             let submitter = self.ring.io.submitter();
-            submitter.enter(pending, completions_min, flags.bits(), Some(&arguments))
+            submitter.enter(
+                news.entries,
+                completions_min,
+                flags.bits(),
+                Some(&arguments),
+            )
         };
         let Err(error) = entered else { return };
         match Errno::from_io_error(&error) {
@@ -219,7 +218,12 @@ fn probe(ring: &IoUring) -> Option<Probe> {
 
 impl Driver for Uring {
     fn description(&self) -> String {
-        format!("{}, wake by {}", self.mode, self.waker.kind())
+        let mut text = self.mode.to_string();
+        if let Some(refusal) = &self.polling_refusal {
+            let _ = write!(text, ", kernel polling refused: {refusal}");
+        }
+        let _ = write!(text, ", wake by {}", self.waker.kind());
+        text
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
@@ -231,8 +235,7 @@ impl Driver for Uring {
     }
 
     fn has_room(&mut self, entries: usize) -> bool {
-        let submission = self.submission();
-        submission.capacity() - submission.len() >= entries
+        self.submissions.has_room(entries)
     }
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
@@ -244,7 +247,7 @@ impl Driver for Uring {
         let entry = encode::encode(operation, &self.registered).user_data(token.0);
         self.counts.submissions += 1;
         // SAFETY: the caller keeps what the entry points to alive.
-        unsafe { self.push(&entry) };
+        unsafe { self.submissions.push([&entry]) };
     }
 
     fn has_ring(&self) -> bool {
@@ -298,16 +301,14 @@ impl Driver for Uring {
         self.listen();
         self.push_cancellations();
         self.registered.forget_retired(&self.ring.io.submitter());
-        let submission = self.submission();
-        let pending = submission.len();
-        if pending > 0 || submission.taskrun() || submission.cq_overflow() {
-            drop(submission);
-            self.enter(0, Some(Duration::ZERO));
+        let news = self.submissions.publish();
+        if !news.are_none() || self.submissions.owes_completions() {
+            self.enter(news, 0, Some(Duration::ZERO));
         }
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.submission().is_empty()
+        self.submissions.are_taken()
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
@@ -316,14 +317,16 @@ impl Driver for Uring {
         let pause = self.push_cancellations();
         let may_sleep = !woken && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
-        self.enter(u32::from(may_sleep), timeout);
+        let news = self.submissions.publish();
+        self.enter(news, u32::from(may_sleep), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work a sleeping enter returns with the first completion and
             // leaves the others pending: fetch them, or batches shrink to one.
-            if !self.submission().taskrun() {
+            if !self.submissions.has_task_work() {
                 break;
             }
-            self.enter(0, Some(Duration::ZERO));
+            let news = self.submissions.publish();
+            self.enter(news, 0, Some(Duration::ZERO));
         }
     }
 

@@ -1,12 +1,13 @@
 //! What rings can do here, for whoever asks why: each feature is tried, by the code that uses it where there is one.
 
 use std::io;
+use std::time::Duration;
 
 use io_uring::opcode;
 
 use super::setup::{self, Mode};
 use super::waker::Waker;
-use super::{Uring, trial};
+use super::{Options, Uring, trial};
 use crate::driver::Driver;
 use crate::driver::feature::{Feature, Usage};
 
@@ -23,7 +24,7 @@ pub(crate) struct Findings {
 /// Name, use, what else would be done, and how to find out by a ring as workers have it.
 type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
 
-const FEATURES: [Question; 14] = [
+const FEATURES: [Question; 15] = [
     (
         "queues of full size",
         Usage::Used,
@@ -47,6 +48,12 @@ const FEATURES: [Question; 14] = [
         Usage::Used,
         "another driver",
         |_| setup::ring(setup::SHARED).is_ok(),
+    ),
+    (
+        "kernel polling (SQPOLL)",
+        Usage::OnRequest,
+        "workers enter the kernel",
+        |_| setup::ring(&[Mode::polled(Duration::ZERO)]).is_ok(),
     ),
     (
         "timed waits (EXT_ARG)",
@@ -178,7 +185,7 @@ const OPERATIONS: [Operation; 21] = [
 
 /// Tries all. Takes some milliseconds, in which the calling thread blocks.
 pub(crate) fn probe() -> Findings {
-    let made = super::new(false).map(|(ring, _)| ring);
+    let made = super::new(Options::default()).map(|(ring, _)| ring);
     let ring = made.as_ref().ok();
     let supported = ring.and_then(|ring| super::probe(&ring.ring.io));
     let feature = |name, available, usage, instead| Feature {

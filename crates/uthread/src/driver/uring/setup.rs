@@ -6,6 +6,8 @@ use std::{fmt, io, thread};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
+use super::Options;
+
 /// Submission entries: one scheduler round submits at most about that many; a full queue only
 /// costs an early flush.
 const SUBMISSIONS: u32 = 256;
@@ -27,9 +29,12 @@ const SIZES: [(u32, u32); 2] = [
 /// The kernel's `struct io_rings`, which lies before the completions.
 const HEADER_BYTES: usize = 320;
 
-/// How completions reach the worker, best first.
+/// How submissions reach the kernel and completions the worker: what is asked for, then what is best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
+    /// A thread of the kernel takes submissions, and finishes requests, on its own; it sleeps when it has had nothing to
+    /// do for so long. It is the ring's own: one that several share takes eight entries of each in turn, and tears chains.
+    Polled { idle_ms: u32 },
     /// The kernel finishes requests only when the worker asks: no interruption, full batches.
     Deferred,
     /// The kernel finishes requests at the worker's next entry for whatever reason.
@@ -41,6 +46,9 @@ pub(super) enum Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Mode::Polled { idle_ms } => {
+                return write!(formatter, "kernel polling for {idle_ms} ms");
+            }
             Mode::Deferred => "single issuer, deferred task work",
             Mode::Cooperative => "cooperative task work",
             Mode::Interrupting => "no task-work flags",
@@ -58,12 +66,41 @@ pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
 const MEMORY_TRIES: u32 = 10;
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
+impl Mode {
+    pub(super) fn polled(idle: Duration) -> Mode {
+        // None would be the kernel's own choice, which is a second.
+        let idle_ms = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX).max(1);
+        Mode::Polled { idle_ms }
+    }
+}
+
+/// Makes a ring as it is asked for. Also why the kernel does not poll, where it was to: then it is one without that.
+///
+/// # Errors
+///
+/// As [`ring`].
+pub(super) fn ring_for(options: Options) -> io::Result<(IoUring, Mode, Option<io::Error>)> {
+    let mut refusal = None;
+    if let Some(idle) = options.kernel_polling {
+        match ring_when_there_is_memory(&[Mode::polled(idle)]) {
+            Ok((ring, mode)) => return Ok((ring, mode, None)),
+            Err(errno) => refusal = Some(errno.into()),
+        }
+    }
+    let (ring, mode) = ring(if options.shared { SHARED } else { OWN })?;
+    Ok((ring, mode, refusal))
+}
+
 /// Makes a ring in the first of the modes that the kernel takes, and tries it out.
 ///
 /// # Errors
 ///
 /// The kernel's, with the remedy in the message.
 pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
+    ring_when_there_is_memory(modes).map_err(|errno| explain(errno.into()))
+}
+
+fn ring_when_there_is_memory(modes: &[Mode]) -> Result<(IoUring, Mode), Errno> {
     let mut tries = 1;
     loop {
         match any_ring(modes) {
@@ -71,8 +108,7 @@ pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
                 tries += 1;
                 thread::sleep(MEMORY_PAUSE);
             }
-            Err(errno) => return Err(explain(errno.into())),
-            Ok(made) => return Ok(made),
+            made => return made,
         }
     }
 }
@@ -116,6 +152,7 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
     let mut builder = IoUring::builder();
     builder.dontfork().setup_cqsize(completions);
     match mode {
+        Mode::Polled { idle_ms } => builder.setup_sqpoll(idle_ms),
         Mode::Deferred => builder
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -209,10 +246,15 @@ mod tests {
     /// The kernels that do not know a mode have to say so in the way by which the next one is tried.
     #[test]
     fn each_mode_can_be_built_or_is_unknown() {
-        let modes = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
+        let modes = [
+            Mode::polled(Duration::ZERO),
+            Mode::Deferred,
+            Mode::Cooperative,
+            Mode::Interrupting,
+        ];
         let built = modes.map(|mode| build(mode, SUBMISSIONS_MIN, COMPLETIONS_MIN).map(drop));
         let errnos = built.map(|built| built.err().and_then(|error| error.raw_os_error()));
-        let (unknown, refused) = (Some(Errno::INVAL.raw_os_error()), errnos[2]);
+        let (unknown, refused) = (Some(Errno::INVAL.raw_os_error()), errnos[3]);
         let known = |errno: &Option<i32>| *errno == refused || *errno == unknown;
         assert!(errnos.iter().all(known), "{errnos:?}");
         assert_ne!(refused, unknown, "the simplest is known everywhere");

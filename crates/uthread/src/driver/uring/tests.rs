@@ -17,20 +17,35 @@ use super::*;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
+use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
 use crate::op::raw::RawRequest;
 
 /// No single step of these tests takes longer, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A ring for itself, and one that shares its completions; none where the kernel refuses them.
+/// The thread of the kernel goes to sleep at once, so that it is awake in some rounds and asleep in others.
+const POLLED: Options = Options {
+    shared: false,
+    kernel_polling: Some(Duration::ZERO),
+};
+
+/// A ring for itself, one that shares its completions, and one for which the kernel polls; none where the kernel refuses
+/// them.
 fn rings() -> Vec<(Uring, UringCompletions)> {
-    match new(false) {
+    let own = Options::default();
+    match new(own) {
         Err(error) if is_refusal(&error) => {
             eprintln!("left out: {error}");
             Vec::new()
         }
-        own => vec![own.unwrap(), new(true).unwrap()],
+        ring => {
+            let shared = Options {
+                shared: true,
+                ..own
+            };
+            vec![ring.unwrap(), new(shared).unwrap(), new(POLLED).unwrap()]
+        }
     }
 }
 
@@ -283,5 +298,96 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
         drop(first);
         ring.flush();
         assert_eq!(ring.registered.counts(), [0, 0]);
+    }
+}
+
+/// Else it could end before its fiber has left its stack, for somebody else to go on with.
+#[test]
+fn nothing_is_begun_before_the_flush() {
+    const LOOKS: usize = 1000;
+    for (mut ring, mut completions) in rings() {
+        wait_for_wake_up(&mut ring, &mut completions);
+        let mut raw = Raw::new([opcode::Nop::new().build()]);
+        let mut operation = raw.operation();
+        // SAFETY: it outlives its completion, which is awaited below.
+        unsafe { ring.submit(&mut operation, Token(1)) };
+        for _ in 0..LOOKS {
+            assert!(completions.is_empty());
+            std::thread::yield_now();
+        }
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+    }
+}
+
+/// The one that the making of the ring may have left there.
+fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
+    ring.waker().unwrap().wake();
+    ring.wait(Some(PATIENCE));
+    while !completions.is_empty() {
+        completions.reap(usize::MAX, &mut |_, _| {
+            unreachable!("nothing was submitted")
+        });
+        ring.wait(Some(Duration::ZERO));
+    }
+}
+
+/// Returns when the kernel has taken all.
+fn flush(ring: &mut Uring) {
+    let deadline = Instant::now() + PATIENCE;
+    ring.flush();
+    while !ring.is_flushed() {
+        assert!(Instant::now() < deadline, "it is not taken");
+    }
+}
+
+/// A thread of the kernel that polls several rings would take a part of it, and so begin the next part beside it.
+#[test]
+fn a_chain_is_taken_whole() {
+    let rings: Vec<_> = rings().into_iter().chain(rings()).collect();
+    for (mut ring, mut completions) in rings {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (later_reader, later_writer) = std::io::pipe().unwrap();
+        let mut byte = 0_u8;
+        let first = opcode::Read::new(Fd(reader.as_raw_fd()), &raw mut byte, 1).build();
+        let later = opcode::Write::new(Fd(later_writer.as_raw_fd()), b"x".as_ptr(), 1).build();
+        let mut entries = vec![later; 32];
+        entries[0] = first;
+        let last = entries.len() - 1;
+        let linked = |entry: &mut Entry| *entry = entry.clone().flags(Flags::IO_LINK);
+        entries[..last].iter_mut().for_each(linked);
+        let mut raw = Raw::new(entries);
+        let mut operation = raw.operation();
+        // SAFETY: it outlives its completion, which is awaited below.
+        unsafe { ring.submit(&mut operation, Token(1)) };
+        flush(&mut ring);
+        assert_eq!(rustix::io::ioctl_fionread(&later_reader).unwrap(), 0);
+        drop(writer);
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+    }
+}
+
+#[test]
+fn what_is_flushed_needs_its_descriptor_no_more() {
+    const ROUNDS: u64 = 50;
+    for (mut ring, mut completions) in rings() {
+        for round in 0..ROUNDS {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let watcher = Watcher::new();
+            let mut poll = Operation::Multishot(MultishotOperation::Poll {
+                descriptor: Descriptor {
+                    fd: reader.as_fd(),
+                    watcher: &watcher,
+                },
+                events: rustix::event::PollFlags::IN,
+            });
+            // SAFETY: it lives until the ring is flushed.
+            unsafe { ring.submit(&mut poll, Token(round)) };
+            flush(&mut ring);
+            drop(reader);
+            ring.cancel(Token(round));
+            let done = wait_for(&mut ring, &mut completions, 1);
+            assert_eq!(done.last(), Some(&(round, -libc::ECANCELED)));
+            drop(writer);
+        }
     }
 }

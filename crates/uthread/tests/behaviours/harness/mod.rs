@@ -40,6 +40,10 @@ pub(crate) const MORE_WORKERS: Gap = Gap(
 pub(crate) const STAYING: Gap = Gap(|place| !place.is_migrating(), "about fibers that migrate");
 pub(crate) const MIGRATING: Gap = Gap(Place::is_migrating, "about fibers that stay");
 
+pub(crate) const POLLING: Gap = Gap(
+    Place::is_polling,
+    "the kernel's thread gets a processor when there is one, however often the worker looks",
+);
 pub(crate) const NO_RING: Gap = Gap(|place| !place.is_of_uring(), "takes a ring");
 
 pub(crate) const EVERYWHERE: &[Gap] = &[];

@@ -2,15 +2,17 @@
 
 use std::sync::{LazyLock, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use uthread::{Builder, Driver, JoinHandle, Runtime};
 
 use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 
 /// One more place is one more line.
-pub(crate) const PLACES: [Place; 8] = [
+pub(crate) const PLACES: [Place; 9] = [
     Place::outside("thread"),
     Place::inside("uring 1", Driver::Uring, 1, false),
+    Place::inside("uring 1 polling", Driver::Uring, 1, false).polling(),
     Place::inside("uring 2", Driver::Uring, 2, false),
     Place::inside("uring 2 migrating", Driver::Uring, 2, true),
     Place::inside("epoll 1", Driver::Epoll, 1, false),
@@ -31,7 +33,11 @@ struct Kind {
     driver: Driver,
     workers: usize,
     migrating: bool,
+    kernel_polling: bool,
 }
+
+/// So short that many a submission finds the kernel's thread asleep, and the others awake.
+const POLLING_IDLE: Duration = Duration::from_millis(1);
 
 impl Place {
     const fn outside(name: &'static str) -> Place {
@@ -46,11 +52,20 @@ impl Place {
             driver,
             workers,
             migrating,
+            kernel_polling: false,
         };
         Place {
             name,
             runtime: Some(kind),
         }
+    }
+
+    /// The same where the kernel polls for operations.
+    const fn polling(mut self) -> Place {
+        if let Some(kind) = &mut self.runtime {
+            kind.kernel_polling = true;
+        }
+        self
     }
 
     /// Runs a behaviour in a fiber of this place, or on the thread that this place is.
@@ -76,11 +91,14 @@ impl Place {
     #[allow(unsafe_code, reason = "the tests promise it")]
     pub(crate) fn builder(self) -> Builder {
         let kind = self.kind();
-        let builder = Runtime::builder()
+        let mut builder = Runtime::builder()
             .driver(kind.driver)
             .workers(kind.workers)
             // Some keep their worker on purpose, and on a busy machine any may.
             .on_stall(|_| ());
+        if kind.kernel_polling {
+            builder = builder.kernel_polling(POLLING_IDLE);
+        }
         if kind.migrating {
             // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send`
             // across calls that suspend them.
@@ -138,6 +156,11 @@ impl Place {
 
     pub(crate) fn is_migrating(self) -> bool {
         self.runtime.is_some_and(|kind| kind.migrating)
+    }
+
+    /// Where the kernel polls for operations.
+    pub(crate) fn is_polling(self) -> bool {
+        self.runtime.is_some_and(|kind| kind.kernel_polling)
     }
 
     /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there are
