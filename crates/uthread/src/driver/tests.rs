@@ -47,6 +47,7 @@ fn polled_ring(shared: bool) -> io::Result<Pair> {
     uring::make(uring::Options {
         shared,
         kernel_polling: Some(Duration::ZERO),
+        io_polling: true,
     })
 }
 

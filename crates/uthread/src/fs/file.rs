@@ -42,7 +42,7 @@ pub struct File {
     pub(super) inner: std::fs::File,
     /// Found out at the first call that needs it, or by a look at the metadata.
     position: OnceLock<Position>,
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
 }
 
 /// Whether the open file has a position, which calls that use it must not use at once.
@@ -319,10 +319,12 @@ impl File {
     pub fn try_clone(&self) -> io::Result<File> {
         let inner = self.inner.try_clone()?;
         let position = OnceLock::from(self.position()?.clone());
+        let watcher = Watcher::new();
+        watcher.set_polled(self.watcher.is_polled());
         Ok(File {
             inner,
             position,
-            watcher: Watcher::new(),
+            watcher,
         })
     }
 

@@ -271,13 +271,16 @@ pub(super) fn open(
     how: OpenHow,
 ) -> io::Result<File> {
     let path = kernel_path(path)?;
+    let is_direct = how.flags & u64::from(OFlags::DIRECT.bits()) != 0;
     let mut operation = Operation::File(FileOperation::Open {
         directory,
         path: &path,
         how,
     });
     let result = wait::perform(&mut operation, None)?;
-    Ok(File::from(operation.descriptor(result)))
+    let file = File::from(operation.descriptor(result));
+    file.watcher.set_polled(is_direct);
+    Ok(file)
 }
 
 /// A path as the kernel takes it.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What an operation is on.
 #[derive(Clone, Copy)]
@@ -33,6 +33,9 @@ pub(crate) struct Watcher {
     /// The ring that keeps the file, and the place there. Set by whoever has the descriptor alone, so no
     /// operation on it is under way.
     place: Option<(NonZeroU32, u16)>,
+    /// Whether completions of reads and writes may be found by polling the device: the file goes past the page cache,
+    /// and no device has refused. Relaxed: it is tried once more or less.
+    is_polled: AtomicBool,
 }
 
 impl Watcher {
@@ -44,6 +47,7 @@ impl Watcher {
         Watcher {
             driver: AtomicU32::new(Self::NOBODY),
             place: None,
+            is_polled: AtomicBool::new(false),
         }
     }
 
@@ -75,5 +79,15 @@ impl Watcher {
 
     pub(crate) fn set_impossible(&self) {
         self.set(Self::IMPOSSIBLE);
+    }
+
+    /// Whether completions of reads and writes may be found by polling the device: the file goes past the page cache,
+    /// and no device has refused.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.is_polled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_polled(&self, is_polled: bool) {
+        self.is_polled.store(is_polled, Ordering::Relaxed);
     }
 }

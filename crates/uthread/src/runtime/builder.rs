@@ -69,6 +69,7 @@ impl fmt::Debug for Builder {
             .field("name", &self.name)
             .field("migrating", &self.migrating)
             .field("kernel_polling", &self.rings.kernel_polling)
+            .field("io_polling", &self.rings.io_polling)
             .field("stall_threshold", &self.watch.threshold)
             .finish_non_exhaustive()
     }

@@ -4,6 +4,7 @@
 //! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
 
 mod cancellations;
+mod devices;
 mod encode;
 mod raw;
 mod registered;
@@ -27,6 +28,7 @@ use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, cqueue, opcode};
 use rustix::io::Errno;
 
 use self::cancellations::Cancellations;
+use self::devices::Devices;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{News, Submissions};
@@ -52,6 +54,8 @@ pub(crate) struct Options {
     pub(crate) shared: bool,
     /// For how long a thread of the kernel polls for submissions that do not come, if there is to be one.
     pub(crate) kernel_polling: Option<Duration>,
+    /// Whether devices are polled for completions.
+    pub(crate) io_polling: bool,
 }
 
 /// One worker's ring: the end at which operations go in.
@@ -59,8 +63,8 @@ pub(crate) struct Uring {
     ring: Arc<Ring>,
     submissions: Submissions,
     mode: setup::Mode,
-    /// Why the kernel does not poll, where it was to.
-    polling_refusal: Option<io::Error>,
+    /// What came of the wish to poll devices, and why the kernel does not poll for operations where it was to.
+    notes: String,
     waker: Waker,
     counts: Counts,
     registered: Registered,
@@ -76,6 +80,7 @@ pub(crate) struct UringCompletions {
 /// What both ends have. Each of its two queues belongs to one of them alone.
 struct Ring {
     io: IoUring,
+    devices: Option<Devices>,
     raws: Raws,
     cancellations: Cancellations,
     /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
@@ -107,10 +112,23 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
 ///
 /// The kernel's, with the remedy in the message, where no kind of ring is allowed.
 fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
-    let (io, mode, polling_refusal) = setup::ring_for(options)?;
+    let (io, mode, refusal) = setup::ring_for(options)?;
     let waker = Waker::new(&io)?;
+    let mut notes = String::new();
+    if let Some(refusal) = refusal {
+        let _ = write!(notes, ", kernel polling refused: {refusal}");
+    }
+    let devices = options.io_polling.then(Devices::new);
+    match &devices {
+        None => {}
+        Some(Ok(_)) => notes.push_str(", I/O polling"),
+        Some(Err(refusal)) => {
+            let _ = write!(notes, ", I/O polling refused: {refusal}");
+        }
+    }
     let ring = Arc::new(Ring {
         io,
+        devices: devices.and_then(Result::ok),
         raws: Raws::default(),
         cancellations: Cancellations::default(),
         woken: AtomicBool::new(true),
@@ -122,7 +140,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         submissions: Submissions::new(Arc::clone(&ring)),
         ring,
         mode,
-        polling_refusal,
+        notes,
         waker,
         counts: Counts::default(),
         registered: Registered::new(),
@@ -198,14 +216,37 @@ impl Uring {
                 Some(&arguments),
             )
         };
-        let Err(error) = entered else { return };
-        match Errno::from_io_error(&error) {
-            // The wait is over, or a signal came: look around.
-            Some(Errno::TIME | Errno::INTR) => {}
-            // No room for completions, or no memory for requests: the worker reaps, and tries again.
-            Some(Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => {}
-            _ => panic!("io_uring_enter: {error}: no cause known, please report"),
+        check(entered);
+    }
+
+    /// Looks for completions of devices, and passes on what these have refused; whether there is more to look for.
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    fn poll_devices(&mut self) -> bool {
+        let ring = Arc::clone(&self.ring);
+        let Some(devices) = ring.devices.as_ref().filter(|devices| devices.are_busy()) else {
+            return false;
+        };
+        while self.has_room(1)
+            && let Some(entry) = devices.take_refused()
+        {
+            // SAFETY: its completion has not come, so who has submitted it still keeps what it points to.
+            unsafe { self.submissions.push([&entry]) };
         }
+        self.counts.enters += 1;
+        // SAFETY: there is one `Uring` to a ring, borrowed mutably here.
+        check(unsafe { devices.poll() });
+        true
+    }
+}
+
+fn check(entered: io::Result<usize>) {
+    let Err(error) = entered else { return };
+    match Errno::from_io_error(&error) {
+        // The wait is over, or a signal came: look around.
+        Some(Errno::TIME | Errno::INTR) => {}
+        // No room for completions, or no memory for requests: the worker reaps, and tries again.
+        Some(Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => {}
+        _ => panic!("io_uring_enter: {error}: no cause known, please report"),
     }
 }
 
@@ -218,12 +259,7 @@ fn probe(ring: &IoUring) -> Option<Probe> {
 
 impl Driver for Uring {
     fn description(&self) -> String {
-        let mut text = self.mode.to_string();
-        if let Some(refusal) = &self.polling_refusal {
-            let _ = write!(text, ", kernel polling refused: {refusal}");
-        }
-        let _ = write!(text, ", wake by {}", self.waker.kind());
-        text
+        format!("{}{}, wake by {}", self.mode, self.notes, self.waker.kind())
     }
 
     fn waker(&self) -> io::Result<Box<dyn Wake>> {
@@ -244,8 +280,13 @@ impl Driver for Uring {
             // SAFETY: promised by the caller.
             return unsafe { self.submit_raw(operation, token) };
         }
-        let entry = encode::encode(operation, &self.registered).user_data(token.0);
         self.counts.submissions += 1;
+        // SAFETY: promised by the caller; there is one `Uring` to a ring, borrowed mutably here.
+        let is_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
+        if self.ring.devices.as_ref().is_some_and(is_polled) {
+            return;
+        }
+        let entry = encode::encode(operation, &self.registered).user_data(token.0);
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.submissions.push([&entry]) };
     }
@@ -298,6 +339,7 @@ impl Driver for Uring {
     }
 
     fn flush(&mut self) {
+        self.poll_devices();
         self.listen();
         self.push_cancellations();
         self.registered.forget_retired(&self.ring.io.submitter());
@@ -312,6 +354,10 @@ impl Driver for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) {
+        if self.ring.devices.as_ref().is_some_and(Devices::are_busy) {
+            // Nobody would end the sleep.
+            return self.flush();
+        }
         self.registered.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
         let pause = self.push_cancellations();
@@ -349,52 +395,91 @@ impl UringCompletions {
         let queue = unsafe { self.ring.io.completion_shared() };
         (queue, &self.ring)
     }
+
+    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
+    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices)> {
+        let devices = self.ring.devices.as_ref()?;
+        // SAFETY: as above.
+        Some((unsafe { devices.completions() }, devices))
+    }
+
+    /// Hands out those of devices; how many there were.
+    fn reap_devices(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
+        let ring = Arc::clone(&self.ring);
+        let Some((queue, devices)) = self.queue_of_devices() else {
+            return 0;
+        };
+        let mut count = 0;
+        for entry in queue.take(max) {
+            count += 1;
+            let token = Token(entry.user_data());
+            if devices.note(token, entry.result()) {
+                ring.cancellations.note_end(token);
+                complete(token, Completion::last(entry.result()));
+            }
+        }
+        count
+    }
 }
 
 impl Completions for UringCompletions {
     fn is_empty(&mut self) -> bool {
-        self.queue().0.is_empty()
+        let devices_have_none = self
+            .queue_of_devices()
+            .is_none_or(|(queue, _)| queue.is_empty());
+        devices_have_none && self.queue().0.is_empty()
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
+        let max = max - self.reap_devices(max, complete);
         let mut woken = false;
         let (queue, ring) = self.queue();
-        let Ring {
-            raws,
-            cancellations,
-            ..
-        } = ring;
         for entry in queue.take(max) {
             match entry.user_data() {
                 TOKEN_WAKE => woken = true,
-                name if raw::is_name(name) => {
-                    let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
-                    completed
-                        .into_iter()
-                        .for_each(|(token, result)| complete(token, Completion::last(result)));
-                }
-                name if cancellations::is_cancellation(name) => {
-                    // The end of the operation is its own completion, whatever became of this.
-                    let target = Token(cancellations::target_of(name));
-                    cancellations.note(target, entry.result());
-                }
-                token => {
-                    let completion = Completion {
-                        result: entry.result(),
-                        more: cqueue::more(entry.flags()),
-                        buffer: cqueue::buffer_select(entry.flags()),
-                    };
-                    if !completion.more {
-                        cancellations.note_end(Token(token));
-                    }
-                    complete(Token(token), completion);
-                }
+                name => ring.complete(name, &entry, complete),
             }
         }
         if woken {
             self.ring.woken.store(true, Ordering::Relaxed);
         }
         woken
+    }
+}
+
+impl Ring {
+    /// Hands the completion of an entry out, if it is the one for which an operation waits.
+    fn complete(
+        &self,
+        name: u64,
+        entry: &cqueue::Entry,
+        complete: &mut dyn FnMut(Token, Completion),
+    ) {
+        let Ring {
+            raws,
+            cancellations,
+            ..
+        } = self;
+        if raw::is_name(name) {
+            let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
+            if let Some((token, result)) = completed {
+                complete(token, Completion::last(result));
+            }
+        } else if cancellations::is_cancellation(name) {
+            // The end of the operation is its own completion, whatever became of this.
+            let target = Token(cancellations::target_of(name));
+            cancellations.note(target, entry.result());
+        } else {
+            let completion = Completion {
+                result: entry.result(),
+                more: cqueue::more(entry.flags()),
+                buffer: cqueue::buffer_select(entry.flags()),
+            };
+            if !completion.more {
+                cancellations.note_end(Token(name));
+            }
+            complete(Token(name), completion);
+        }
     }
 }
 

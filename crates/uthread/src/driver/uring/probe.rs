@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use io_uring::opcode;
 
+use super::devices::Devices;
 use super::setup::{self, Mode};
 use super::waker::Waker;
 use super::{Options, Uring, trial};
@@ -24,7 +25,7 @@ pub(crate) struct Findings {
 /// Name, use, what else would be done, and how to find out by a ring as workers have it.
 type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
 
-const FEATURES: [Question; 15] = [
+const FEATURES: [Question; 16] = [
     (
         "queues of full size",
         Usage::Used,
@@ -54,6 +55,12 @@ const FEATURES: [Question; 15] = [
         Usage::OnRequest,
         "workers enter the kernel",
         |_| setup::ring(&[Mode::polled(Duration::ZERO)]).is_ok(),
+    ),
+    (
+        "I/O polling (IOPOLL)",
+        Usage::OnRequest,
+        "interrupts",
+        |_| Devices::new().is_ok(),
     ),
     (
         "timed waits (EXT_ARG)",

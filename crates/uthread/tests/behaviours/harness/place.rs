@@ -33,7 +33,7 @@ struct Kind {
     driver: Driver,
     workers: usize,
     migrating: bool,
-    kernel_polling: bool,
+    polling: bool,
 }
 
 /// So short that many a submission finds the kernel's thread asleep, and the others awake.
@@ -52,7 +52,7 @@ impl Place {
             driver,
             workers,
             migrating,
-            kernel_polling: false,
+            polling: false,
         };
         Place {
             name,
@@ -60,10 +60,10 @@ impl Place {
         }
     }
 
-    /// The same where the kernel polls for operations.
+    /// The same where the kernel polls for operations, and the workers poll disks that can be polled.
     const fn polling(mut self) -> Place {
         if let Some(kind) = &mut self.runtime {
-            kind.kernel_polling = true;
+            kind.polling = true;
         }
         self
     }
@@ -96,8 +96,8 @@ impl Place {
             .workers(kind.workers)
             // Some keep their worker on purpose, and on a busy machine any may.
             .on_stall(|_| ());
-        if kind.kernel_polling {
-            builder = builder.kernel_polling(POLLING_IDLE);
+        if kind.polling {
+            builder = builder.kernel_polling(POLLING_IDLE).io_polling();
         }
         if kind.migrating {
             // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send`
@@ -160,7 +160,7 @@ impl Place {
 
     /// Where the kernel polls for operations.
     pub(crate) fn is_polling(self) -> bool {
-        self.runtime.is_some_and(|kind| kind.kernel_polling)
+        self.runtime.is_some_and(|kind| kind.polling)
     }
 
     /// Inside `run`: what `call` returns that waits in the kernel when `event` happens. Where there are

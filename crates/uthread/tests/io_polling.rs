@@ -1,0 +1,168 @@
+//! Where devices are polled for completions: files past the page cache are what they are, also where the disk cannot be polled.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+
+use uthread::fs::{AlignedBuffer, File, OpenOptions};
+use uthread::{Driver, Runtime};
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 64;
+
+/// Names a device to be tried, whose contents are of no use to anybody. By default a file on some disk is.
+const DEVICE: &str = "UTHREAD_TEST_DEVICE";
+
+fn polling(workers: usize) -> Runtime {
+    let builder = Runtime::builder().workers(workers).io_polling();
+    let runtime = builder.build().unwrap();
+    let told = runtime.driver().details();
+    let expected = match runtime.driver().driver() {
+        Driver::Uring => ", I/O polling, wake by",
+        _ => ", no I/O polling, which takes io_uring",
+    };
+    assert!(told.contains(expected), "{told}");
+    runtime
+}
+
+/// A file past the page cache; none where there is no such thing.
+fn direct_file() -> Option<(Option<tempfile::TempPath>, File)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).direct(true);
+    let (name, opened) = match std::env::var_os(DEVICE) {
+        Some(device) => (None, options.open(device)),
+        None => {
+            let name = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+            let opened = options.open(&name);
+            (Some(name), opened)
+        }
+    };
+    match opened.and_then(|file| file.direct_alignment().map(|_| file)) {
+        Ok(file) => Some((name, file)),
+        Err(error) => {
+            eprintln!("left out: a file past the page cache: {error}");
+            None
+        }
+    }
+}
+
+fn block(file: &File, fill: u8) -> AlignedBuffer {
+    let mut buffer = AlignedBuffer::for_file(file, BLOCK).unwrap();
+    buffer.fill(fill);
+    buffer
+}
+
+#[test]
+fn many_fibers_write_and_read_their_blocks() {
+    for workers in [1, 2] {
+        polling(workers).run(|| {
+            let Some((_name, file)) = direct_file() else {
+                return;
+            };
+            uthread::scope(|scope| {
+                for index in 0..BLOCKS {
+                    let file = &file;
+                    scope.spawn(move || {
+                        let offset = (index * BLOCK) as u64;
+                        let mut read = block(file, 0);
+                        for round in 0..4 {
+                            let written = block(file, index as u8 ^ round);
+                            file.write_all_at(&written, offset).unwrap();
+                            file.read_exact_at(&mut read, offset).unwrap();
+                            assert!(read[..] == written[..], "block {index}, round {round}");
+                        }
+                    });
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn the_position_moves_and_a_clone_shares_it() {
+    polling(1).run(|| {
+        let Some((_name, mut file)) = direct_file() else {
+            return;
+        };
+        let mut clone = file.try_clone().unwrap();
+        file.write_all(&block(&file, 1)).unwrap();
+        clone.write_all(&block(&file, 2)).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut read = block(&file, 0);
+        for (file, expected) in [(&mut clone, 1), (&mut file, 2)] {
+            file.read_exact(&mut read).unwrap();
+            assert!(read.iter().all(|byte| *byte == expected), "{expected}");
+        }
+    });
+}
+
+/// The kernel answers itself, as of any other file.
+#[test]
+fn errors_are_the_kernels() {
+    polling(1).run(|| {
+        let Some((_name, file)) = direct_file() else {
+            return;
+        };
+        file.write_all_at(&block(&file, 1), 0).unwrap();
+        let error = file.read_at(&mut block(&file, 0)[1..], 0).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        let far = 1 << 50;
+        assert_eq!(file.read_at(&mut block(&file, 0), far).unwrap(), 0);
+    });
+}
+
+/// A worker that polls hears all else.
+#[test]
+fn what_else_there_is_goes_on() {
+    let runtime = polling(1);
+    let Some((_name, file)) = direct_file() else {
+        return;
+    };
+    let (sender, receiver) = uthread::sync::mpsc::channel();
+    let reader = runtime.spawn(move || {
+        let mut buffer = block(&file, 3);
+        file.write_all_at(&buffer, 0).unwrap();
+        let mut reads = 0;
+        while receiver.try_recv().is_err() {
+            file.read_exact_at(&mut buffer, 0).unwrap();
+            reads += 1;
+        }
+        reads
+    });
+    for _ in 0..20 {
+        runtime.run(|| uthread::sleep(std::time::Duration::from_millis(1)));
+    }
+    sender.send(()).unwrap();
+    assert!(reader.join().unwrap() > 0);
+}
+
+#[test]
+fn the_end_of_the_runtime_waits_for_what_is_under_way() {
+    for _ in 0..20 {
+        let runtime = polling(1);
+        let Some((_name, file)) = direct_file() else {
+            return;
+        };
+        let (sender, begun) = std::sync::mpsc::channel();
+        let fiber = runtime.spawn(move || {
+            let mut buffer = block(&file, 4);
+            sender.send(()).unwrap();
+            while file.write_all_at(&buffer, 0).is_ok() && file.read_at(&mut buffer, 0).is_ok() {}
+        });
+        begun.recv().unwrap();
+        drop(runtime);
+        fiber.join().unwrap();
+    }
+}
+
+#[test]
+fn other_drivers_say_that_it_takes_io_uring() {
+    for driver in [Driver::Epoll, Driver::Threads] {
+        let builder = Runtime::builder().driver(driver).io_polling();
+        let runtime = builder.workers(1).build().unwrap();
+        let details = runtime.driver().details();
+        assert!(
+            details.ends_with(", no I/O polling, which takes io_uring"),
+            "{details}"
+        );
+    }
+}
