@@ -4,6 +4,7 @@ use std::io;
 
 pub use crate::driver::feature::{Feature, Usage};
 use crate::driver::{epoll, page_cache, uring};
+use crate::sched::offload;
 use crate::stack::pool;
 
 /// What [`diagnose`] has found; see the example there.
@@ -26,7 +27,7 @@ pub struct Diagnosis {
 }
 
 /// Tries what the kernel offers: nothing is told from its version, and what the library uses is tried by
-/// the very code that does. Takes some milliseconds, in which the calling thread blocks.
+/// the very code that does. Takes some milliseconds, in which the caller waits; for a fiber a thread of the pool does it.
 ///
 /// ```
 /// let diagnosis = uthread::diagnose();
@@ -42,6 +43,11 @@ pub struct Diagnosis {
 /// ```
 #[must_use]
 pub fn diagnose() -> Diagnosis {
+    // Rings are made and calls are tried that block, on more stack than a fiber has.
+    offload::run(examine)
+}
+
+fn examine() -> Diagnosis {
     let rings = uring::probe::probe();
     let [ring_locked_bytes, ring_locked_bytes_min] = rings.locked_bytes;
     let used = |name, available, instead| Feature {

@@ -82,6 +82,7 @@ mod registered_files_end;
 mod cancel;
 mod cancelled;
 mod deadlines;
+mod diagnosis;
 mod shield;
 mod shutdown;
 mod try_scope;
@@ -173,6 +174,7 @@ const MODULES: &[harness::Module] = &modules![
     cancel,
     cancelled,
     deadlines,
+    diagnosis,
     shield,
     try_scope,
     shutdown,
