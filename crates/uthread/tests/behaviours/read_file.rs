@@ -1,7 +1,7 @@
 //! A file opened, read and closed by one call: what three would give, and nothing of it is left.
 
 use std::fs;
-use std::io::{ErrorKind, PipeReader, Write};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -159,9 +159,18 @@ fn a_wait_for_bytes_ends_with_them(place: Place) {
     });
 }
 
+/// Who in the kernel has the last one closes it, perhaps a little later than it tells.
+fn await_the_end_of_readers(writer: &PipeWriter) {
+    eventually("nobody has it open", || {
+        let mut writer = writer;
+        let written = writer.write(b"x");
+        written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    });
+}
+
 fn the_end_of_the_runtime_ends_the_wait(place: Place) {
     let runtime = place.runtime();
-    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
     let path = path_of(&reader);
     let waits = place.spawn_waiting(&runtime, move || {
         let calls = [0, 1].map(|_| errno(ring::read_file(&path, &mut [0])));
@@ -171,18 +180,18 @@ fn the_end_of_the_runtime_ends_the_wait(place: Place) {
     let cancelled = Errno::CANCELED;
     assert_eq!(waits.join().unwrap(), ([cancelled; 2], cancelled));
     drop(reader);
-    assert_eq!(errno(writer.write(b"x")), Errno::PIPE, "nobody has it open");
+    await_the_end_of_readers(&writer);
 }
 
 fn a_deadline_ends_the_wait(place: Place) {
     place.run(|| {
-        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
         let path = path_of(&reader);
         let call = || errno(ring::read_file(path, &mut [0]));
         let late = uthread::timeout(Duration::from_millis(2), call);
         assert_eq!(late.unwrap(), Errno::TIMEDOUT);
         drop(reader);
-        assert_eq!(errno(writer.write(b"x")), Errno::PIPE, "nobody has it open");
+        await_the_end_of_readers(&writer);
     });
 }
 
@@ -245,12 +254,7 @@ fn a_thousand_cancelled_calls_leave_no_file(place: Place) {
         }
     }
     drop(reader);
-    // Closed by whoever in the kernel had it last, perhaps a little later than it tells.
-    eventually("nobody has it open", || {
-        (&writer)
-            .write(b"x")
-            .is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
-    });
+    await_the_end_of_readers(&writer);
     runtime.run(|| {
         let file = file_of(b"");
         let register = |_| RegisteredFile::new(file.try_clone().unwrap());
