@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use uthread::net::TcpListener;
-use uthread::sync::mpsc;
+use uthread::sync::{broadcast, mpsc, oneshot, promise};
 use uthread::thread::{is_cancelled, park};
 use uthread::time::{Elapsed, deadline};
 use uthread::{join, scope, shield, sleep, spawn, timeout, yield_now};
@@ -94,6 +94,12 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
         assert_eq!(timeout(SHORT, || sleep(HOUR)), Err(Elapsed));
         assert_eq!(timeout(SHORT, || receiver.recv()), Err(Elapsed));
         assert_eq!(timeout(SHORT, || receiver.recv_timeout(HOUR)), Err(Elapsed));
+        let (_sender, once) = oneshot::channel::<()>();
+        assert!(timeout(SHORT, || once.recv().is_ok()).is_err());
+        let (_promise, promised) = promise::channel::<()>();
+        assert!(timeout(SHORT, || promised.wait().is_ok()).is_err());
+        let (_sender, mut each) = broadcast::channel::<()>(1);
+        assert!(timeout(SHORT, || each.recv().is_ok()).is_err());
         assert_eq!(timeout(SHORT, || sender.send(())), Err(Elapsed));
         let parked: Result<(), _> = timeout(SHORT, || {
             loop {
@@ -107,7 +113,7 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
             }
         });
         assert_eq!(yielding, Err(Elapsed));
-        assert!(start.elapsed() >= 6 * SHORT);
+        assert!(start.elapsed() >= 9 * SHORT);
         // What was to be sent is not there.
         assert!(receiver.try_recv().is_err());
     });
