@@ -283,7 +283,7 @@ fn signals_end_a_child_and_are_told(place: Place) {
         let (mut child, _input) = waiting_child();
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
-        for (signal, code) in [(Signal::TERM, 15), (Signal::HUP, 1), (Signal::USR2, 12)] {
+        for (signal, code) in [(Signal::TERM, 15), (Signal::USR1, 10), (Signal::USR2, 12)] {
             let (mut child, _input) = waiting_child();
             // Not killed by `std`, whose handle knows nothing of it.
             child.send_signal(signal).unwrap();
