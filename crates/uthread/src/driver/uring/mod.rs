@@ -219,14 +219,14 @@ impl Uring {
         check(entered);
     }
 
-    /// Looks for completions of devices, and passes on what these have refused; whether there is more to look for.
+    /// Looks for completions of devices, and passes on what these have refused.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    fn poll_devices(&mut self) -> bool {
-        let ring = Arc::clone(&self.ring);
-        let Some(devices) = ring.devices.as_ref().filter(|devices| devices.are_busy()) else {
-            return false;
+    fn poll_devices(&mut self) {
+        let devices = self.ring.devices.as_ref();
+        let Some(devices) = devices.filter(|devices| devices.are_busy()) else {
+            return;
         };
-        while self.has_room(1)
+        while self.submissions.has_room(1)
             && let Some(entry) = devices.take_refused()
         {
             // SAFETY: its completion has not come, so who has submitted it still keeps what it points to.
@@ -235,7 +235,6 @@ impl Uring {
         self.counts.enters += 1;
         // SAFETY: there is one `Uring` to a ring, borrowed mutably here.
         check(unsafe { devices.poll() });
-        true
     }
 }
 
@@ -397,16 +396,16 @@ impl UringCompletions {
     }
 
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices)> {
+    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices, &Cancellations)> {
         let devices = self.ring.devices.as_ref()?;
         // SAFETY: as above.
-        Some((unsafe { devices.completions() }, devices))
+        let queue = unsafe { devices.completions() };
+        Some((queue, devices, &self.ring.cancellations))
     }
 
     /// Hands out those of devices; how many there were.
     fn reap_devices(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
-        let ring = Arc::clone(&self.ring);
-        let Some((queue, devices)) = self.queue_of_devices() else {
+        let Some((queue, devices, cancellations)) = self.queue_of_devices() else {
             return 0;
         };
         let mut count = 0;
@@ -414,7 +413,7 @@ impl UringCompletions {
             count += 1;
             let token = Token(entry.user_data());
             if devices.note(token, entry.result()) {
-                ring.cancellations.note_end(token);
+                cancellations.note_end(token);
                 complete(token, Completion::last(entry.result()));
             }
         }
@@ -426,7 +425,7 @@ impl Completions for UringCompletions {
     fn is_empty(&mut self) -> bool {
         let devices_have_none = self
             .queue_of_devices()
-            .is_none_or(|(queue, _)| queue.is_empty());
+            .is_none_or(|(queue, ..)| queue.is_empty());
         devices_have_none && self.queue().0.is_empty()
     }
 
