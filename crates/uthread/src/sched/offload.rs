@@ -8,7 +8,7 @@ use super::wait;
 use crate::fiber::Outcome;
 use crate::pool::{self, Job};
 
-/// As [`run`], but refused with `ECANCELED` once the caller's runtime is shut down.
+/// As [`run`], but refused once the caller may not wait.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     wait::refuse_if_cancelled()?;
     run(call)
