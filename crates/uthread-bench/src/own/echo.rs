@@ -86,10 +86,13 @@ struct Server {
 
 impl Server {
     fn accept(self, listener: &TcpListener) -> io::Result<()> {
-        let buffers = Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?);
+        let buffers = match self.ways.reads {
+            Reads::Multishot => Some(Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?)),
+            Reads::Single | Reads::Readiness => None,
+        };
         let start = |stream: TcpStream| {
-            let buffers = Arc::clone(&buffers);
-            spawn(move || self.echo(&stream, &buffers));
+            let buffers = buffers.clone();
+            spawn(move || self.echo(&stream, buffers.as_deref()));
         };
         match self.ways.accepts {
             Accepts::Single => listener.incoming().try_for_each(|stream| {
@@ -103,11 +106,12 @@ impl Server {
         }
     }
 
-    fn echo(self, stream: &TcpStream, buffers: &BufferRing) -> io::Result<()> {
+    fn echo(self, stream: &TcpStream, buffers: Option<&BufferRing>) -> io::Result<()> {
         stream.set_nodelay(true)?;
         match self.ways.reads {
             Reads::Single => self.echo_by_reads(stream),
             Reads::Multishot => {
+                let buffers = buffers.expect("they are made for such reads");
                 ring::receive(stream, buffers).try_for_each(|chunk| self.answer(stream, &chunk?))
             }
             Reads::Readiness => self.echo_when_ready(stream),
