@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::proc::{self, Cpu, Machine};
@@ -19,8 +20,10 @@ const QUIET_FOR: Duration = Duration::from_millis(500);
 pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
 /// What happened while a window was open.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
+    /// What a study makes figures of.
+    #[serde(skip)]
     pub(crate) server: Cpu,
     pub(crate) others_share: f64,
     pub(crate) steal_share: f64,
