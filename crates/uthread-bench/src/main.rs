@@ -22,6 +22,8 @@ mod servers;
 mod setup;
 mod soak;
 mod studies;
+#[expect(dead_code, reason = "the studies come to it one after the other")]
+mod study;
 mod wrk;
 
 use std::net::SocketAddr;

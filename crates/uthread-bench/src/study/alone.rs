@@ -1,0 +1,210 @@
+//! A study run by itself: its options, and its tables as text.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{Journal, Study, run, stop_on_interrupt};
+use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
+use crate::measure::stats::{Ratio, Verdict};
+use crate::report::write_json;
+use crate::results::{Panel, Results, Study as Found, significant};
+
+/// How thoroughly is measured.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Measuring {
+    /// Rounds; each measures every subject once
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) rounds: u64,
+    /// Length of one measurement
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
+    /// How long to wait for a quiet machine before each measurement
+    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
+        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
+    pub(crate) quiet_wait_seconds: u64,
+    /// Only these subjects, by their names in the tables [default: all that can be had here]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+}
+
+impl Measuring {
+    pub(crate) fn quiet_wait(&self) -> Duration {
+        Duration::from_secs(self.quiet_wait_seconds)
+    }
+
+    /// Whether a subject of that name is to be measured.
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+/// What a study run by itself takes.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Alone {
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+    /// Also write every round's figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Alone {
+    pub(crate) fn run(&self, study: Box<dyn Study>) -> Result<()> {
+        let stop = stop_on_interrupt()?;
+        let found = run(
+            &mut [study],
+            &self.measuring,
+            &mut Journal::default(),
+            &stop,
+        )?;
+        found.iter().for_each(|study| print!("{}", show(study)));
+        let results = Results {
+            studies: found,
+            ..Results::default()
+        };
+        write_json(self.json.as_deref(), &serde_json::to_value(&results)?)
+    }
+}
+
+fn show(study: &Found) -> String {
+    let mut text = format!("\n{}\n", study.title);
+    for subject in &study.subjects {
+        if let Some(reason) = &subject.missing {
+            text += &format!("{} is missing: {reason}\n", subject.name);
+        }
+    }
+    for panel in &study.panels {
+        text += &show_panel(study, panel);
+    }
+    text
+}
+
+/// Medians; behind a drawn one the ratio to the first subject.
+fn show_panel(study: &Found, panel: &Panel) -> String {
+    let mut head = vec![panel.axis.clone(), String::new()];
+    head.extend(
+        panel
+            .metrics
+            .iter()
+            .map(|metric| match metric.unit.as_str() {
+                "" => metric.name.clone(),
+                unit => format!("{}, {unit}", metric.name),
+            }),
+    );
+    let mut rows = vec![head];
+    let mut remarks = String::new();
+    for (point, of_point) in panel.points.iter().enumerate() {
+        for (subject, named) in study.subjects.iter().enumerate() {
+            let name = &named.name;
+            for (reason, count) in panel.failures(point, subject) {
+                remarks += &format!("  {} {name}: {count} x {reason}\n", of_point.label);
+            }
+            let disturbed = panel.disturbed(point, subject);
+            if disturbed > 0 {
+                remarks += &format!("  {} {name}: {disturbed} x disturbed\n", of_point.label);
+            }
+            let cells =
+                (0..panel.metrics.len()).map(|metric| show_cell(panel, point, subject, metric));
+            let cells: Vec<String> = cells.collect();
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                rows.push([vec![of_point.label.clone(), name.clone()], cells].concat());
+            }
+        }
+    }
+    format!("\n{}\n{}{remarks}", panel.title, align(&rows))
+}
+
+fn show_cell(panel: &Panel, point: usize, subject: usize, metric: usize) -> String {
+    let Some(summary) = panel.summary(point, subject, metric) else {
+        return String::new();
+    };
+    let median = significant(summary.median);
+    let is_compared = subject > 0 && panel.metrics[metric].is_drawn;
+    match panel
+        .ratio(point, metric, (subject, 0))
+        .filter(|_| is_compared)
+    {
+        Some(ratio) => format!("{median} {}", show_ratio(ratio)),
+        None => median,
+    }
+}
+
+fn show_ratio(ratio: Ratio) -> String {
+    let Ratio {
+        median, low, high, ..
+    } = ratio;
+    let sign = match ratio.verdict {
+        Verdict::Difference => "x",
+        Verdict::NoDifference => "=",
+        Verdict::TooFewRounds => "?",
+    };
+    format!("{sign}{median:.2} [{low:.2}..{high:.2}]")
+}
+
+/// Each column as wide as its widest cell.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let line: Vec<String> = cells
+            .map(|(cell, &width)| format!("{cell:width$}"))
+            .collect();
+        text += "  ";
+        text += line.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::taken;
+    use crate::results::{Better, Metric, Point, Round, Subject};
+
+    #[test]
+    fn a_table_has_medians_ratios_and_what_is_missing() {
+        let metrics = vec![
+            Metric::new("rate", "1/s", Better::More).drawn(),
+            Metric::new("memory", "", Better::Less),
+        ];
+        let mut panel = Panel::new("plain", "connections", vec![Point::number(10.0)], metrics);
+        let rounds = |rate: f64| vec![taken(&[rate, 7.0]); 6];
+        let cannot = vec![Round::Cannot("no threads".to_owned())];
+        panel.rounds = vec![vec![rounds(1000.0), rounds(500.0), cannot, Vec::new()]];
+        let study = Found {
+            name: "echo".to_owned(),
+            title: "Echo".to_owned(),
+            question: String::new(),
+            notes: Vec::new(),
+            subjects: vec![
+                Subject::ours("uthread"),
+                Subject::peer("tokio", None, None),
+                Subject::peer("may", None, None),
+                Subject::peer("go", None, Some("install golang".to_owned())),
+            ],
+            panels: vec![panel],
+        };
+        let expected = "
+Echo
+go is missing: install golang
+
+plain
+  connections           rate, 1/s               memory
+  10           uthread  1,000                   7.00
+  10           tokio    500 x0.50 [0.50..0.50]  7.00
+  10 uthread: 6 x disturbed
+  10 tokio: 6 x disturbed
+  10 may: 1 x no threads
+";
+        assert_eq!(show(&study), expected);
+    }
+}

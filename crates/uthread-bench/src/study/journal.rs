@@ -1,0 +1,142 @@
+//! Every measurement as a line of a file, as soon as it was taken: what a run that was ended had measured is not measured
+//! again.
+//!
+//! The first line tells the program and the settings. Measurements of another program or other settings are no rounds of
+//! the same run.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Write;
+use std::path::Path;
+use std::{env, io};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::Cell;
+use crate::results::{self, Round};
+
+/// What all measurements of a journal have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// A number for this very program.
+    pub(crate) program: String,
+    pub(crate) seconds: u64,
+}
+
+impl Settings {
+    pub(crate) fn of_this_program(seconds: u64) -> Result<Settings> {
+        let own = env::current_exe().context("find this program's own path")?;
+        let program = fs::read(&own).with_context(|| format!("read {}", own.display()))?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&program);
+        Ok(Settings {
+            program: format!("{:016x}", hasher.finish()),
+            seconds,
+        })
+    }
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    study: String,
+    panel: String,
+    point: String,
+    subject: String,
+    round: Round,
+}
+
+impl Entry {
+    pub(super) fn new(results: &results::Study, cell: Cell, round: &Round) -> Entry {
+        let panel = &results.panels[cell.panel];
+        Entry {
+            study: results.name.clone(),
+            panel: panel.title.clone(),
+            point: panel.points[cell.point].label.clone(),
+            subject: results.subjects[cell.subject].name.clone(),
+            round: round.clone(),
+        }
+    }
+
+    fn cell(&self) -> [String; 4] {
+        [&self.study, &self.panel, &self.point, &self.subject].map(String::clone)
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    /// None: nothing is written down.
+    file: Option<File>,
+    /// By study, panel, point and subject, in the order of the rounds.
+    known: HashMap<[String; 4], Vec<Round>>,
+}
+
+impl Journal {
+    /// Goes on with the journal at `path`, or begins one.
+    pub(crate) fn open(path: &Path, settings: &Settings) -> Result<Journal> {
+        let at = || format!("the journal {}", path.display());
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(at)?;
+        let text = fs::read_to_string(path).with_context(at)?;
+        let mut lines = text.split_inclusive('\n');
+        let mut known: HashMap<_, Vec<Round>> = HashMap::new();
+        match lines.next() {
+            None => write_line(&mut file, settings).with_context(at)?,
+            Some(line) => {
+                let of_file: Settings = serde_json::from_str(line).with_context(at)?;
+                ensure!(
+                    of_file == *settings,
+                    "{} is of another build or other settings: begin anew with --anew, or name another folder",
+                    at()
+                );
+            }
+        }
+        for line in lines {
+            // A run that was killed may have left a part of a line.
+            if !line.ends_with('\n') {
+                file.set_len((text.len() - line.len()) as u64)
+                    .with_context(at)?;
+                break;
+            }
+            let entry: Entry = serde_json::from_str(line).with_context(at)?;
+            known.entry(entry.cell()).or_default().push(entry.round);
+        }
+        Ok(Journal {
+            file: Some(file),
+            known,
+        })
+    }
+
+    /// Adds what was measured before.
+    pub(super) fn fill(&self, results: &mut results::Study, rounds: usize) {
+        for panel in &mut results.panels {
+            for (point, subjects) in panel.points.iter().zip(&mut panel.rounds) {
+                for (subject, of_subject) in results.subjects.iter().zip(subjects) {
+                    let names = [&results.name, &panel.title, &point.label, &subject.name];
+                    let known = self.known.get(&names.map(String::clone));
+                    let known = known.into_iter().flatten().take(rounds);
+                    of_subject.extend(known.cloned());
+                }
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
+        match &mut self.file {
+            None => Ok(()),
+            Some(file) => write_line(file, entry).context("write the journal"),
+        }
+    }
+}
+
+fn write_line(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_string(value)?;
+    line.push('\n');
+    file.write_all(line.as_bytes())
+}
