@@ -7,6 +7,7 @@ mod bench;
 mod client;
 mod files;
 mod hostile;
+mod limits;
 mod load;
 mod measure;
 mod mode;

@@ -5,7 +5,6 @@
 //! study. Connections are all open and answered before anything is counted. They are held by this very process, so that
 //! they are still there, idle, when the memory is read.
 
-mod limits;
 mod page;
 mod row;
 mod subject;
@@ -20,6 +19,7 @@ use uthread::Driver;
 use super::check_served;
 use crate::bench::WARM_UP_SECONDS;
 use crate::files::{Files, Size};
+use crate::limits;
 use crate::load::{self, Crowd, Exchange, Load};
 use crate::measure::held::Held;
 use crate::measure::quiet::Window;
@@ -130,8 +130,11 @@ impl<'a> Study<'a> {
     fn add_round(&self, round: usize, row: &mut Row) {
         let subject = row.subject;
         eprint!("round {}: {subject}: ", round + 1);
-        let result = limits::check(subject.driver, u64::from(subject.connections))
-            .and_then(|()| least_disturbed(|| self.measure(subject, &mut row.driver)));
+        let result = limits::check(
+            u64::from(subject.connections),
+            subject.driver == Driver::Threads,
+        )
+        .and_then(|()| least_disturbed(|| self.measure(subject, &mut row.driver)));
         row.add(result);
         eprintln!("{}", row.show_last());
     }

@@ -38,7 +38,16 @@ impl Settings {
     }
 }
 
-/// One line.
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Measured(Entry),
+    /// What the measurements after it rest on.
+    Found {
+        name: String,
+        figure: f64,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     study: String,
@@ -71,6 +80,7 @@ pub(crate) struct Journal {
     file: Option<File>,
     /// By study, panel, point and subject, in the order of the rounds.
     known: HashMap<[String; 4], Vec<Round>>,
+    found: HashMap<String, f64>,
 }
 
 impl Journal {
@@ -85,7 +95,7 @@ impl Journal {
             .with_context(at)?;
         let text = fs::read_to_string(path).with_context(at)?;
         let mut lines = text.split_inclusive('\n');
-        let mut known: HashMap<_, Vec<Round>> = HashMap::new();
+        let mut journal = Journal::default();
         match lines.next() {
             None => write_line(&mut file, settings).with_context(at)?,
             Some(line) => {
@@ -104,13 +114,29 @@ impl Journal {
                     .with_context(at)?;
                 break;
             }
-            let entry: Entry = serde_json::from_str(line).with_context(at)?;
-            known.entry(entry.cell()).or_default().push(entry.round);
+            match serde_json::from_str(line).with_context(at)? {
+                Line::Measured(entry) => {
+                    let rounds = journal.known.entry(entry.cell()).or_default();
+                    rounds.push(entry.round);
+                }
+                Line::Found { name, figure } => {
+                    journal.found.insert(name, figure);
+                }
+            }
         }
-        Ok(Journal {
-            file: Some(file),
-            known,
-        })
+        journal.file = Some(file);
+        Ok(journal)
+    }
+
+    /// What measurements rest on is found once, for those of a later run too.
+    pub(crate) fn found(&mut self, name: &str, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
+        if let Some(&figure) = self.found.get(name) {
+            return Ok(figure);
+        }
+        let figure = find()?;
+        let name = name.to_owned();
+        self.write(&Line::Found { name, figure })?;
+        Ok(figure)
     }
 
     /// Adds what was measured before.
@@ -127,10 +153,14 @@ impl Journal {
         }
     }
 
-    pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn add(&mut self, entry: Entry) -> Result<()> {
+        self.write(&Line::Measured(entry))
+    }
+
+    fn write(&mut self, line: &Line) -> Result<()> {
         match &mut self.file {
             None => Ok(()),
-            Some(file) => write_line(file, entry).context("write the journal"),
+            Some(file) => write_line(file, line).context("write the journal"),
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn run(
             };
             progress.add(index, begin.elapsed());
             eprintln!("{}", show(results, cell, &round));
-            journal.add(&Entry::new(results, cell, &round))?;
+            journal.add(Entry::new(results, cell, &round))?;
             results.panels[cell.panel].rounds[cell.point][cell.subject].push(round);
         }
     }

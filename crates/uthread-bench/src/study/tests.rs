@@ -193,3 +193,14 @@ fn only_those_that_were_chosen_are_measured() {
     assert!(chosen.iter().all(|cell| cell.subject == 1));
     assert_eq!(chosen.len(), 2);
 }
+
+#[test]
+fn what_was_found_once_is_not_looked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let open = || Journal::open(&path, &SETTINGS()).unwrap();
+    assert_eq!(open().found("capacity", || Ok(7.0)).unwrap(), 7.0);
+    let again = open().found("capacity", || bail!("it was found before"));
+    assert_eq!(again.unwrap(), 7.0);
+    assert!(open().found("other", || bail!("not yet")).is_err());
+}
