@@ -2,6 +2,11 @@
 
 use std::time::Instant;
 
+/// What a command prints: its figures, in one line.
+pub(crate) fn report<const FIGURES: usize>(figures: [f64; FIGURES]) {
+    println!("{}", figures.map(|figure| format!("{figure:.1}")).join(" "));
+}
+
 /// Nanoseconds for each of the operations since `begin`.
 pub(crate) fn per_operation(begin: Instant, operations: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / operations as f64
@@ -17,4 +22,9 @@ pub(crate) fn resident_bytes() -> usize {
         .parse()
         .expect("a number");
     pages * 4096
+}
+
+/// The bytes for each of those by which that has grown since it was `before`.
+pub(crate) fn growth_per(before: usize, count: usize) -> f64 {
+    (resident_bytes() as f64 - before as f64) / count as f64
 }

@@ -26,6 +26,8 @@ func main() {
 		spawn(number(0))
 	case "yield":
 		yield(number(0), number(1))
+	case "create":
+		create(number(0))
 	case "sleepers":
 		sleepers(number(0))
 	case "pingpong":
@@ -87,6 +89,29 @@ func residentBytes() int {
 		panic(err)
 	}
 	return pages * os.Getpagesize()
+}
+
+func create(count int) {
+	runtime.GOMAXPROCS(1)
+	before := residentBytes()
+	var begun, done sync.WaitGroup
+	gate := make(chan struct{})
+	begun.Add(count)
+	done.Add(count)
+	begin := time.Now()
+	for range count {
+		go func() {
+			begun.Done()
+			<-gate
+			done.Done()
+		}()
+	}
+	begun.Wait()
+	elapsed := time.Since(begin)
+	grown := residentBytes() - before
+	close(gate)
+	done.Wait()
+	fmt.Printf("%.1f %.1f\n", float64(elapsed.Nanoseconds())/float64(count), float64(grown)/float64(count))
 }
 
 func sleepers(count int) {

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use uthread::sync::mpsc::sync_channel;
-use uthread::{Runtime, join, sleep, spawn, yield_now};
+use uthread::sync::RwLock;
+use uthread::sync::mpsc::{SyncSender, sync_channel};
+use uthread::{join, sleep, spawn, yield_now};
 
 use crate::mode::Mode;
-use measure::{per_operation, resident_bytes};
+use measure::{growth_per, per_operation, report, resident_bytes};
 
 /// What `uthread-bench own` measures, for the studies to call in a process of its own.
 #[derive(clap::Subcommand)]
@@ -26,6 +27,9 @@ pub(crate) enum Measured {
     },
     Yield {
         fibers: usize,
+        count: usize,
+    },
+    Create {
         count: usize,
     },
     Sleepers {
@@ -54,23 +58,22 @@ pub(crate) enum Measured {
 pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let runtime = |workers| mode.builder().workers(workers).build();
     match *measured {
-        Measured::Spawn { count } => on(runtime(1)?, || spawn_join(count)),
-        Measured::Yield { fibers, count } => on(runtime(1)?, || yields(fibers, count)),
-        Measured::Fib { workers } => on(runtime(workers)?, forks::fib_38),
-        Measured::Sort { workers, count } => on(runtime(workers)?, || forks::sort(count)),
-        Measured::Sleepers { count } => on(runtime(2)?, || sleepers(count)),
-        Measured::Pingpong { workers, count } => on(runtime(workers)?, || pingpong(count)),
+        Measured::Spawn { count } => report([runtime(1)?.run(|| spawn_join(count))]),
+        Measured::Yield { fibers, count } => report([runtime(1)?.run(|| yields(fibers, count))]),
+        Measured::Create { count } => report(runtime(1)?.run(|| create(count))),
+        Measured::Fib { workers } => report([runtime(workers)?.run(forks::fib_38)]),
+        Measured::Sort { workers, count } => report([runtime(workers)?.run(|| forks::sort(count))]),
+        Measured::Sleepers { count } => report([runtime(2)?.run(|| sleepers(count))]),
+        Measured::Pingpong { workers, count } => {
+            report([runtime(workers)?.run(|| pingpong(count))]);
+        }
         Measured::Echo {
             port,
             workers,
             compute_us,
             ways,
-        } => echo::serve(port, runtime(workers)?, compute_us, ways),
+        } => echo::serve(port, runtime(workers)?, compute_us, ways)?,
     }
-}
-
-fn on(runtime: Runtime, measured: impl FnOnce() -> f64 + Send) -> Result<()> {
-    println!("{:.1}", runtime.run(measured));
     Ok(())
 }
 
@@ -113,6 +116,48 @@ fn yields(fibers: usize, count: usize) -> f64 {
     per_operation(begin, each * fibers)
 }
 
+fn create(count: usize) -> [f64; 2] {
+    let before = resident_bytes();
+    let (last, all_begun) = sync_channel(1);
+    let gate = Arc::new(Gate {
+        begun: AtomicUsize::new(0),
+        last,
+        open: RwLock::new(()),
+    });
+    let closed = gate.open.write();
+    let begin = Instant::now();
+    let handles: Vec<_> = (0..count)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            spawn(move || gate.pass(count))
+        })
+        .collect();
+    all_begun.recv().expect("the last of them sends");
+    let figures = [per_operation(begin, count), growth_per(before, count)];
+    drop(closed);
+    for handle in handles {
+        handle.join().expect("it runs to its end");
+    }
+    figures
+}
+
+/// Where all wait for all to have begun.
+struct Gate {
+    begun: AtomicUsize,
+    last: SyncSender<()>,
+    /// Locked until they have.
+    open: RwLock<()>,
+}
+
+impl Gate {
+    fn pass(&self, count: usize) {
+        if self.begun.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            self.last.send(()).expect("it is waited for");
+        }
+        drop(self.open.read());
+    }
+}
+
 fn sleepers(count: usize) -> f64 {
     let before = resident_bytes();
     let begun = Arc::new(AtomicUsize::new(0));
@@ -127,7 +172,7 @@ fn sleepers(count: usize) -> f64 {
     while begun.load(Ordering::Relaxed) < count {
         yield_now();
     }
-    (resident_bytes() - before) as f64 / count as f64
+    growth_per(before, count)
 }
 
 fn pingpong(count: usize) -> f64 {

@@ -1,46 +1,56 @@
 //! The peer on may's stackful coroutines. `peers/README.md` tells what each command measures.
 
+#[path = "../../fatal.rs"]
+mod fatal;
 #[path = "../../measure.rs"]
 mod measure;
 
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use may::coroutine::yield_now;
 use may::go;
-use may::sync::{Barrier, mpsc};
+use may::sync::{Barrier, SyncFlag, mpsc};
 
-use measure::{per_operation, resident_bytes};
+use fatal::make_panics_fatal;
+use measure::{growth_per, per_operation, report, resident_bytes};
 
 fn main() {
+    make_panics_fatal();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments[index].parse().expect("a number");
     match arguments[0].as_str() {
         "spawn" => {
             let count = number(1);
-            on(1, move || spawn_join(count));
+            report([on(1, move || spawn_join(count))]);
         }
         "yield" => {
             let (fibers, count) = (number(1), number(2));
-            on(1, move || yields(fibers, count));
+            report([on(1, move || yields(fibers, count))]);
+        }
+        "create" => {
+            let count = number(1);
+            report(on(1, move || create(count)));
         }
         "sleepers" => {
             let count = number(1);
-            on(2, move || sleepers(count));
+            report([on(2, move || sleepers(count))]);
         }
         "pingpong" => {
             let (workers, count) = (number(1), number(2));
-            on(workers, move || pingpong(count));
+            report([on(workers, move || pingpong(count))]);
         }
         unknown => panic!("unknown command {unknown}"),
     }
+    // With what is left of the coroutines.
+    process::exit(0);
 }
 
-fn on(workers: usize, measured: impl FnOnce() -> f64 + Send + 'static) {
+fn on<T: Send + 'static>(workers: usize, measured: impl FnOnce() -> T + Send + 'static) -> T {
     may::config().set_workers(workers);
-    let figure = go!(measured).join().expect("it runs to its end");
-    println!("{figure:.1}");
-    std::process::exit(0);
+    go!(measured).join().expect("it runs to its end")
 }
 
 fn spawn_join(count: usize) -> f64 {
@@ -73,6 +83,45 @@ fn yields(fibers: usize, count: usize) -> f64 {
     per_operation(begin, each * fibers)
 }
 
+fn create(count: usize) -> [f64; 2] {
+    let before = resident_bytes();
+    let gate = Arc::new(Gate {
+        begun: AtomicUsize::new(0),
+        all_begun: SyncFlag::new(),
+        open: SyncFlag::new(),
+    });
+    let begin = Instant::now();
+    let coroutines: Vec<_> = (0..count)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            go!(move || gate.pass(count))
+        })
+        .collect();
+    gate.all_begun.wait();
+    let figures = [per_operation(begin, count), growth_per(before, count)];
+    gate.open.fire();
+    for coroutine in coroutines {
+        coroutine.join().expect("it runs to its end");
+    }
+    figures
+}
+
+/// Where all wait for all to have begun.
+struct Gate {
+    begun: AtomicUsize,
+    all_begun: SyncFlag,
+    open: SyncFlag,
+}
+
+impl Gate {
+    fn pass(&self, count: usize) {
+        if self.begun.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            self.all_begun.fire();
+        }
+        self.open.wait();
+    }
+}
+
 fn sleepers(count: usize) -> f64 {
     let before = resident_bytes();
     let (began, begun) = mpsc::channel();
@@ -87,7 +136,7 @@ fn sleepers(count: usize) -> f64 {
     for _ in 0..count {
         begun.recv().expect("each sends once");
     }
-    (resident_bytes() - before) as f64 / count as f64
+    growth_per(before, count)
 }
 
 fn pingpong(count: usize) -> f64 {

@@ -11,12 +11,16 @@ use monoio::{IoUringDriver, RuntimeBuilder};
 
 #[path = "../../compute.rs"]
 mod compute;
+#[path = "../../fatal.rs"]
+mod fatal;
 
 use compute::Compute;
+use fatal::make_panics_fatal;
 
 const MESSAGE_BYTES: usize = 16;
 
 fn main() {
+    make_panics_fatal();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments[index].parse().expect("a number");
     match arguments[0].as_str() {
