@@ -1,5 +1,8 @@
 //! The peer on may's stackful coroutines. `peers/README.md` tells what each command measures.
 
+#[path = "../../compute.rs"]
+mod compute;
+mod echo;
 #[path = "../../fatal.rs"]
 mod fatal;
 #[path = "../../measure.rs"]
@@ -14,6 +17,7 @@ use may::coroutine::yield_now;
 use may::go;
 use may::sync::{Barrier, SyncFlag, mpsc};
 
+use compute::Compute;
 use fatal::make_panics_fatal;
 use measure::{growth_per, per_operation, report, resident_bytes};
 
@@ -41,6 +45,10 @@ fn main() {
         "pingpong" => {
             let (workers, count) = (number(1), number(2));
             report([on(workers, move || pingpong(count))]);
+        }
+        "echo" => {
+            let port = arguments[1].parse().expect("a port");
+            echo::serve(port, number(2), Compute::calibrated(number(3) as u64));
         }
         unknown => panic!("unknown command {unknown}"),
     }

@@ -1,0 +1,38 @@
+//! The echo server: a thread per connection.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+
+use crate::compute::Compute;
+use crate::start;
+
+const MESSAGE_BYTES: usize = 16;
+
+/// The kernel puts the threads on all CPUs that the process may use: whoever wants fewer workers gives it fewer.
+pub(crate) fn serve(port: u16, compute: Compute) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
+    println!("{}", listener.local_addr().expect("a bound address"));
+    thread::spawn(move || accept(&listener, compute));
+    io::copy(&mut io::stdin(), &mut io::sink()).expect("a pipe");
+}
+
+fn accept(listener: &TcpListener, compute: Compute) {
+    for stream in listener.incoming() {
+        let stream = stream.expect("a connection");
+        start(move || echo(stream, compute));
+    }
+}
+
+fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut message = [0; MESSAGE_BYTES];
+    loop {
+        let count = stream.read(&mut message)?;
+        if count == 0 {
+            return Ok(());
+        }
+        compute.run();
+        stream.write_all(&message[..count])?;
+    }
+}
