@@ -56,7 +56,7 @@ pub(crate) enum Measured {
 }
 
 pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
-    let runtime = |workers| mode.builder().workers(workers).build();
+    let runtime = |workers| mode.runtime(workers);
     match *measured {
         Measured::Spawn { count } => report([runtime(1)?.run(|| spawn_join(count))]),
         Measured::Yield { fibers, count } => report([runtime(1)?.run(|| yields(fibers, count))]),

@@ -162,7 +162,10 @@ mod tests {
     fn two_epochs_find_nothing() {
         report_unplanned_panics();
         for migrating in [false, true] {
-            let mode = Mode { migrating };
+            let mode = Mode {
+                migrating,
+                ..Mode::default()
+            };
             let epoch = move || epoch::run(mode, 2, Random::new(1));
             let report = watched("a test", epoch).unwrap();
             assert_eq!(report.stage.violations(), [""; 0], "{mode:?}");
