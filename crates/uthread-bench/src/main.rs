@@ -75,6 +75,8 @@ enum Study {
     Micro(micro::Args),
     /// The ways in which a server on a ring can accept, read and send: rate, server CPU, latency, memory
     Paths(paths::Args),
+    /// Build what ours is set beside, and tell what is missing and how to have it
+    Peers,
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Our own side of `micro`
@@ -144,6 +146,10 @@ fn main() -> ExitCode {
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
         Study::Paths(args) => paths::run(&args).map(|()| true),
+        Study::Peers => {
+            peers::run();
+            Ok(true)
+        }
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
         Study::Verify(args) => verify::run(&args),

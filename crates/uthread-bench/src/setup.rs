@@ -10,11 +10,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use crate::Common;
+use crate::peers;
 use crate::place::Place;
 use crate::servers::{Launch, Peer, Server};
-
-/// Besides `PATH`: Debian keeps nginx where only root looks.
-const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// Descriptors a server or this program needs besides its connections: listeners, rings, pipes, `/proc` files.
 pub(crate) const OPEN_FILES_SPARE: u64 = 128;
@@ -122,14 +120,9 @@ fn uthread_path(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// A program that Debian's packages bring, found by `PATH`.
-pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = env::split_paths(&path).chain([PathBuf::from(SYSTEM_PROGRAMS)]);
-    let found =
-        folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
-    let remedy = format!("{name} is not in PATH: install with apt-get install nginx-light wrk");
-    found.ok_or_else(|| Unavailable(remedy).into())
+/// A program that Debian's packages bring and without which there is no study.
+pub(crate) fn find_program(name: &'static str) -> Result<PathBuf> {
+    peers::path_of(name).map_err(|missing| Unavailable(missing.to_string()).into())
 }
 
 pub(crate) fn raise_open_files(needed: u64) -> Result<()> {
@@ -158,12 +151,8 @@ mod tests {
     #[test]
     fn a_missing_program_names_the_remedy() {
         let error = find_program("no-such-program").unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("apt-get install nginx-light wrk"),
-            "{error}"
-        );
+        let remedy = "apt-get install no-such-program";
+        assert!(error.to_string().ends_with(remedy), "{error}");
         assert!(error.is::<Unavailable>());
     }
 

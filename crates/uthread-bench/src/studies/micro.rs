@@ -101,7 +101,8 @@ fn subjects() -> Result<Vec<Subject>> {
         ("go", FIBERS),
         ("rayon", FORKS),
     ] {
-        subjects.extend(peers::build(name).map(|program| Subject { program, commands }));
+        let program = peers::find(name).or_tell();
+        subjects.extend(program.map(|program| Subject { program, commands }));
     }
     Ok(subjects)
 }
