@@ -35,6 +35,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use measure::calls;
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
@@ -63,6 +64,13 @@ enum Study {
     Idle(idle::Args),
     /// Messages at a fixed rate to servers that are not saturated, beside other runtimes: latency, server CPU
     Latency(latency::Args),
+    /// The system calls and context switches of a process and its descendants
+    #[command(hide = true)]
+    Calls {
+        pid: u32,
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
+        seconds: u64,
+    },
     /// The load on an echo server
     #[command(hide = true)]
     Load {
@@ -142,6 +150,7 @@ fn main() -> ExitCode {
         Study::Http(args) => http::run(&args).map(|()| true),
         Study::Idle(args) => idle::run(&args).map(|()| true),
         Study::Latency(args) => latency::run(&args).map(|()| true),
+        Study::Calls { pid, seconds } => calls::run(pid, seconds).map(|()| true),
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),

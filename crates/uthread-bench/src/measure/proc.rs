@@ -17,12 +17,17 @@ const TREE_PROCESSES_MAX: usize = 4096;
 /// nanoseconds of the living threads are the better figure, above it a thread has ended and taken its share along.
 const TICK_SLACK_NS: u64 = 60_000_000;
 
+/// How the kernel names its threads in our processes: those that do what would block, and those that poll a ring.
+const HELPERS: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
+
 /// CPU time a process tree has used since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cpu {
     pub(crate) threads_ns: u64,
     pub(crate) user_ns: u64,
     pub(crate) system_ns: u64,
+    /// Of `threads_ns` that of the kernel's own threads, which do for the process what its rings ask for.
+    pub(crate) helpers_ns: u64,
 }
 
 impl Cpu {
@@ -34,6 +39,16 @@ impl Cpu {
         } else {
             self.threads_ns
         }
+    }
+
+    /// Adds the time of a thread of this name.
+    fn add_thread(&mut self, name: &str, schedstat: &str) -> Result<()> {
+        let on_cpu_ns = parse_schedstat(schedstat)?;
+        self.threads_ns += on_cpu_ns;
+        if HELPERS.iter().any(|helper| name.starts_with(helper)) {
+            self.helpers_ns += on_cpu_ns;
+        }
+        Ok(())
     }
 
     /// The total divided as user and system time were counted.
@@ -56,6 +71,7 @@ impl Sub for Cpu {
             threads_ns: self.threads_ns.saturating_sub(earlier.threads_ns),
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            helpers_ns: self.helpers_ns.saturating_sub(earlier.helpers_ns),
         }
     }
 }
@@ -91,8 +107,9 @@ pub(crate) fn tree_cpu(root: u32) -> Result<Cpu> {
         sum.user_ns += times.user_ticks * tick_ns();
         sum.system_ns += times.system_ticks * tick_ns();
         for thread in threads(pid)? {
-            if let Some(text) = read_if_alive(&format!("/proc/{pid}/task/{thread}/schedstat"))? {
-                sum.threads_ns += parse_schedstat(&text)?;
+            let file = |name| read_if_alive(&format!("/proc/{pid}/task/{thread}/{name}"));
+            if let (Some(schedstat), Some(name)) = (file("schedstat")?, file("comm")?) {
+                sum.add_thread(&name, &schedstat)?;
             }
         }
     }
@@ -151,7 +168,7 @@ pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-fn threads(pid: u32) -> Result<Vec<u32>> {
+pub(super) fn threads(pid: u32) -> Result<Vec<u32>> {
     let entries = match fs::read_dir(format!("/proc/{pid}/task")) {
         Err(error) if has_ended(&error) => return Ok(Vec::new()),
         entries => entries?,
@@ -161,7 +178,7 @@ fn threads(pid: u32) -> Result<Vec<u32>> {
 }
 
 /// A process or thread may end between being listed and being read: that is `None`, not an error.
-fn read_if_alive(path: &str) -> Result<Option<String>> {
+pub(super) fn read_if_alive(path: &str) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if has_ended(&error) => Ok(None),
@@ -169,7 +186,7 @@ fn read_if_alive(path: &str) -> Result<Option<String>> {
     }
 }
 
-fn has_ended(error: &io::Error) -> bool {
+pub(super) fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
@@ -300,6 +317,22 @@ mod tests {
     }
 
     #[test]
+    fn the_threads_of_the_kernel_are_told_from_those_of_the_program() {
+        let mut cpu = Cpu::default();
+        for (name, ns) in [
+            ("uthread-0\n", 1),
+            ("iou-wrk-4711\n", 20),
+            ("iou-sqp-4711\n", 300),
+            ("not-iou-wrk-1\n", 4000),
+        ] {
+            cpu.add_thread(name, &format!("{ns} 5 6\n")).unwrap();
+        }
+        assert_eq!((cpu.threads_ns, cpu.helpers_ns), (4321, 320));
+        assert_eq!((cpu - cpu).helpers_ns, 0);
+        assert!(cpu.add_thread("x\n", "").is_err());
+    }
+
+    #[test]
     fn memory_is_found_by_name() {
         let text = "5634-7fff ---p 00000000 00:00 0 [rollup]\nRss:       5644 kB\nPss:    3505 kB\nPss_Anon: 1 kB\n\
                     Anonymous:   2688 kB\nAnonHugePages: 9 kB\n";
@@ -337,6 +370,7 @@ mod tests {
                 threads_ns,
                 user_ns,
                 system_ns,
+                helpers_ns: 0,
             };
             assert_eq!(cpu.total_ns(), expected, "{cpu:?}");
         };
