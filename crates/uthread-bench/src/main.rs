@@ -13,11 +13,15 @@ mod measure;
 mod mode;
 mod own;
 mod paced;
+mod page;
 mod peers;
 mod place;
 mod random;
 mod report;
-#[expect(dead_code, reason = "the studies fill it one after the other")]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the studies fill it one after the other")
+)]
 mod results;
 mod servers;
 mod setup;
@@ -25,6 +29,7 @@ mod soak;
 mod studies;
 #[expect(dead_code, reason = "the studies come to it one after the other")]
 mod study;
+mod targets;
 mod wrk;
 
 use std::net::SocketAddr;
@@ -81,6 +86,8 @@ enum Study {
     },
     /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
+    /// Draw the page of a report again, from its JSON
+    Page(page::Args),
     /// The ways in which a server on a ring can accept, read and send: rate, server CPU, latency, memory
     Paths(paths::Args),
     /// Build what ours is set beside, and tell what is missing and how to have it
@@ -154,6 +161,7 @@ fn main() -> ExitCode {
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
+        Study::Page(args) => page::run(&args).map(|()| true),
         Study::Paths(args) => paths::run(&args).map(|()| true),
         Study::Peers => {
             peers::run();

@@ -180,11 +180,27 @@ impl Panel {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
+    /// A point in words: "1 connection", "10,000 connections", "queue depth 32".
+    pub(crate) fn place(&self, point: usize) -> String {
+        let (axis, label) = (&self.axis, &self.points[point].label);
+        match (axis.strip_suffix('s'), label.as_str()) {
+            (_, _) if axis.is_empty() => label.clone(),
+            (Some(one), "1") => format!("{label} {one}"),
+            (Some(_), _) => format!("{label} {axis}"),
+            (None, _) => format!("{axis} {label}"),
+        }
+    }
+
     pub(crate) fn rounds(&self, point: usize, subject: usize) -> &[Round] {
         let of_point = self.rounds.get(point);
         of_point
             .and_then(|subjects| subjects.get(subject))
             .map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether it was asked at any point.
+    pub(crate) fn takes_part(&self, subject: usize) -> bool {
+        (0..self.points.len()).any(|point| !self.rounds(point, subject).is_empty())
     }
 
     /// Of the rounds that have this figure.
@@ -233,7 +249,7 @@ impl Round {
         }
     }
 
-    fn is_disturbed(&self) -> bool {
+    pub(crate) fn is_disturbed(&self) -> bool {
         matches!(self, Round::Taken { usage, .. } if usage.is_disturbed())
     }
 }
@@ -252,7 +268,7 @@ pub(crate) fn significant(figure: f64) -> String {
 }
 
 /// A whole number, its thousands apart.
-fn grouped(number: f64) -> String {
+pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -298,6 +314,18 @@ pub(crate) mod tests {
         assert!(panel.failures(0, 0).is_empty());
         assert_eq!(panel.summary(0, 2, 0), None);
         assert_eq!(panel.summary(1, 0, 0), None);
+    }
+
+    #[test]
+    fn a_point_has_a_name_in_words() {
+        let check = |axis: &str, point: Point, expected: &str| {
+            let panel = Panel::new("", axis, vec![point], Vec::new());
+            assert_eq!(panel.place(0), expected);
+        };
+        check("connections", Point::number(1.0), "1 connection");
+        check("connections", Point::number(1e4), "10,000 connections");
+        check("queue depth", Point::number(32.0), "queue depth 32");
+        check("", Point::name("as it is"), "as it is");
     }
 
     #[test]

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::proc::{self, Cpu, Machine};
 
 /// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by several per cent.
-const OTHERS_SHARE_MAX: f64 = 0.10;
+pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
-const QUIET_FOR: Duration = Duration::from_millis(500);
+pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
 /// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
 pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::quiet::Usage;
 
 /// Two more chances: a machine disturbed three times running is a busy machine, which the flag must say.
-const ATTEMPTS_MAX: usize = 3;
+pub(crate) const ATTEMPTS_MAX: usize = 3;
 
 /// One subject's figures in one round, in the order of the study's metrics; `NAN` where a metric does not apply.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use crate::random::SplitMix;
 /// Enough that the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;
 /// With fewer pairs even a sign test cannot reach 95 %: five coins fall alike once in sixteen throws.
-const PAIRS_FOR_A_VERDICT: usize = 6;
+pub(crate) const PAIRS_FOR_A_VERDICT: usize = 6;
 /// The same samples must give the same interval on every run of the same report.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -27,7 +27,7 @@ use journal::Entry;
 use progress::Progress;
 
 /// A cell that failed in so many rounds is not tried again: each try may take as long as a server is waited for.
-const FAILURES_MAX: usize = 2;
+pub(crate) const FAILURES_MAX: usize = 2;
 /// Of a reason, which has to fit under a table.
 const REASON_CHARS_MAX: usize = 300;
 /// How a shell names an end by Ctrl-C.
