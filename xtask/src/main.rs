@@ -1,5 +1,6 @@
 //! `cargo xtask`: the chores of this repository that cargo itself has no command for.
 
+mod figures;
 mod kernels;
 mod tidy;
 
@@ -15,10 +16,11 @@ Usage: cargo xtask <command>
 
 Commands:
   tidy               check the habits that no lint covers (CONTRIBUTING.md names them)
+  figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests on Debian's kernels, all of them or those named, in qemu
   help               print this text
 
-Exit codes: 0 all is well, 1 tidy has findings or a test failed, 2 the command could not be carried out.";
+Exit codes: 0 all is well, 1 there are findings or a test failed, 2 the command could not be carried out.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
             eprintln!("xtask: cannot read the repository: {error}");
             ExitCode::from(2)
         }),
+        ["figures"] => figures(figures::check),
+        ["figures", "--write"] => figures(figures::write),
         ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
             eprintln!("xtask: {error}");
             ExitCode::from(2)
@@ -52,6 +56,24 @@ fn tidy() -> io::Result<ExitCode> {
     }
     eprintln!("tidy: {} finding(s)", findings.len());
     Ok(ExitCode::FAILURE)
+}
+
+fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitCode {
+    let root = env::current_dir().and_then(|folder| workspace_root(&folder));
+    match root.and_then(|root| run(&root)) {
+        Ok(Ok(text)) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Ok(Err(finding)) => {
+            println!("{finding}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn kernels(names: &[&str]) -> io::Result<ExitCode> {

@@ -29,6 +29,8 @@ mod examples;
 
 mod items;
 
+pub(crate) mod figures;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -37,7 +39,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     opening::check,
     layers::check,
     size::check,
@@ -47,6 +49,7 @@ const CHECKS: [Check; 9] = [
     commands::check,
     dependencies::check,
     examples::check,
+    figures::check,
 ];
 
 /// Everything untidy below `root`, sorted by place.

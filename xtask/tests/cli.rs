@@ -69,3 +69,46 @@ fn tidy_prints_its_findings_and_fails() {
         "{shown}"
     );
 }
+
+#[test]
+fn figures_are_compared_and_written() {
+    let root = repository("figures", "//! What a is.\n");
+    let readme = root.join("README.md");
+    let report = root.join("docs/results/report.json");
+    let run = |arguments: &[&str], code: i32, expected: &str| {
+        let output = xtask(&root, arguments);
+        let shown = [&output.stdout[..], &output.stderr[..]].concat();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{shown}");
+        assert!(shown.contains(expected), "{shown}");
+    };
+    let _ = fs::remove_file(&report);
+    run(&["figures"], 0, "nothing to compare");
+    run(
+        &["figures", "--write"],
+        2,
+        "there is no docs/results/report.json",
+    );
+
+    fs::create_dir_all(report.parent().expect("a folder")).expect("a folder");
+    fs::write(&report, r#"{ "summary": ["| a |", "| b |"] }"#).expect("a file");
+    run(&["figures"], 1, "README.md:1: no line");
+    let marks = "<!-- figures: begin -->\n<!-- figures: end -->\n";
+    let text = fs::read_to_string(&readme).expect("a README");
+    fs::write(&readme, text.clone() + marks).expect("a file");
+    run(
+        &["figures"],
+        1,
+        "`| a |`: run `cargo xtask figures --write`",
+    );
+    run(&["tidy"], 1, "`| a |`: run `cargo xtask figures --write`");
+    run(&["figures", "--write"], 0, "written");
+    run(&["figures", "--write"], 0, "had them already");
+    run(&["figures"], 0, "2 lines of README.md are those of");
+    run(&["tidy"], 0, "");
+    let marks = "<!-- figures: begin -->\n| a |\n| b |\n<!-- figures: end -->\n";
+    assert_eq!(fs::read_to_string(&readme).expect("a README"), text + marks);
+
+    fs::remove_file(&report).expect("it was there");
+    run(&["figures"], 1, "figures without docs/results/report.json");
+}

@@ -29,6 +29,8 @@ mod soak;
 mod studies;
 #[expect(dead_code, reason = "the studies come to it one after the other")]
 mod study;
+#[cfg_attr(not(test), expect(dead_code, reason = "who writes a report calls it"))]
+mod summary;
 mod targets;
 mod wrk;
 

@@ -14,6 +14,9 @@ use crate::measure::stats::{self, Ratio, Summary};
 pub(crate) struct Results {
     /// When and on what: name and value, in the order to be shown.
     pub(crate) facts: Vec<(String, String)>,
+    /// The lines of the table in the repository's README, which a check compares with it.
+    #[serde(default)]
+    pub(crate) summary: Vec<String>,
     pub(crate) studies: Vec<Study>,
 }
 
@@ -332,6 +335,7 @@ pub(crate) mod tests {
     fn what_is_written_is_read_again() {
         let results = Results {
             facts: vec![("kernel".to_owned(), "6.18".to_owned())],
+            summary: vec!["| a |".to_owned()],
             studies: vec![Study {
                 name: "echo".to_owned(),
                 title: "Echo".to_owned(),

@@ -51,6 +51,7 @@ pub(super) fn results(size: Size) -> Results {
             fact("memory", "15.6 GiB"),
             fact("commit", "132ec17"),
         ],
+        summary: Vec::new(),
         studies: vec![
             echo(size, &mut random),
             http(size, &mut random),

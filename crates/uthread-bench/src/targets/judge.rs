@@ -17,7 +17,7 @@ struct Site<'a> {
 }
 
 /// The subject with the best median, of those that have one.
-pub(super) fn best(
+pub(crate) fn best(
     panel: &Panel,
     point: usize,
     metric: usize,

@@ -14,6 +14,8 @@ use std::cmp::Ordering;
 use crate::measure::stats::Ratio;
 use crate::results::Results;
 
+pub(crate) use judge::best;
+
 /// Ours that all targets are about.
 pub(crate) const OURS: &str = "uthread";
 const RUNTIMES: &[&str] = &["tokio", "go", "monoio", "compio", "may"];

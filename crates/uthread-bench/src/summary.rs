@@ -1,0 +1,251 @@
+//! The few figures for the repository's README, as the lines of a Markdown table.
+//!
+//! They are written into the JSON of a report, and `cargo xtask figures` compares them with what the README says.
+
+use crate::measure::stats::Verdict;
+use crate::results::{Panel, Results, Study, significant};
+use crate::targets;
+
+/// It bounds the others, and is no peer.
+const FLOOR: &str = "floor";
+
+struct Headline {
+    what: &'static str,
+    study: &'static str,
+    /// How the title of its panel begins.
+    panel: &'static str,
+    point: &'static str,
+    metric: &'static str,
+}
+
+const HEADLINES: &[Headline] = &[
+    headline(
+        "echo of 16 bytes, 1 connection: CPU",
+        "echo",
+        "",
+        "1",
+        "CPU",
+    ),
+    headline(
+        "echo of 16 bytes, 1,000 connections: CPU",
+        "echo",
+        "",
+        "1,000",
+        "CPU",
+    ),
+    headline(
+        "echo of 16 bytes, 10,000 connections: CPU",
+        "echo",
+        "",
+        "10,000",
+        "CPU",
+    ),
+    headline(
+        "echo of 16 bytes, 1,000 connections: most to least served",
+        "echo",
+        "",
+        "1,000",
+        "fairness",
+    ),
+    headline(
+        "the same after 20 us of computing: answers",
+        "compute",
+        "20 us",
+        "1,000",
+        "rate",
+    ),
+    headline(
+        "file of 1 KiB over HTTP, 64 connections: CPU",
+        "http",
+        "files by size",
+        "1 KiB",
+        "CPU",
+    ),
+    headline(
+        "file of 1 MiB over HTTP, 64 connections: CPU",
+        "http",
+        "files by size",
+        "1 MiB",
+        "CPU",
+    ),
+    headline(
+        "random reads of 4 KiB from disk, 32 at a time",
+        "disk",
+        "random",
+        "32",
+        "rate",
+    ),
+    headline(
+        "echo at a fifth of capacity: p50",
+        "latency",
+        "",
+        "20 %",
+        "p50",
+    ),
+    headline(
+        "echo at a fifth of capacity: p99.9",
+        "latency",
+        "",
+        "20 %",
+        "p99.9",
+    ),
+];
+
+const fn headline(
+    what: &'static str,
+    study: &'static str,
+    panel: &'static str,
+    point: &'static str,
+    metric: &'static str,
+) -> Headline {
+    Headline {
+        what,
+        study,
+        panel,
+        point,
+        metric,
+    }
+}
+
+/// What has no figure of ours, or of a peer in the same rounds, has no line.
+pub(crate) fn markdown(results: &Results) -> Vec<String> {
+    let facts: Vec<&str> = results
+        .facts
+        .iter()
+        .map(|(_, value)| value.as_str())
+        .collect();
+    let rows: Vec<String> = HEADLINES
+        .iter()
+        .filter_map(|headline| headline.row(results))
+        .collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let head = [
+        "| | uthread | best peer | uthread / peer |",
+        "| --- | --- | --- | --- |",
+    ]
+    .map(str::to_owned);
+    let when = format!(
+        "Medians, with the ratio's 95 % interval. {}.",
+        facts.join(", ")
+    );
+    head.into_iter()
+        .chain(rows)
+        .chain([String::new(), when])
+        .collect()
+}
+
+impl Headline {
+    fn row(&self, results: &Results) -> Option<String> {
+        let study = results.study(self.study)?;
+        let mut panels = study
+            .panels
+            .iter()
+            .filter(|panel| panel.title.starts_with(self.panel));
+        panels.find_map(|panel| self.row_of(study, panel))
+    }
+
+    fn row_of(&self, study: &Study, panel: &Panel) -> Option<String> {
+        let point = panel
+            .points
+            .iter()
+            .position(|point| point.label == self.point)?;
+        let metric = panel.metric(self.metric)?;
+        let peers = (0..study.subjects.len()).filter(|&index| {
+            let subject = &study.subjects[index];
+            !subject.is_ours && subject.name != FLOOR
+        });
+        let peer = targets::best(panel, point, metric, peers)?;
+        let ours = study.subject(targets::OURS)?;
+        let ratio = panel.ratio(point, metric, (ours, peer))?;
+        let unit = &panel.metrics[metric].unit;
+        let median = |subject| Some(significant(panel.summary(point, subject, metric)?.median));
+        let doubt = match ratio.verdict {
+            Verdict::Difference => String::new(),
+            other => format!(", {}", other.name()),
+        };
+        Some(format!(
+            "| {}, {unit} | {} | {}: {} | {} [{}..{}]{doubt} |",
+            self.what,
+            median(ours)?,
+            study.subjects[peer].name,
+            median(peer)?,
+            significant(ratio.median),
+            significant(ratio.low),
+            significant(ratio.high)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::taken;
+    use crate::results::{Better, Metric, Point, Round, Subject};
+
+    /// Server CPU at 1,000 connections: ours, the floor and two peers.
+    fn results(peer: &[Round]) -> Results {
+        let metrics = vec![Metric::new("CPU", "us per operation", Better::Less)];
+        let mut panel = Panel::new("a panel", "connections", vec![Point::number(1e3)], metrics);
+        let around = |median: f64| -> Vec<Round> {
+            (0..7)
+                .map(|index| taken(&[median + f64::from(index) / 1e3]))
+                .collect()
+        };
+        panel.rounds = vec![vec![around(8.0), around(7.0), around(12.0), peer.to_vec()]];
+        let peer = |name| Subject::peer(name, None, None);
+        let study = Study {
+            name: "echo".to_owned(),
+            title: String::new(),
+            question: String::new(),
+            notes: Vec::new(),
+            subjects: vec![
+                Subject::ours("uthread"),
+                peer(FLOOR),
+                peer("go"),
+                peer("tokio"),
+            ],
+            panels: vec![panel],
+        };
+        Results {
+            facts: vec![
+                ("date".to_owned(), "2026-11-22".to_owned()),
+                ("kernel".to_owned(), "6.18".to_owned()),
+            ],
+            studies: vec![study],
+            ..Results::default()
+        }
+    }
+
+    #[test]
+    fn ours_stands_beside_the_best_peer() {
+        let check = |peer: &[Round], row: &str| {
+            let lines = markdown(&results(peer));
+            let expected = [
+                "| | uthread | best peer | uthread / peer |",
+                "| --- | --- | --- | --- |",
+                row,
+                "",
+                "Medians, with the ratio's 95 % interval. 2026-11-22, 6.18.",
+            ];
+            assert_eq!(lines, expected);
+        };
+        let what = "| echo of 16 bytes, 1,000 connections: CPU, us per operation | 8.00 |";
+        let ten: Vec<Round> = vec![taken(&[10.0]); 7];
+        check(&ten, &format!("{what} tokio: 10.0 | 0.80 [0.80..0.80] |"));
+        check(
+            &ten[..2],
+            &format!("{what} tokio: 10.0 | 0.80 [0.80..0.80], too few rounds to tell |"),
+        );
+        check(&[], &format!("{what} go: 12.0 | 0.67 [0.67..0.67] |"));
+    }
+
+    #[test]
+    fn without_figures_there_is_no_table() {
+        assert!(markdown(&Results::default()).is_empty());
+        let mut results = results(&[]);
+        results.studies[0].panels[0].rounds.clear();
+        assert!(markdown(&results).is_empty());
+    }
+}
