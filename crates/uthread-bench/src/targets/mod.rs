@@ -169,7 +169,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target {
         what: "Threads: spawn and join in at most 120 ns each",
         study: "threads",
-        panel: "creat",
+        panel: "spawn",
         points: &[],
         metric: "time",
         beside: Beside::Nobody("ns"),
