@@ -1,11 +1,13 @@
 //! The same small programs as in `peers/`, on uthread: `peers/README.md` tells what each command
 //! measures.
 
+pub(crate) mod disk;
 pub(crate) mod echo;
 #[path = "../../../peers/forks.rs"]
 mod forks;
 #[path = "../../../peers/measure.rs"]
 mod measure;
+mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,6 +55,12 @@ pub(crate) enum Measured {
         #[command(flatten)]
         ways: echo::Ways,
     },
+    Requests {
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        fibers: u32,
+        requests: u32,
+    },
+    Disk(disk::Reads),
 }
 
 pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
@@ -73,6 +81,10 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
             compute_us,
             ways,
         } => echo::serve(port, runtime(workers)?, compute_us, ways)?,
+        Measured::Requests { fibers, requests } => {
+            requests::perform(&runtime(1)?, fibers, requests)?;
+        }
+        Measured::Disk(ref reads) => reads.run(&runtime(1)?)?,
     }
     Ok(())
 }

@@ -1,0 +1,217 @@
+//! Reads blocks of a file past the page cache, so many at a time, for as long as asked: what `fio` does, on fibers.
+//!
+//! A closed loop: each fiber reads one block after the other. A block begins with its own number, so that every read is
+//! checked at the price of a comparison.
+
+use std::io;
+use std::ops::DerefMut;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use uthread::fs::{AlignedBuffer, DirectAlignment, File, OpenOptions};
+use uthread::ring::{RegisteredBuffer, RegisteredFile};
+use uthread::{Runtime, try_scope};
+
+use super::requests::cpu_ns;
+use crate::random::SplitMix;
+use crate::setup::Unavailable;
+
+/// What databases read, and what disks are compared by.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
+/// Of its number, at the beginning of a block.
+pub(crate) const NUMBER_BYTES: usize = 8;
+
+/// As many as a ring has places for registered buffers, and more than a disk works at.
+const DEPTH_MAX: u64 = 256;
+
+/// A read that takes a minute has failed in all but name.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// A thousandth is finer than any two rounds agree.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Reads {
+    /// A file of numbered blocks
+    file: PathBuf,
+    /// Which block comes next
+    #[arg(value_enum)]
+    pattern: Pattern,
+    /// Fibers that read
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=DEPTH_MAX))]
+    depth: u64,
+    /// For how long
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Register the file and the buffers with the ring
+    #[arg(long)]
+    registered: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum Pattern {
+    Random,
+    Sequential,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub(crate) reads: u64,
+    pub(crate) per_second: f64,
+    /// From the call to its return.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    /// Of all threads, those in the kernel included, for each read.
+    pub(crate) cpu_us: f64,
+}
+
+impl Reads {
+    /// Prints the report as a line of JSON.
+    pub(super) fn run(&self, runtime: &Runtime) -> Result<()> {
+        let report = runtime.run(|| self.measure())?;
+        println!("{}", serde_json::to_string(&report)?);
+        Ok(())
+    }
+
+    fn measure(&self) -> Result<Report> {
+        let (file, alignment) = open(&self.file)?;
+        let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
+        ensure!(blocks > 0, "{}: not one block", self.file.display());
+        let choice = match self.pattern {
+            Pattern::Random => Choice::Random(blocks),
+            Pattern::Sequential => Choice::Sequential(blocks, AtomicU64::new(0)),
+        };
+        if !self.registered {
+            return self.read_by_fibers(&file, &choice, || {
+                AlignedBuffer::new(alignment, BLOCK_BYTES)
+            });
+        }
+        let file = RegisteredFile::new(file);
+        ensure!(file.is_registered(), "the driver has registered no file");
+        self.read_by_fibers(&file, &choice, || {
+            let buffer = RegisteredBuffer::new(BLOCK_BYTES)?;
+            match buffer.is_registered() {
+                true => Ok(buffer),
+                false => Err(io::Error::other("not registered: raise ulimit -l")),
+            }
+        })
+    }
+
+    fn read_by_fibers<B: DerefMut<Target = [u8]>>(
+        &self,
+        file: &File,
+        choice: &Choice,
+        buffer: impl Fn() -> io::Result<B> + Sync,
+    ) -> Result<Report> {
+        let (begin, cpu_ns_before) = (Instant::now(), cpu_ns());
+        let end = begin + Duration::from_secs(self.seconds);
+        let buffer = &buffer;
+        let latencies_ns = try_scope(|scope| {
+            let read = |seed| move || read_until(end, file, &mut buffer()?, choice.of_fiber(seed));
+            let fibers: Vec<_> = (0..self.depth)
+                .map(|seed| scope.spawn(read(seed)))
+                .collect();
+            let mut all = empty_histogram()?;
+            for fiber in fibers {
+                // Why one has failed, the scope says.
+                if let Ok(latencies_ns) = fiber.join() {
+                    all.add(latencies_ns).map_err(io::Error::other)?;
+                }
+            }
+            Ok::<_, io::Error>(all)
+        })?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let reads = latencies_ns.len();
+        let at_us = |quantile| latencies_ns.value_at_quantile(quantile) as f64 / 1e3;
+        Ok(Report {
+            reads,
+            per_second: reads as f64 / seconds,
+            p50_us: at_us(0.50),
+            p99_us: at_us(0.99),
+            p999_us: at_us(0.999),
+            cpu_us: (cpu_ns() - cpu_ns_before) / 1e3 / reads as f64,
+        })
+    }
+}
+
+/// Opens a file past the page cache.
+///
+/// # Errors
+///
+/// [`Unavailable`] where its file system has no such thing, or is itself in memory.
+pub(crate) fn open(path: &Path) -> Result<(File, DirectAlignment)> {
+    let explain = |error: io::Error| {
+        Unavailable(format!(
+            "{} cannot be read past the page cache ({error}): it has to be on a disk, in the study by --folder",
+            path.display()
+        ))
+    };
+    let file = OpenOptions::new().read(true).direct(true).open(path);
+    let file = file.map_err(explain)?;
+    let alignment = file.direct_alignment().map_err(explain)?;
+    Ok((file, alignment))
+}
+
+/// Which block comes next.
+enum Choice {
+    /// Of so many.
+    Random(u64),
+    /// The same, and how many have been read: all fibers share one walk through the file.
+    Sequential(u64, AtomicU64),
+}
+
+impl Choice {
+    /// The blocks of one fiber, the same in each run.
+    fn of_fiber(&self, seed: u64) -> impl FnMut() -> u64 {
+        let mut random = SplitMix::new(seed);
+        move || match self {
+            Choice::Random(blocks) => random.next() % blocks,
+            Choice::Sequential(blocks, read) => read.fetch_add(1, Ordering::Relaxed) % blocks,
+        }
+    }
+}
+
+/// Reads until then, at least once; how long each read took.
+fn read_until(
+    end: Instant,
+    file: &File,
+    buffer: &mut [u8],
+    mut next: impl FnMut() -> u64,
+) -> io::Result<Histogram<u64>> {
+    let mut latencies_ns = empty_histogram()?;
+    let mut begin = Instant::now();
+    loop {
+        read(file, buffer, next())?;
+        let now = Instant::now();
+        latencies_ns.saturating_record((now - begin).as_nanos() as u64);
+        if now >= end {
+            return Ok(latencies_ns);
+        }
+        begin = now;
+    }
+}
+
+fn read(file: &File, buffer: &mut [u8], block: u64) -> io::Result<()> {
+    // Of a read that reads nothing, the last one's number must not speak.
+    buffer[..NUMBER_BYTES].fill(u8::MAX);
+    let count = file.read_at(buffer, block * BLOCK_BYTES as u64)?;
+    if count == BLOCK_BYTES && buffer[..NUMBER_BYTES] == block.to_le_bytes() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "block {block}: {count} bytes, which begin with {:?}",
+        &buffer[..NUMBER_BYTES]
+    )))
+}
+
+fn empty_histogram() -> io::Result<Histogram<u64>> {
+    Histogram::new_with_max(LATENCY_NS_MAX, SIGNIFICANT_DIGITS).map_err(io::Error::other)
+}
