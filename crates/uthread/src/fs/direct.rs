@@ -5,6 +5,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 
 use rustix::fs::{AtFlags, StatxFlags};
+use rustix::param::page_size;
 
 use super::File;
 
@@ -64,7 +65,8 @@ impl File {
     }
 }
 
-/// Memory for reads and writes past the page cache: a slice of bytes, aligned as a file asks, all zeroes at first.
+/// Memory for reads and writes past the page cache: a slice of bytes, aligned as a file asks, all zeroes at first. It starts
+/// at a page, so that the disk fills as few of them as can be.
 ///
 /// ```
 /// use std::os::unix::fs::FileExt;
@@ -100,19 +102,21 @@ impl AlignedBuffer {
     /// if let Ok(alignment) = File::open("Cargo.toml")?.direct_alignment() {
     ///     let buffer = AlignedBuffer::new(alignment, 1)?;
     ///     assert_eq!(buffer.len(), alignment.offset());
-    ///     assert!(buffer.as_ptr().addr().is_multiple_of(alignment.memory()));
+    ///     assert!(buffer.as_ptr().addr().is_multiple_of(alignment.memory().max(4096)));
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new(alignment: DirectAlignment, bytes: usize) -> io::Result<AlignedBuffer> {
         let rounded = bytes.checked_next_multiple_of(alignment.offset);
         let bytes = rounded.ok_or(io::ErrorKind::OutOfMemory)?;
-        let all = bytes.checked_add(alignment.memory);
+        // A page that is touched in part costs the disk a segment more.
+        let boundary = alignment.memory.max(page_size());
+        let all = bytes.checked_add(boundary);
         let all = all.ok_or(io::ErrorKind::OutOfMemory)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(all)?;
         memory.resize(all, 0);
-        let start = memory.as_ptr().align_offset(alignment.memory);
+        let start = memory.as_ptr().align_offset(boundary);
         Ok(AlignedBuffer {
             memory,
             start,
