@@ -63,6 +63,11 @@ pub(crate) trait Driver {
     /// comes, cancelled or not.
     fn cancel(&mut self, target: Token);
 
+    /// Whether to pass on what gathered before more does: a device waits for it.
+    fn is_flush_due(&self) -> bool {
+        false
+    }
+
     /// Passes on what gathered, without sleeping. Does nothing when there is nothing.
     fn flush(&mut self);
 

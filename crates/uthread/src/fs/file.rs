@@ -319,8 +319,8 @@ impl File {
     pub fn try_clone(&self) -> io::Result<File> {
         let inner = self.inner.try_clone()?;
         let position = OnceLock::from(self.position()?.clone());
-        let watcher = Watcher::new();
-        watcher.set_polled(self.watcher.is_polled());
+        let mut watcher = Watcher::new();
+        watcher.set_direct(self.watcher.is_direct());
         Ok(File {
             inner,
             position,

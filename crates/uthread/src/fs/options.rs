@@ -278,8 +278,8 @@ pub(super) fn open(
         how,
     });
     let result = wait::perform(&mut operation, None)?;
-    let file = File::from(operation.descriptor(result));
-    file.watcher.set_polled(is_direct);
+    let mut file = File::from(operation.descriptor(result));
+    file.watcher.set_direct(is_direct);
     Ok(file)
 }
 

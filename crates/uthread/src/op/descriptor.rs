@@ -33,9 +33,10 @@ pub(crate) struct Watcher {
     /// The ring that keeps the file, and the place there. Set by whoever has the descriptor alone, so no
     /// operation on it is under way.
     place: Option<(NonZeroU32, u16)>,
-    /// Whether completions of reads and writes may be found by polling the device: the file goes past the page cache,
-    /// and no device has refused. Relaxed: it is tried once more or less.
-    is_polled: AtomicBool,
+    /// Whether the file was opened to go past the page cache. Set as `place`.
+    is_direct: bool,
+    /// Whether its device has refused to be polled for completions. Relaxed: it is tried once more or less.
+    has_refused: AtomicBool,
 }
 
 impl Watcher {
@@ -47,7 +48,8 @@ impl Watcher {
         Watcher {
             driver: AtomicU32::new(Self::NOBODY),
             place: None,
-            is_polled: AtomicBool::new(false),
+            is_direct: false,
+            has_refused: AtomicBool::new(false),
         }
     }
 
@@ -81,13 +83,22 @@ impl Watcher {
         self.set(Self::IMPOSSIBLE);
     }
 
-    /// Whether completions of reads and writes may be found by polling the device: the file goes past the page cache,
-    /// and no device has refused.
-    pub(crate) fn is_polled(&self) -> bool {
-        self.is_polled.load(Ordering::Relaxed)
+    /// Whether what is read and written goes past the page cache, to the device at once.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
-    pub(crate) fn set_polled(&self, is_polled: bool) {
-        self.is_polled.store(is_polled, Ordering::Relaxed);
+    pub(crate) fn set_direct(&mut self, is_direct: bool) {
+        self.is_direct = is_direct;
+    }
+
+    /// Whether completions of reads and writes may be found by polling the device.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.is_direct && !self.has_refused.load(Ordering::Relaxed)
+    }
+
+    /// The device refuses to be polled.
+    pub(crate) fn note_refusal(&self) {
+        self.has_refused.store(true, Ordering::Relaxed);
     }
 }

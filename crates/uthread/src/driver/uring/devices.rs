@@ -133,7 +133,7 @@ impl Devices {
             return true;
         }
         // SAFETY: it is alive, as promised to `submit`, as the operation has not ended.
-        unsafe { polled.watcher.as_ref() }.set_polled(false);
+        unsafe { polled.watcher.as_ref() }.note_refusal();
         state.refused.push(polled.entry);
         false
     }
@@ -151,7 +151,7 @@ impl Devices {
 }
 
 /// What is kept beside the descriptor of a read or a write.
-fn watcher<'a>(operation: &Operation<'a>) -> Option<&'a Watcher> {
+pub(super) fn watcher<'a>(operation: &Operation<'a>) -> Option<&'a Watcher> {
     let Operation::File(
         FileOperation::Read { file, .. }
         | FileOperation::Write { file, .. }

@@ -6,6 +6,7 @@
 mod cancellations;
 mod devices;
 mod encode;
+mod portions;
 mod raw;
 mod registered;
 mod setup;
@@ -29,12 +30,14 @@ use rustix::io::Errno;
 
 use self::cancellations::Cancellations;
 use self::devices::Devices;
+use self::portions::Portions;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{News, Submissions};
 use self::waker::Waker;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
 use crate::op::Operation;
+use crate::op::descriptor::Watcher;
 use crate::op::group::BufferGroup;
 use crate::op::raw::RawOperation;
 use crate::op::registration::Registration;
@@ -67,6 +70,7 @@ pub(crate) struct Uring {
     notes: String,
     waker: Waker,
     counts: Counts,
+    portions: Portions,
     registered: Registered,
     /// What operations the ring has, once somebody has asked; none where it does not tell.
     probe: OnceCell<Option<Probe>>,
@@ -143,6 +147,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         notes,
         waker,
         counts: Counts::default(),
+        portions: Portions::new(),
         registered: Registered::new(),
         probe: OnceCell::new(),
     };
@@ -285,6 +290,9 @@ impl Driver for Uring {
         if self.ring.devices.as_ref().is_some_and(is_polled) {
             return;
         }
+        if devices::watcher(operation).is_some_and(Watcher::is_direct) {
+            self.portions.gather();
+        }
         let entry = encode::encode(operation, &self.registered).user_data(token.0);
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.submissions.push([&entry]) };
@@ -337,7 +345,12 @@ impl Driver for Uring {
         self.registered.reserve_file(&self.ring.io.submitter())
     }
 
+    fn is_flush_due(&self) -> bool {
+        self.portions.is_due()
+    }
+
     fn flush(&mut self) {
+        self.portions.hand_over();
         self.poll_devices();
         self.listen();
         self.push_cancellations();
@@ -357,6 +370,7 @@ impl Driver for Uring {
             // Nobody would end the sleep.
             return self.flush();
         }
+        self.portions.begin_anew();
         self.registered.forget_retired(&self.ring.io.submitter());
         let woken = self.listen();
         let pause = self.push_cancellations();

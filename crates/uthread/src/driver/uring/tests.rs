@@ -4,6 +4,8 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
+mod disk;
+
 use std::io::PipeReader;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::slice;
@@ -390,58 +392,5 @@ fn what_is_flushed_needs_its_descriptor_no_more() {
             assert_eq!(done.last(), Some(&(round, -libc::ECANCELED)));
             drop(writer);
         }
-    }
-}
-
-/// Bytes of a file as a disk has them.
-#[repr(C, align(4096))]
-struct Block([u8; 4096]);
-
-/// The same on a disk that can be polled, on one that cannot, and of a file that is in the page cache.
-#[test]
-fn what_cannot_be_polled_for_completes_as_ever() {
-    let polling = Options {
-        io_polling: true,
-        ..Options::default()
-    };
-    if rings().is_empty() {
-        return;
-    }
-    let (mut ring, mut completions) = new(polling).unwrap();
-    let file = tempfile::tempfile().unwrap();
-    let direct = rustix::fs::OFlags::DIRECT;
-    for flags in [rustix::fs::OFlags::empty(), direct] {
-        rustix::fs::fcntl_setfl(&file, flags).unwrap();
-        let watcher = Watcher::new();
-        watcher.set_polled(true);
-        let file = Descriptor {
-            fd: file.as_fd(),
-            watcher: &watcher,
-        };
-        let (written, mut read) = (Block([7; 4096]), Block([0; 4096]));
-        let (buffer, offset) = (&written.0[..], Some(0));
-        let mut write = Operation::File(FileOperation::Write {
-            file,
-            buffer,
-            offset,
-        });
-        // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut write, Token(1)) };
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 4096)]);
-        let buffer = &mut read.0[..];
-        let mut read_back = Operation::File(FileOperation::Read {
-            file,
-            buffer,
-            offset,
-        });
-        // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut read_back, Token(2)) };
-        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
-        assert_eq!(read.0, written.0);
-        if flags.is_empty() {
-            assert!(!watcher.is_polled(), "it is tried once");
-        }
-        let devices = ring.ring.devices.as_ref().unwrap();
-        assert!(!devices.are_busy(), "the worker may sleep");
     }
 }

@@ -224,10 +224,13 @@ impl Worker {
         self.start_oldest().or_else(|| self.ready.pop())
     }
 
-    /// Whether submissions have waited for long.
+    /// Whether submissions have waited for long, or wait in vain.
     fn is_flush_due(&self) -> bool {
-        let since = self.unflushed.get();
-        since.is_some_and(|since| self.now().saturating_duration_since(since) >= BATCH_TIME_MAX)
+        let Some(since) = self.unflushed.get() else {
+            return false;
+        };
+        let driver = self.driver.borrow();
+        driver.is_flush_due() || driver.now().saturating_duration_since(since) >= BATCH_TIME_MAX
     }
 
     /// Passes on what the driver has, without sleeping.

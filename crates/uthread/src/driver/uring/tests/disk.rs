@@ -1,0 +1,83 @@
+//! Files that are read and written past the page cache: how their operations reach the kernel, and how they end.
+
+use super::*;
+
+/// Bytes of a file as a disk has them.
+#[repr(C, align(4096))]
+struct Block([u8; 4096]);
+
+/// The same on a disk that can be polled, on one that cannot, and of a file that is in the page cache.
+#[test]
+fn what_cannot_be_polled_for_completes_as_ever() {
+    let polling = Options {
+        io_polling: true,
+        ..Options::default()
+    };
+    if rings().is_empty() {
+        return;
+    }
+    let (mut ring, mut completions) = new(polling).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    let direct = rustix::fs::OFlags::DIRECT;
+    for flags in [rustix::fs::OFlags::empty(), direct] {
+        rustix::fs::fcntl_setfl(&file, flags).unwrap();
+        let mut watcher = Watcher::new();
+        watcher.set_direct(true);
+        let file = Descriptor {
+            fd: file.as_fd(),
+            watcher: &watcher,
+        };
+        let (written, mut read) = (Block([7; 4096]), Block([0; 4096]));
+        let (buffer, offset) = (&written.0[..], Some(0));
+        let mut write = Operation::File(FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        });
+        // SAFETY: it outlives its completion, which is awaited below.
+        unsafe { ring.submit(&mut write, Token(1)) };
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 4096)]);
+        let buffer = &mut read.0[..];
+        let mut read_back = Operation::File(FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        });
+        // SAFETY: it outlives its completion, which is awaited below.
+        unsafe { ring.submit(&mut read_back, Token(2)) };
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
+        assert_eq!(read.0, written.0);
+        if flags.is_empty() {
+            assert!(!watcher.is_polled(), "it is tried once");
+        }
+        let devices = ring.ring.devices.as_ref().unwrap();
+        assert!(!devices.are_busy(), "the worker may sleep");
+    }
+}
+
+/// What goes to a disk does not wait for the end of the round; what is in memory does.
+#[test]
+fn what_a_disk_can_begin_with_is_due() {
+    let file = tempfile::tempfile().unwrap();
+    for (mut ring, mut completions) in rings() {
+        for is_direct in [false, true] {
+            let mut watcher = Watcher::new();
+            watcher.set_direct(is_direct);
+            let file = Descriptor {
+                fd: file.as_fd(),
+                watcher: &watcher,
+            };
+            let mut read = Operation::File(FileOperation::Read {
+                file,
+                buffer: &mut [0; 8],
+                offset: Some(0),
+            });
+            // SAFETY: it outlives its completion, which is awaited below.
+            unsafe { ring.submit(&mut read, Token(1)) };
+            assert_eq!(ring.is_flush_due(), is_direct);
+            ring.flush();
+            assert!(!ring.is_flush_due(), "it is handed over");
+            assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 0)]);
+        }
+    }
+}
