@@ -270,6 +270,10 @@ fn transfer(
     watched: &mut Watched,
     mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
+    if file.watcher.is_direct() {
+        // Once begun, the kernel waits for the disk, whatever the flag says.
+        return Attempt::Blocks(0);
+    }
     let mut done = 0;
     loop {
         let result = retry_on_intr(|| call(ReadWriteFlags::NOWAIT));

@@ -11,6 +11,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use super::*;
 use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -371,4 +372,31 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
     }
     assert_eq!(done.iter().filter(|token| **token == Token(1)).count(), 1);
     assert_eq!(done.len() as u32, BLIND_WAITS_MAX + 2);
+}
+
+/// The flag by which a call does not wait is none for the disk.
+#[test]
+fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
+    let file = tempfile::tempfile().unwrap();
+    (&file).write_all(b"in memory").unwrap();
+    for is_direct in [false, true] {
+        let mut watcher = Watcher::new();
+        watcher.set_direct(is_direct);
+        let mut buffer = [0; 9];
+        let mut read = Operation::File(FileOperation::Read {
+            file: Descriptor {
+                fd: file.as_fd(),
+                watcher: &watcher,
+            },
+            buffer: &mut buffer,
+            offset: Some(0),
+        });
+        let mut both = Both::new();
+        let attempted = attempt::attempt(&mut read, &mut both.driver.core.state().watched);
+        assert_eq!(matches!(attempted, Attempt::Blocks(0)), is_direct);
+        assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !is_direct);
+        if is_direct {
+            assert_eq!(both.perform(read, || ()), 9);
+        }
+    }
 }
