@@ -18,10 +18,6 @@ mod peers;
 mod place;
 mod random;
 mod report;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the studies fill it one after the other")
-)]
 mod results;
 mod servers;
 mod setup;
@@ -46,7 +42,7 @@ use measure::calls;
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{drivers, echo, http, idle, latency, micro, paths, slow, verify};
+use studies::{disk, drivers, echo, http, idle, latency, micro, paths, requests, slow, verify};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -61,6 +57,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
+    /// Reads of 4 KiB past the page cache, beside fio: rate, CPU, latency
+    Disk(disk::Args),
     /// The same program on each driver, at 1 to 10,000 connections: rate, server CPU, latency, memory
     Drivers(drivers::Args),
     /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
@@ -94,6 +92,8 @@ enum Study {
     Paths(paths::Args),
     /// Build what ours is set beside, and tell what is missing and how to have it
     Peers,
+    /// One request to the kernel by each technique: time, CPU, system calls, switches
+    Requests(requests::Args),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Our own side of `micro`
@@ -154,6 +154,7 @@ impl Rounds {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().study {
+        Study::Disk(args) => disk::run(&args).map(|()| true),
         Study::Drivers(args) => drivers::run(&args).map(|()| true),
         Study::Echo(args) => echo::run(&args).map(|()| true),
         Study::Http(args) => http::run(&args).map(|()| true),
@@ -169,6 +170,7 @@ fn main() -> ExitCode {
             peers::run();
             Ok(true)
         }
+        Study::Requests(args) => requests::run(&args).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
         Study::Verify(args) => verify::run(&args),

@@ -22,8 +22,8 @@ const REASON_CHARACTERS_MAX: usize = 200;
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// The folders of `peers/`.
-const BUILT: [&str; 8] = [
-    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon",
+const BUILT: [&str; 9] = [
+    "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon", "requests",
 ];
 
 const STATIC_WEB_SERVER: &str = "static-web-server";

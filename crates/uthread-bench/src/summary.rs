@@ -69,10 +69,10 @@ const HEADLINES: &[Headline] = &[
         "CPU",
     ),
     headline(
-        "random reads of 4 KiB from disk, 32 at a time",
+        "random reads of 4 KiB from disk, 16 at a time",
         "disk",
         "random",
-        "32",
+        "16",
         "rate",
     ),
     headline(

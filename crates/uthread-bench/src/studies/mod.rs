@@ -1,5 +1,6 @@
 //! The questions this program answers, one per file.
 
+pub(crate) mod disk;
 pub(crate) mod drivers;
 pub(crate) mod echo;
 pub(crate) mod http;
@@ -7,6 +8,8 @@ pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod micro;
 pub(crate) mod paths;
+mod printed;
+pub(crate) mod requests;
 pub(crate) mod slow;
 pub(crate) mod verify;
 
