@@ -4,7 +4,7 @@
 //! never meets a zero timeout.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,15 +19,16 @@ Examples:
   uthread serve site --listen 0.0.0.0:80     a directory, to everyone
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       a TCP echo server to measure against
+  uthread load tcp 127.0.0.1:7000            how much it bears: rate, latency, fairness
   uthread doctor                             what this machine offers, and what to do about the rest
 
 Exit codes:
   0  done; for serve: stopped, and every response was finished
-  1  failed while running; for doctor: something does not work
+  1  failed while running; for doctor: something does not work; for load: nothing was answered
   2  wrong usage, or could not start (port taken, directory missing, not permitted)
   3  stopped, but responses that outlasted the grace period were cut";
 
-/// Serve files or echo bytes, on user-level threads
+/// Serve files, echo bytes or load servers, on user-level threads
 #[derive(Debug, Parser)]
 #[command(name = "uthread", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct CommandLine {
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Send back whatever is received over TCP
     Echo(EchoArgs),
+    /// Load a TCP echo or HTTP server, and check every answer
+    Load(LoadArgs),
     /// Tell what this machine offers to fibers, and what to do about what it lacks
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
@@ -165,6 +168,109 @@ pub(crate) struct EchoArgs {
     /// Busy work before each reply, such as 20us
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
     pub(crate) compute: Duration,
+}
+
+const LOAD_NOTES: &str = "\
+Closed loop (the default) and open loop (--rate):
+  A closed loop sends on a connection as soon as it has been answered: it finds the rate a server
+  reaches. A slow server is asked less, so its latency looks better than users would find it. An
+  open loop sends when a request is due, at random times of that mean rate, and counts latency from
+  then on: a server that falls behind shows it.
+
+What is checked:
+  tcp: numbered messages, which have to come back byte for byte. http: status 200, and the body of
+  the first answer, byte for byte; a body without Content-Length cannot be checked and is an error.
+  Connections that fail are opened anew after 100 ms; the report counts errors by kind.
+
+What to look for in the report:
+  \"saturated\" says that the generator itself was the limit, and what to do. The CPU share counts
+  its own threads. `answered` counts the warm-up and the last answers too, all else is measured.
+
+Exit codes:
+  0 something was answered; as with other generators, failed requests stand in the report (--json:
+    errors)   1 nothing was answered   2 wrong usage, or could not start";
+
+#[derive(Debug, Args)]
+#[command(after_help = LOAD_NOTES)]
+pub(crate) struct LoadArgs {
+    #[command(subcommand)]
+    pub(crate) target: LoadTarget,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LoadTarget {
+    /// Messages that a TCP server sends back as they are (try: uthread load tcp 127.0.0.1:7000)
+    #[command(after_help = LOAD_NOTES)]
+    Tcp {
+        /// Where the server listens
+        #[arg(value_name = "HOST:PORT")]
+        address: String,
+
+        /// Bytes of a message; all in flight on a connection are at most 65536
+        #[arg(long, default_value = "16", value_name = "BYTES")]
+        size: NonZeroUsize,
+
+        #[command(flatten)]
+        options: LoadOptions,
+    },
+    /// A path over HTTP/1.1 (try: uthread load http 127.0.0.1:8080/index.html)
+    #[command(after_help = LOAD_NOTES)]
+    Http {
+        /// What to request, with or without http:// before it
+        #[arg(value_name = "HOST:PORT/PATH")]
+        url: String,
+
+        #[command(flatten)]
+        options: LoadOptions,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadOptions {
+    /// Connections at once; all are opened, and answered once, before the load begins
+    #[arg(long, short, default_value = "50", value_name = "N")]
+    pub(crate) connections: NonZeroUsize,
+
+    /// How long to measure
+    #[arg(long, short, default_value = "10s", value_parser = positive_duration, value_name = "TIME")]
+    pub(crate) duration: Duration,
+
+    /// How long to load before that
+    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    pub(crate) warm_up: Duration,
+
+    /// Requests per second over all connections, as an open loop [default: a closed loop]
+    #[arg(long, short, value_name = "N", conflicts_with = "pipelining")]
+    pub(crate) rate: Option<NonZeroU64>,
+
+    /// Closed loop: requests in flight on each connection
+    #[arg(long, default_value = "1", value_name = "DEPTH")]
+    pub(crate) pipelining: NonZeroUsize,
+
+    /// After which a request without an answer, or a connection that does not open, has failed
+    #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+
+    /// Print JSON, for machines
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Threads of the generator, each with its share of the connections
+    #[arg(
+        long,
+        default_value = "1",
+        value_name = "N",
+        help_heading = "Generator"
+    )]
+    pub(crate) workers: NonZeroUsize,
+
+    /// Never sleep: with CPUs of its own, so that the generator's waking up is not measured
+    #[arg(long, help_heading = "Generator")]
+    pub(crate) spin: bool,
+
+    /// What carries its calls to the kernel: uring, epoll or threads [default: UTHREAD_DRIVER, else the best there is]
+    #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true, help_heading = "Generator")]
+    pub(crate) driver: Option<Driver>,
 }
 
 const DOCTOR_NOTES: &str = "\

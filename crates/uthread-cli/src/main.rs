@@ -1,4 +1,5 @@
-//! The program `uthread`: a static web server and an echo server on user-level threads, and a doctor for them.
+//! The program `uthread`: a static web server, an echo server and a load generator on user-level threads, and a doctor
+//! for them.
 //!
 //! Here are the dispatch and the one table of exit codes; each subcommand has its own module.
 
@@ -10,6 +11,7 @@ mod runtime;
 
 mod doctor;
 mod echo;
+mod load;
 mod serve;
 
 mod http;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let exit = match CommandLine::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => print(|out| {
             let mut command = CommandLine::command();

@@ -12,6 +12,7 @@ mod drain;
 mod echo;
 mod limits;
 mod listing;
+mod load;
 mod log;
 mod paths;
 mod ranges;

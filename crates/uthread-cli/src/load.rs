@@ -1,0 +1,79 @@
+//! `uthread load`: loads a server and reports what came of it. The generator is the crate `uthread-load`.
+
+use std::io::Write;
+use std::{process, thread};
+
+use uthread::signal::{Signal, Signals};
+use uthread_load::{Crowd, Error, Pattern, Plan, Report, Stop, Target};
+
+use crate::args::{LoadArgs, LoadOptions, LoadTarget};
+use crate::{Exit, print, tell};
+
+pub(crate) fn run(args: &LoadArgs) -> Exit {
+    let (target, options) = match &args.target {
+        LoadTarget::Tcp {
+            address,
+            size,
+            options,
+        } => (Target::tcp(address, size.get()), options),
+        LoadTarget::Http { url, options } => (Target::http(url), options),
+    };
+    match target.and_then(|target| load(&plan(target, options))) {
+        Ok(report) => finish(&report, options.json),
+        Err(error) => {
+            tell(error);
+            Exit::CouldNotStart
+        }
+    }
+}
+
+fn plan(target: Target, options: &LoadOptions) -> Plan {
+    let depth = options.pipelining;
+    let closed = Pattern::Closed { depth };
+    Plan {
+        connections: options.connections,
+        pattern: options
+            .rate
+            .map_or(closed, |per_second| Pattern::Open { per_second }),
+        duration: options.duration,
+        warm_up: options.warm_up,
+        timeout: options.timeout,
+        workers: options.workers,
+        spin: options.spin,
+        driver: options.driver,
+        ..Plan::new(target)
+    }
+}
+
+fn load(plan: &Plan) -> Result<Report, Error> {
+    let stop = Stop::new();
+    let signals = Signals::new([Signal::INT, Signal::TERM]).map_err(Error::Start)?;
+    let stopped = stop.clone();
+    thread::spawn(move || end_on(signals, &stopped));
+    Crowd::connect_with(plan, &stop)?.run()
+}
+
+/// The first signal has the report come early; a second one is from somebody who does not want it.
+fn end_on(mut signals: Signals, stop: &Stop) {
+    while signals.recv().is_ok() {
+        if stop.is_stopped() {
+            process::exit(Exit::FailedRunning as i32);
+        }
+        stop.stop();
+    }
+}
+
+fn finish(report: &Report, json: bool) -> Exit {
+    let printed = print(|out| match json {
+        true => {
+            serde_json::to_writer_pretty(&mut *out, report)?;
+            writeln!(out)
+        }
+        false => write!(out, "{report}"),
+    });
+    // Connections that were answered once, and never again, have not been loaded.
+    match printed {
+        Exit::Done if report.answered == 0 => Exit::FailedRunning,
+        exit => exit,
+    }
+}

@@ -1,0 +1,391 @@
+//! The load generator: what it counts, what it calls wrong, and how it ends.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Output, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{Program, command};
+
+/// Short, and without a warm-up.
+const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
+
+fn load(kind: &str, address: &str, options: &[&str]) -> Output {
+    let arguments = [&["load", kind, address], options, &QUICK].concat();
+    command(&arguments).output().unwrap()
+}
+
+/// The report of a load that ends so.
+fn report(kind: &str, address: &str, options: &[&str], exit_code: i32) -> Value {
+    let output = load(kind, address, options);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(exit_code), "{text}{errors}");
+    serde_json::from_str(&text).unwrap()
+}
+
+fn count(report: &Value, field: &str) -> u64 {
+    let value = report[field].as_u64();
+    value.unwrap_or_else(|| panic!("no {field} in {report}"))
+}
+
+/// How many errors of this kind; the example has these words.
+fn errors(report: &Value, kind: &str, words: &str) -> u64 {
+    let mut errors = report["errors"].as_array().unwrap().iter();
+    let error = errors.find(|error| error["kind"] == kind);
+    let error = error.unwrap_or_else(|| panic!("no {kind} in {report}"));
+    assert!(
+        error["example"].as_str().unwrap().contains(words),
+        "{error}"
+    );
+    error["count"].as_u64().unwrap()
+}
+
+fn assert_all_right(report: &Value) {
+    assert_eq!(report["errors"], Value::Array(Vec::new()), "{report}");
+    assert_eq!(count(report, "unanswered"), 0, "{report}");
+    assert!(count(report, "measured") > 0, "{report}");
+    assert!(
+        count(report, "answered") >= count(report, "measured"),
+        "{report}"
+    );
+    assert!(report["per_second"].as_f64().unwrap() > 0.0, "{report}");
+    let latency = |name: &str| report["latency_us"][name].as_f64().unwrap();
+    let names = ["p50", "p90", "p99", "p999", "p9999", "max"];
+    assert!(
+        names.map(latency).is_sorted() && latency("p50") > 0.0,
+        "{report}"
+    );
+}
+
+/// Answers each connection by `serve`, until it returns; for as long as the test runs.
+fn server(serve: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || serve(&mut stream));
+        }
+    });
+    address
+}
+
+/// Sends back each message of 16 bytes as `change` makes it of its number.
+fn echo_changed(
+    stream: &mut TcpStream,
+    change: impl Fn(u64, &mut [u8; 16]),
+) -> std::io::Result<()> {
+    let mut message = [0; 16];
+    for number in 0.. {
+        stream.read_exact(&mut message)?;
+        change(number, &mut message);
+        stream.write_all(&message)?;
+    }
+    Ok(())
+}
+
+/// Loads an echo server in these ways.
+fn check_echo(ways: &[&[&str]]) {
+    let program = Program::echo(&[]);
+    let address = program.addr.to_string();
+    for options in ways {
+        let report = report("tcp", &address, options, 0);
+        assert_all_right(&report);
+        assert_eq!(count(&report, "connected"), count(&report, "connections"));
+        let is_open = report["rate"].is_u64();
+        assert_eq!(report["late_us"].is_object(), is_open, "{report}");
+        assert_eq!(report["pipelining"].is_u64(), !is_open, "{report}");
+        let most = count(&report, "most_served");
+        assert!(
+            most >= count(&report, "least_served") && most > 0,
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn a_closed_loop_is_answered_whatever_its_shape() {
+    check_echo(&[
+        &["--connections=9"],
+        &["--connections=9", "--pipelining=4", "--workers=2"],
+        &["--connections=9", "--size=1000", "--spin"],
+    ]);
+}
+
+#[test]
+fn it_runs_on_every_driver() {
+    check_echo(&[
+        &["--connections=9", "--driver=threads"],
+        &["--connections=200", "--driver=epoll"],
+        &[
+            "--connections=9",
+            "--rate=2000",
+            "--driver=epoll",
+            "--size=1",
+        ],
+    ]);
+}
+
+#[test]
+fn an_open_loop_is_answered_whatever_its_shape() {
+    check_echo(&[
+        &["--connections=9", "--rate=2000"],
+        &["--connections=9", "--rate=2000", "--workers=2", "--spin"],
+    ]);
+}
+
+#[test]
+fn an_open_loop_sends_what_is_due_and_no_more() {
+    let program = Program::echo(&[]);
+    let report = report("tcp", &program.addr.to_string(), &["--rate=500"], 0);
+    // Of 100 due, by chance; a busy machine delays some, and loses none.
+    let answered = count(&report, "answered");
+    assert!((60..=140).contains(&answered), "{report}");
+}
+
+#[test]
+fn a_file_is_loaded_over_http() {
+    let long = "0123456789".repeat(30_000);
+    let program = Program::serve(&[("a.txt", "hello"), ("long.txt", &long)], &[]);
+    let url = |name: &str| format!("http://{}/{name}", program.addr);
+    for options in [&[][..], &["--rate=500"], &["--pipelining=3"]] {
+        assert_all_right(&report("http", &url("a.txt"), options, 0));
+        assert_all_right(&report(
+            "http",
+            &url("long.txt"),
+            &[&["--connections=2"], options].concat(),
+            0,
+        ));
+    }
+    let missing = report("http", &url("missing"), &[], 1);
+    assert_eq!(errors(&missing, "status", "404"), 1);
+    let no_http = report("http", &Program::echo(&[]).addr.to_string(), &[], 1);
+    assert_eq!(count(&no_http, "answered"), 0);
+}
+
+#[test]
+fn where_nobody_listens_all_fails() {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let report = report("tcp", &address.to_string(), &["--connections=3"], 1);
+    assert_eq!(errors(&report, "refused", "connect"), 3);
+    assert_eq!(
+        (count(&report, "answered"), count(&report, "connected")),
+        (0, 0)
+    );
+    assert!(report["latency_us"].is_null());
+}
+
+#[test]
+fn an_answer_that_differs_in_a_bit_is_wrong() {
+    let address = server(|stream| {
+        echo_changed(stream, |number, message| {
+            message[15] ^= u8::from(number == 20)
+        })
+    });
+    for options in [&[][..], &["--rate=1000"]] {
+        let report = report(
+            "tcp",
+            &address,
+            &[options, &["--connections=2"]].concat(),
+            0,
+        );
+        assert!(errors(&report, "wrong", "differs") >= 1, "{report}");
+        assert!(count(&report, "answered") > 0);
+    }
+    let always = server(|stream| echo_changed(stream, |_, message| message[0] ^= 1));
+    assert!(errors(&report("tcp", &always, &[], 1), "wrong", "differs") > 0);
+}
+
+#[test]
+fn a_server_that_closes_is_told_and_connected_to_again() {
+    let address = server(|stream| {
+        let mut message = [0; 16];
+        for _ in 0..5 {
+            stream.read_exact(&mut message)?;
+            stream.write_all(&message)?;
+        }
+        // All was read: this end is no reset.
+        stream.read_exact(&mut message)
+    });
+    for options in [&[][..], &["--rate=1000"]] {
+        let report = report(
+            "tcp",
+            &address,
+            &[options, &["--connections=1"]].concat(),
+            0,
+        );
+        assert!(
+            errors(&report, "closed", "the server has closed") >= 1,
+            "{report}"
+        );
+        // One of the five was before the run.
+        assert!(count(&report, "answered") >= 4, "{report}");
+        assert!(count(&report, "unanswered") >= 1, "{report}");
+    }
+}
+
+#[test]
+fn a_server_that_announces_the_end_of_a_connection_is_no_error() {
+    let address = server(|stream| {
+        let mut request = Vec::new();
+        let mut piece = [0; 1024];
+        while !request.ends_with(b"\r\n\r\n") {
+            let count = stream.read(&mut piece)?;
+            request.extend_from_slice(&piece[..count]);
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+    });
+    let report = report("http", &address, &["--connections=2"], 0);
+    assert_all_right(&report);
+    assert_eq!(count(&report, "reconnects"), count(&report, "answered"));
+}
+
+#[test]
+fn a_silent_server_is_not_waited_for_twice() {
+    let address = server(|stream| stream.read_exact(&mut [0; 1 << 20]));
+    let options = ["--connections=1000", "--timeout=300ms"];
+    let silent = report("tcp", &address, &options, 1);
+    let timed_out = errors(&silent, "timed-out", "no answer");
+    assert!((1..1000).contains(&timed_out), "{silent}");
+    // One that falls silent later.
+    let address = server(|stream| {
+        let mut message = [0; 16];
+        for _ in 0..3 {
+            stream.read_exact(&mut message)?;
+            stream.write_all(&message)?;
+        }
+        stream.read_exact(&mut [0; 1 << 20])
+    });
+    for options in [&["--timeout=100ms"][..], &["--timeout=100ms", "--rate=200"]] {
+        let later = report(
+            "tcp",
+            &address,
+            &[options, &["--connections=2"]].concat(),
+            0,
+        );
+        assert!(errors(&later, "timed-out", "") >= 1, "{later}");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_early_with_a_report() {
+    let program = Program::echo(&[]);
+    let address = program.addr.to_string();
+    let mut child = command(&[
+        "load",
+        "tcp",
+        &address,
+        "--duration=1h",
+        "--warm-up=0s",
+        "--json",
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    // The echo server says nothing of its connections; that the load has begun shows in its CPU time.
+    let pid = Pid::from_child(&child);
+    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    crate::harness::wait_until(|| {
+        let text = std::fs::read_to_string(&stat).unwrap();
+        let fields: Vec<&str> = text
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_ascii_whitespace()
+            .collect();
+        fields[12].parse::<u64>().unwrap() > 5
+    });
+    kill_process(pid, Signal::INT).unwrap();
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert_all_right(&report);
+    assert!(report["seconds"].as_f64().unwrap() < 600.0);
+}
+
+#[test]
+fn text_is_for_people() {
+    let program = Program::echo(&[]);
+    let address = program.addr.to_string();
+    let output = command(&[
+        "load",
+        "tcp",
+        &address,
+        "-c",
+        "2",
+        "-d",
+        "100ms",
+        "--warm-up",
+        "0s",
+    ])
+    .output();
+    let output = output.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for words in [
+        "2 connections, closed loop",
+        "answers/s",
+        "p99.99 ",
+        "the most served",
+        "busy",
+    ] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+}
+
+#[test]
+fn wrong_usage_does_not_start() {
+    let check = |kind: &str, address: &str, options: &[&str], words: &str| {
+        let output = load(kind, address, options);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(words), "{errors:?} does not say {words:?}");
+    };
+    check("udp", "127.0.0.1:1", &[], "udp");
+    check("tcp", "127.0.0.1", &[], "no HOST:PORT");
+    check(
+        "http",
+        "https://127.0.0.1/",
+        &[],
+        "https:// is not supported",
+    );
+    check("tcp", "127.0.0.1:1", &["--connections=0"], "connections");
+    check(
+        "tcp",
+        "127.0.0.1:1",
+        &["--size=65537"],
+        "at most 65536 bytes",
+    );
+    check(
+        "tcp",
+        "127.0.0.1:1",
+        &["--rate=5", "--pipelining=2"],
+        "pipelining",
+    );
+    check(
+        "tcp",
+        "127.0.0.1:1",
+        &["--workers=5000", "--connections=5000"],
+        "workers",
+    );
+    check(
+        "tcp",
+        "127.0.0.1:1",
+        &["--connections=4000000000"],
+        "ulimit -Hn",
+    );
+}

@@ -1,0 +1,110 @@
+//! The times of a run: when it starts, from when on it is measured, and when nothing is sent any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The end of a run, which may be moved forward from outside: all that concerns is one word, looked at before each send.
+#[derive(Clone, Debug)]
+pub(crate) struct End(Arc<Inside>);
+
+#[derive(Debug)]
+struct Inside {
+    origin: Instant,
+    /// Nanoseconds since the origin. Nothing else is read by what it says, so that `Relaxed` is enough.
+    at_ns: AtomicU64,
+    stopped_ns: AtomicU64,
+}
+
+/// Later than any end.
+const NEVER: u64 = u64::MAX;
+
+impl End {
+    pub(crate) fn new() -> End {
+        End(Arc::new(Inside {
+            origin: Instant::now(),
+            at_ns: AtomicU64::new(NEVER),
+            stopped_ns: AtomicU64::new(NEVER),
+        }))
+    }
+
+    /// Has the run end then, unless it has been stopped.
+    pub(crate) fn set(&self, end: Instant) {
+        let inside = &self.0;
+        inside
+            .at_ns
+            .store(inside.since_origin(end), Ordering::Relaxed);
+    }
+
+    /// Has the run end now, also one that has yet to begin.
+    pub(crate) fn stop(&self) {
+        let inside = &self.0;
+        let now = inside.since_origin(Instant::now());
+        // The first time counts.
+        inside.stopped_ns.fetch_min(now, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.0.stopped_ns.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// Whether nothing is sent any more.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.0.since_origin(now) >= self.0.end_ns()
+    }
+
+    /// As it is known now.
+    pub(crate) fn time(&self) -> Instant {
+        self.0.origin + Duration::from_nanos(self.0.end_ns().min(i64::MAX as u64))
+    }
+}
+
+impl Inside {
+    fn since_origin(&self, time: Instant) -> u64 {
+        time.saturating_duration_since(self.origin).as_nanos() as u64
+    }
+
+    fn end_ns(&self) -> u64 {
+        let stopped_ns = self.stopped_ns.load(Ordering::Relaxed);
+        self.at_ns.load(Ordering::Relaxed).min(stopped_ns)
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    pub(crate) start: Instant,
+    /// Where the warm-up is over.
+    pub(crate) begin: Instant,
+    pub(crate) end: End,
+}
+
+impl Clock {
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.end.is_over(now)
+    }
+
+    pub(crate) fn measured(&self) -> Duration {
+        self.end.time().saturating_duration_since(self.begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_comes_before_any_end() {
+        let end = End::new();
+        let later = Instant::now() + Duration::from_secs(100);
+        assert!(!end.is_over(later));
+        end.set(later);
+        assert!(end.is_over(later) && !end.is_over(Instant::now()) && !end.is_stopped());
+        assert_eq!(end.time(), later);
+        end.stop();
+        assert!(end.is_over(Instant::now()) && end.is_stopped());
+        let stopped = end.time();
+        end.set(later);
+        assert_eq!(end.time(), stopped);
+    }
+}

@@ -1,0 +1,372 @@
+//! All connections to one server, and the workers that have them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use uthread::net::TcpStream;
+use uthread::sync::Semaphore;
+use uthread::sync::mpsc::{Receiver, Sender, channel};
+use uthread::{JoinHandle, Runtime};
+
+use crate::clock::{Clock, End};
+use crate::exchange::Exchange;
+use crate::failure::{Failure, Kind};
+use crate::link;
+use crate::open_files::raise_open_files;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::tally::Tally;
+use crate::usage::Usage;
+use crate::worker::{self, Outcome, Task};
+use crate::{Error, http};
+
+/// Connections that are opened before the server has to have answered on each: far fewer than wait in the queue of a
+/// listener (128 where nobody asked for more), as one beyond that is only tried again after a second.
+const OPENING_MAX: usize = 128;
+/// Besides the connections: rings, timers, what the process has open anyway.
+const OPEN_FILES_SPARE: u64 = 64;
+const OPEN_FILES_PER_WORKER: u64 = 8;
+/// The least there is: fibers here go no deeper than a formatted message, and there may be 30,000.
+const STACK_BYTES: usize = 64 * 1024;
+/// The first answer is kept, to compare all others with it.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Connections that are open, and have been answered once each; they stay so until this is dropped. Then they end by a
+/// reset, so that their ports are free at once.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread_load::{Crowd, Plan, Target};
+///
+/// let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+/// let address = listener.local_addr().unwrap().to_string();
+/// std::thread::spawn(move || {
+///     let (mut stream, _) = listener.accept().unwrap();
+///     std::io::copy(&mut stream.try_clone().unwrap(), &mut stream)
+/// });
+/// let plan = Plan {
+///     connections: 1.try_into().unwrap(),
+///     warm_up: Duration::ZERO,
+///     duration: Duration::from_millis(50),
+///     ..Plan::new(Target::tcp(&address, 16)?)
+/// };
+/// let mut crowd = Crowd::connect(&plan)?;
+/// assert_eq!(crowd.connected(), 1);
+/// let report = crowd.run()?;
+/// assert!(report.answered > 0 && report.errors.is_empty());
+/// # Ok::<(), uthread_load::Error>(())
+/// ```
+pub struct Crowd {
+    plan: Plan,
+    driver: String,
+    end: End,
+    stations: Vec<Station>,
+    connected: u64,
+    /// What went wrong while they were opened.
+    greeting: Tally,
+    /// The last to be dropped.
+    runtimes: Vec<Runtime>,
+}
+
+/// Ends a run before its time, from wherever it is called.
+///
+/// ```
+/// use uthread_load::Stop;
+///
+/// let stop = Stop::new();
+/// let handler = stop.clone();
+/// std::thread::spawn(move || handler.stop()).join().unwrap();
+/// assert!(stop.is_stopped());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stop(End);
+
+impl Stop {
+    /// For [`Crowd::connect_with`]. See the example of [`Stop`].
+    #[expect(
+        clippy::new_without_default,
+        reason = "one that nothing shares stops nothing"
+    )]
+    pub fn new() -> Stop {
+        Stop(End::new())
+    }
+
+    /// Has what goes on end soon. See the example of [`Stop`].
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// Whether that was asked for. See the example of [`Stop`].
+    pub fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
+    }
+}
+
+/// A worker, from outside.
+struct Station {
+    orders: Option<Sender<Clock>>,
+    outcomes: Receiver<io::Result<Outcome>>,
+    fiber: Option<JoinHandle<()>>,
+}
+
+impl Crowd {
+    /// Opens the connections, 128 at a time, and has each answered once. Those that fail are in the report, and are tried
+    /// again during the run; see [`Crowd::connected`]. See the example of [`Crowd`].
+    ///
+    /// # Errors
+    ///
+    /// Where the plan makes no sense, or this machine cannot carry it out.
+    pub fn connect(plan: &Plan) -> Result<Crowd, Error> {
+        Crowd::connect_with(plan, &Stop::new())
+    }
+
+    /// The same, to be ended by the `stop`, as the runs are too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Crowd::connect`].
+    ///
+    /// ```
+    /// use uthread_load::{Crowd, Plan, Stop, Target};
+    ///
+    /// let stop = Stop::new();
+    /// stop.stop();
+    /// let crowd = Crowd::connect_with(&Plan::new(Target::tcp("127.0.0.1:1", 16)?), &stop)?;
+    /// assert_eq!(crowd.connected(), 0);
+    /// # Ok::<(), uthread_load::Error>(())
+    /// ```
+    pub fn connect_with(plan: &Plan, stop: &Stop) -> Result<Crowd, Error> {
+        plan.check()?;
+        let workers = plan.workers();
+        let open_files = plan.connections.get() as u64 + OPEN_FILES_PER_WORKER * workers as u64;
+        raise_open_files(open_files.saturating_add(OPEN_FILES_SPARE)).map_err(Error::Start)?;
+        let runtimes: io::Result<Vec<Runtime>> =
+            (0..workers).map(|_| start_runtime(plan)).collect();
+        let runtimes = runtimes.map_err(Error::Start)?;
+        let mut crowd = Crowd {
+            plan: plan.clone(),
+            driver: runtimes[0].driver().driver().to_string(),
+            end: stop.0.clone(),
+            stations: Vec::new(),
+            connected: 0,
+            greeting: Tally::default(),
+            runtimes,
+        };
+        match crowd.learn_exchange() {
+            Ok(exchange) => {
+                plan.check_flight(&exchange)?;
+                crowd.open(exchange);
+            }
+            Err(failure) => crowd.greeting.fail(failure),
+        }
+        Ok(crowd)
+    }
+
+    /// How many connections are open, and have been answered. See the example of [`Crowd`].
+    pub fn connected(&self) -> u64 {
+        self.connected
+    }
+
+    /// Loads the server for the time of the plan, and waits for the last answers. Where no connection was ever answered,
+    /// it returns at once. See the example of [`Crowd`].
+    ///
+    /// # Errors
+    ///
+    /// Where this machine lacks descriptors for the timers.
+    pub fn run(&mut self) -> Result<Report, Error> {
+        let start = Instant::now();
+        let clock = Clock {
+            start,
+            begin: start + self.plan.warm_up,
+            end: self.end.clone(),
+        };
+        clock.end.set(clock.begin + self.plan.duration);
+        let mut outcome = Outcome {
+            tally: std::mem::take(&mut self.greeting),
+            served: Vec::new(),
+            usage: Usage::default(),
+        };
+        let is_answered = self.connected > 0;
+        let stations = || self.stations.iter().filter(|_| is_answered);
+        for station in stations() {
+            if let Some(orders) = &station.orders {
+                // Who has gone says why below.
+                let _ = orders.send(clock.clone());
+            }
+        }
+        for station in stations() {
+            let one = station
+                .outcomes
+                .recv()
+                .map_err(|_| gone())?
+                .map_err(Error::Start)?;
+            outcome.tally.add(one.tally);
+            outcome.served.extend(one.served);
+            outcome.usage = outcome.usage + one.usage;
+        }
+        let measured = match is_answered {
+            true => clock.measured(),
+            false => Duration::ZERO,
+        };
+        Ok(Report::new(
+            &self.plan,
+            &self.driver,
+            self.connected,
+            measured,
+            self.end.is_stopped(),
+            &outcome,
+        ))
+    }
+
+    /// What is exchanged; of HTTP without an expected body, by asking once.
+    fn learn_exchange(&self) -> Result<Exchange, Failure> {
+        self.plan.target.exchange().or_else(|request| {
+            let (address, timeout) = (self.plan.target.address, self.plan.timeout);
+            if self.end.is_stopped() {
+                let text = "stopped before the first request";
+                return Err(Failure::new(Kind::NotConnected, text));
+            }
+            let ask = || {
+                let stream = TcpStream::connect_timeout(&address, timeout)
+                    .map_err(|error| Failure::of("connect", &error))?;
+                first_body(&stream, &request, timeout)
+            };
+            let body = self.runtimes[0].run(ask)?;
+            Ok(Exchange::Get { request, body })
+        })
+    }
+
+    fn open(&mut self, exchange: Exchange) {
+        let workers = self.plan.workers();
+        let task = Arc::new(Task {
+            address: self.plan.target.address,
+            exchange: Arc::new(exchange),
+            timeout: self.plan.timeout,
+            pattern: self.plan.pattern,
+            workers,
+            spins: self.plan.spin,
+            end: self.end.clone(),
+            opening: Semaphore::new(OPENING_MAX),
+            is_silent: AtomicBool::new(false),
+        });
+        let connections = self.plan.connections.get() as u64;
+        let mut greetings = Vec::new();
+        for (worker, runtime) in self.runtimes.iter().enumerate() {
+            let (orders, orders_out) = channel();
+            let (outcomes_in, outcomes) = channel();
+            let (greeting_in, greeting) = channel();
+            let task = Arc::clone(&task);
+            let indices = (worker as u64..connections).step_by(workers);
+            let fiber = runtime.spawn(move || {
+                let (mut slots, tally) = worker::connect(&task, indices);
+                let connected = slots.iter().filter(|slot| slot.is_greeted).count();
+                let _ = greeting_in.send((connected as u64, tally));
+                while let Ok(clock) = orders_out.recv() {
+                    let outcome = worker::run(&task, worker, &mut slots, &clock);
+                    let _ = outcomes_in.send(outcome);
+                }
+            });
+            greetings.push(greeting);
+            self.stations.push(Station {
+                orders: Some(orders),
+                outcomes,
+                fiber: Some(fiber),
+            });
+        }
+        for greeting in greetings {
+            if let Ok((connected, tally)) = greeting.recv() {
+                self.connected += connected;
+                self.greeting.add(tally);
+            }
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for station in &mut self.stations {
+            station.orders = None;
+            if let Some(fiber) = station.fiber.take() {
+                // Its panic has been printed.
+                let _ = fiber.join();
+            }
+        }
+    }
+}
+
+/// A worker ends before its time only by a panic.
+fn gone() -> Error {
+    Error::Start(io::Error::other(
+        "a worker has failed; the message is above",
+    ))
+}
+
+fn start_runtime(plan: &Plan) -> io::Result<Runtime> {
+    let mut builder = Runtime::builder()
+        .workers(1)
+        .stack_size(STACK_BYTES)
+        .name("load")
+        // What keeps a worker here is the load itself, which the report tells.
+        .stall_threshold(None);
+    if let Some(driver) = plan.driver {
+        builder = builder.driver(driver);
+    }
+    builder.build()
+}
+
+/// The body of the answer to a first request.
+fn first_body(
+    mut stream: &TcpStream,
+    request: &[u8],
+    timeout: Duration,
+) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+
+    let set_up = stream.set_read_timeout(Some(timeout));
+    set_up.map_err(|error| Failure::of("set up the connection", &error))?;
+    link::send(stream, request)?;
+    let mut received = Vec::new();
+    let mut whole_bytes = None;
+    let mut piece = vec![0; http::HEAD_BYTES_MAX];
+    let begin = Instant::now();
+    loop {
+        if whole_bytes.is_none()
+            && let Some(head) = http::parse_head(&received)?
+        {
+            if head.body_bytes > BODY_BYTES_MAX {
+                let text = format!(
+                    "a body of {} bytes; at most {BODY_BYTES_MAX}",
+                    head.body_bytes
+                );
+                return Err(Failure::new(Kind::Wrong, text));
+            }
+            whole_bytes = Some((head.bytes, head.bytes + head.body_bytes as usize));
+        }
+        if let Some((head_bytes, whole_bytes)) = whole_bytes
+            && received.len() >= whole_bytes
+        {
+            return match received.len() > whole_bytes {
+                true => Err(Failure::new(
+                    Kind::Wrong,
+                    "more bytes than the Content-Length tells",
+                )),
+                false => Ok(received.split_off(head_bytes)),
+            };
+        }
+        if begin.elapsed() >= timeout {
+            return Err(link::unanswered(timeout));
+        }
+        match stream.read(&mut piece) {
+            Ok(0) => {
+                return Err(Failure::new(
+                    Kind::Closed,
+                    "the server has closed the connection",
+                ));
+            }
+            Ok(count) => received.extend_from_slice(&piece[..count]),
+            Err(error) => return Err(Failure::of("receive", &error)),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What is sent on a connection, and what has to come back: every byte of every answer is compared.
+//!
+//! Answers are looked at as they arrive, piece by piece, so that a large body needs no buffer of its size.
+
+use crate::failure::{Failure, Kind};
+use crate::http;
+
+/// A message's number and its connection's, over and over: no two messages in flight are the same, and what is shifted
+/// differs too.
+const BLOCK_BYTES: usize = 16;
+
+pub(crate) enum Exchange {
+    /// Messages of so many bytes that come back as they are.
+    Echo { bytes: usize },
+    /// A path over HTTP, on a connection that stays open.
+    Get { request: Vec<u8>, body: Vec<u8> },
+}
+
+/// How much of the answer in hand has been taken.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes of the message, or of the body.
+    done: usize,
+    /// Of HTTP, once the head is complete: whether the server will close the connection.
+    head: Option<http::Closes>,
+}
+
+/// An answer has come whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// The server has said that it closes the connection after it.
+    pub(crate) closes: bool,
+}
+
+impl Exchange {
+    pub(crate) fn message_bytes(&self) -> usize {
+        match self {
+            Exchange::Echo { bytes } => *bytes,
+            Exchange::Get { request, .. } => request.len(),
+        }
+    }
+
+    pub(crate) fn answer_bytes(&self) -> usize {
+        match self {
+            Exchange::Echo { bytes } => *bytes,
+            Exchange::Get { body, .. } => http::HEAD_BYTES_USUAL + body.len(),
+        }
+    }
+
+    /// Appends what a connection sends for the `number`th time.
+    pub(crate) fn push_message(&self, connection: u64, number: u64, out: &mut Vec<u8>) {
+        match self {
+            Exchange::Echo { bytes } => {
+                let block = block(connection, number);
+                let end = out.len() + bytes;
+                while out.len() < end {
+                    let rest = BLOCK_BYTES.min(end - out.len());
+                    out.extend_from_slice(&block[..rest]);
+                }
+            }
+            Exchange::Get { request, .. } => out.extend_from_slice(request),
+        }
+    }
+
+    /// Takes what it can of the `number`th answer from the begin of `received`. Returns how many bytes that were, and
+    /// the answer once it is whole.
+    pub(crate) fn take(
+        &self,
+        connection: u64,
+        number: u64,
+        progress: &mut Progress,
+        received: &[u8],
+    ) -> Result<(usize, Option<Answer>), Failure> {
+        match self {
+            Exchange::Echo { bytes } => {
+                let rest = (bytes - progress.done).min(received.len());
+                check_echo(&block(connection, number), progress.done, &received[..rest])?;
+                Ok((rest, progress.advance(rest, *bytes, false)))
+            }
+            Exchange::Get { body, .. } => take_response(body, progress, received),
+        }
+    }
+}
+
+impl Progress {
+    /// Whether a part of an answer has come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.done > 0 || self.head.is_some()
+    }
+
+    /// So many bytes more, of so many in all.
+    fn advance(&mut self, bytes: usize, all: usize, closes: bool) -> Option<Answer> {
+        self.done += bytes;
+        let whole = self.done == all;
+        if whole {
+            *self = Progress::default();
+        }
+        whole.then_some(Answer { closes })
+    }
+}
+
+fn take_response(
+    body: &[u8],
+    progress: &mut Progress,
+    received: &[u8],
+) -> Result<(usize, Option<Answer>), Failure> {
+    let mut taken = 0;
+    let closes = match progress.head {
+        Some(closes) => closes,
+        None => {
+            let Some(head) = http::parse_head(received)? else {
+                return Ok((0, None));
+            };
+            if head.body_bytes != body.len() as u64 {
+                let text = format!(
+                    "the answer has {} bytes, the first one had {}",
+                    head.body_bytes,
+                    body.len()
+                );
+                return Err(Failure::new(Kind::Wrong, text));
+            }
+            taken = head.bytes;
+            progress.head = Some(head.closes);
+            head.closes
+        }
+    };
+    let rest = (body.len() - progress.done).min(received.len() - taken);
+    let expected = &body[progress.done..progress.done + rest];
+    if received[taken..taken + rest] != *expected {
+        return Err(Failure::new(
+            Kind::Wrong,
+            "the body differs from the first answer's",
+        ));
+    }
+    let answer = progress.advance(rest, body.len(), closes.0);
+    Ok((taken + rest, answer))
+}
+
+fn block(connection: u64, number: u64) -> [u8; BLOCK_BYTES] {
+    let mut block = [0; BLOCK_BYTES];
+    // The number first: of a message of few bytes these tell the most.
+    block[..8].copy_from_slice(&number.to_le_bytes());
+    block[8..].copy_from_slice(&connection.to_le_bytes());
+    block
+}
+
+/// Compares a piece of a message that begins `from` bytes into it.
+fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<(), Failure> {
+    let is_same = match piece.first_chunk() {
+        Some(whole) if from == 0 && piece.len() == BLOCK_BYTES => whole == block,
+        _ => piece
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| *byte == block[(from + at) % BLOCK_BYTES]),
+    };
+    match is_same {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Kind::Wrong,
+            "the answer differs from its message",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives the bytes in pieces of each size; the answers taken, or the first failure.
+    fn take_all(exchange: &Exchange, bytes: &[u8], piece: usize) -> Result<Vec<Answer>, Failure> {
+        let mut progress = Progress::default();
+        let mut answers = Vec::new();
+        let mut waiting: Vec<u8> = Vec::new();
+        for piece in bytes.chunks(piece) {
+            waiting.extend_from_slice(piece);
+            while !waiting.is_empty() {
+                let number = answers.len() as u64;
+                let (count, answer) = exchange.take(3, number, &mut progress, &waiting)?;
+                waiting.drain(..count);
+                answers.extend(answer);
+                if answer.is_none() {
+                    break;
+                }
+            }
+        }
+        assert!(waiting.is_empty() && !progress.has_begun());
+        Ok(answers)
+    }
+
+    #[test]
+    fn messages_of_any_size_come_back_in_any_pieces() {
+        for bytes in [1, 7, 16, 40, 100] {
+            let exchange = Exchange::Echo { bytes };
+            let mut sent = Vec::new();
+            (0..3).for_each(|number| exchange.push_message(3, number, &mut sent));
+            assert_eq!(sent.len(), 3 * bytes);
+            for piece in [1, 3, 16, 1000] {
+                let answers = take_all(&exchange, &sent, piece).unwrap();
+                assert_eq!(answers, [Answer { closes: false }; 3], "{bytes} by {piece}");
+                for at in 0..sent.len() {
+                    let mut wrong = sent.clone();
+                    wrong[at] ^= 1;
+                    let failure = take_all(&exchange, &wrong, piece).unwrap_err();
+                    assert_eq!(failure.kind, Kind::Wrong, "byte {at} of {bytes} by {piece}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_another_message_is_wrong() {
+        let exchange = Exchange::Echo { bytes: 16 };
+        for (connection, number) in [(3, 1), (4, 0)] {
+            let mut sent = Vec::new();
+            exchange.push_message(connection, number, &mut sent);
+            assert!(take_all(&exchange, &sent, 16).is_err());
+        }
+    }
+
+    #[test]
+    fn a_response_is_complete_with_its_body() {
+        let exchange = Exchange::Get {
+            request: Vec::new(),
+            body: b"hello".to_vec(),
+        };
+        let response = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        let last = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+        let bytes = [response, response, last].concat();
+        for piece in 1..bytes.len() {
+            let answers = take_all(&exchange, bytes.as_bytes(), piece).unwrap();
+            assert_eq!(
+                answers
+                    .iter()
+                    .map(|answer| answer.closes)
+                    .collect::<Vec<_>>(),
+                [false, false, true]
+            );
+        }
+        let check = |bytes: &str, reason: &str| {
+            let failure = take_all(&exchange, bytes.as_bytes(), 10).unwrap_err();
+            assert_eq!(failure.kind, Kind::Wrong);
+            assert!(failure.text.contains(reason), "{failure:?}");
+        };
+        check(&response.replace("hello", "hallo"), "differs");
+        check(&response.replace(": 5", ": 6"), "has 6 bytes");
+    }
+}

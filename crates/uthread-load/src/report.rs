@@ -1,0 +1,492 @@
+//! What came of a run, for machines by `serde` and for people by `Display`.
+
+use std::fmt;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use uthread::Driver;
+
+use crate::failure::Kind;
+use crate::plan::{Pattern, Plan};
+use crate::worker::Outcome;
+
+/// From this share of its CPUs on the generator counts as the limit: what is left, a worker needs to fall asleep.
+const BUSY_SHARE: f64 = 0.95;
+/// An open loop that sends one message in a hundred later than that adds what its users would see to the server.
+const LATE_P99_US: f64 = 1000.0;
+
+/// What came of a run. Times are in microseconds.
+///
+/// ```
+/// let json = r#"{ "target": "tcp 127.0.0.1:7000, 16 bytes", "connections": 2, "connected": 2, "workers": 1,
+///     "driver": "epoll", "pipelining": 1, "rate": null, "seconds": 1.0, "interrupted": false, "answered": 30,
+///     "measured": 20, "per_second": 20.0, "latency_us": null, "most_served": 12, "least_served": 8,
+///     "fairness": 1.5, "unanswered": 0, "reconnects": 0, "errors": [], "cpu_share": 0.2, "cpu_wait_share": 0.0,
+///     "late_us": null, "saturated": [] }"#;
+/// let report: uthread_load::Report = serde_json::from_str(json).unwrap();
+/// assert!(report.to_string().contains("20.0 answers/s"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Who was asked.
+    pub target: String,
+    /// How many connections were asked for.
+    pub connections: u64,
+    /// How many were open, and answered once, before the run.
+    pub connected: u64,
+    /// Threads of the generator.
+    pub workers: u64,
+    /// What carried its calls to the kernel.
+    pub driver: String,
+    /// Closed loop: requests in flight on each connection.
+    pub pipelining: Option<u64>,
+    /// Open loop: requests each second.
+    pub rate: Option<u64>,
+    /// How long was measured.
+    pub seconds: f64,
+    /// It was ended before its time.
+    pub interrupted: bool,
+    /// All answers of the run, also those of the warm-up and those that came after the end: what a server's CPU time
+    /// from the start to the last answer is to be divided by. What was exchanged while connecting is not in it.
+    pub answered: u64,
+    /// Answers in the measured time.
+    pub measured: u64,
+    /// The same by the second.
+    pub per_second: f64,
+    /// From when a request was sent, in an open loop from when it was due. None without answers.
+    pub latency_us: Option<Percentiles>,
+    /// Answers on the connection that got the most in the measured time.
+    pub most_served: u64,
+    /// And on the one that got the fewest.
+    pub least_served: u64,
+    /// Their ratio; none if one got nothing.
+    pub fairness: Option<f64>,
+    /// Requests that were sent, and whose answer never came.
+    pub unanswered: u64,
+    /// Connections that the server ended after an answer that said so, and that were opened anew.
+    pub reconnects: u64,
+    /// What went wrong, the most frequent first.
+    pub errors: Vec<ErrorCount>,
+    /// Of the CPUs that its workers could use, how much the generator did in the measured time. Of one that spins, only
+    /// what was not in vain. None where each of its fibers is a thread.
+    pub cpu_share: Option<f64>,
+    /// For which part of that time it was ready to run, and had no CPU.
+    pub cpu_wait_share: Option<f64>,
+    /// Open loop: from when a request was due to when it was sent.
+    pub late_us: Option<Lateness>,
+    /// Why these figures are the generator's own rather than the server's; empty if they are not.
+    pub saturated: Vec<Saturation>,
+}
+
+/// See the example of [`Report`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Over all.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 90 % are no later.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// 99.99 %.
+    pub p9999: f64,
+    /// The latest.
+    pub max: f64,
+}
+
+/// See the example of [`Report`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// 99 % were sent no later.
+    pub p99: f64,
+    /// The latest.
+    pub max: f64,
+}
+
+/// See the example of [`Report`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// What it was.
+    pub kind: Kind,
+    /// How often.
+    pub count: u64,
+    /// The first of them, in words.
+    pub example: String,
+}
+
+/// Why the generator itself was the limit. In JSON in lower case, with hyphens.
+///
+/// ```
+/// use uthread_load::Saturation;
+///
+/// assert!(Saturation::Busy.remedy().contains("--workers"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Saturation {
+    /// Its workers computed all the time.
+    Busy,
+    /// Its workers had no rest, as they had to wait for a CPU that others used.
+    Starved,
+    /// It sent later than it should have.
+    Late,
+}
+
+impl Saturation {
+    /// What it means, and what to do about it. See the example of [`Saturation`].
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Saturation::Busy => {
+                "the generator used its CPUs up, so the server may bear more: give it more --workers, and CPUs for them"
+            }
+            Saturation::Starved => {
+                "the generator waited for CPUs that others used, and latencies tell of that too: give it CPUs of its own \
+                 (taskset)"
+            }
+            Saturation::Late => {
+                "the generator sent more than 1 in 100 requests over 1 ms late: lower --rate, or give it more --workers and \
+                 CPUs of its own"
+            }
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        plan: &Plan,
+        driver: &str,
+        connected: u64,
+        measured: Duration,
+        interrupted: bool,
+        outcome: &Outcome,
+    ) -> Report {
+        let tally = &outcome.tally;
+        let workers = plan.workers();
+        let seconds = measured.as_secs_f64();
+        let is_known = driver != Driver::Threads.to_string();
+        let share =
+            |time: Duration| is_known.then(|| rate(time.as_secs_f64(), seconds * workers as f64));
+        let (pipelining, per_second) = match plan.pattern {
+            Pattern::Closed { depth } => (Some(depth.get() as u64), None),
+            Pattern::Open { per_second } => (None, Some(per_second.get())),
+        };
+        let most_served = outcome.served.iter().copied().max().unwrap_or(0);
+        let least_served = outcome.served.iter().copied().min().unwrap_or(0);
+        let mut errors: Vec<ErrorCount> = tally
+            .failures
+            .iter()
+            .map(|(&kind, (count, example))| ErrorCount {
+                kind,
+                count: *count,
+                example: example.clone(),
+            })
+            .collect();
+        errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+        let mut report = Report {
+            target: plan.target.to_string(),
+            connections: plan.connections.get() as u64,
+            connected,
+            workers: workers as u64,
+            driver: driver.to_owned(),
+            pipelining,
+            rate: per_second,
+            seconds,
+            interrupted,
+            answered: tally.answered,
+            measured: tally.measured,
+            per_second: rate(tally.measured as f64, seconds),
+            latency_us: percentiles(&tally.latencies_ns),
+            most_served,
+            least_served,
+            fairness: (least_served > 0).then(|| most_served as f64 / least_served as f64),
+            unanswered: tally.unanswered,
+            reconnects: tally.reconnects,
+            errors,
+            cpu_share: share(outcome.usage.cpu),
+            cpu_wait_share: share(outcome.usage.waited),
+            late_us: lateness(&tally.lateness_ns),
+            saturated: Vec::new(),
+        };
+        report.saturated = report.judge();
+        report
+    }
+
+    fn judge(&self) -> Vec<Saturation> {
+        let [cpu, wait] = [self.cpu_share, self.cpu_wait_share].map(Option::unwrap_or_default);
+        let busy = cpu >= BUSY_SHARE;
+        let starved = !busy && cpu + wait >= BUSY_SHARE;
+        let late = self.late_us.is_some_and(|late| late.p99 > LATE_P99_US);
+        let all = [
+            (busy, Saturation::Busy),
+            (starved, Saturation::Starved),
+            (late, Saturation::Late),
+        ];
+        all.into_iter()
+            .filter_map(|(is, why)| is.then_some(why))
+            .collect()
+    }
+}
+
+/// Zero of no time.
+fn rate(count: f64, seconds: f64) -> f64 {
+    match seconds > 0.0 {
+        true => count / seconds,
+        false => 0.0,
+    }
+}
+
+fn percentiles(histogram: &Histogram<u64>) -> Option<Percentiles> {
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    (!histogram.is_empty()).then(|| Percentiles {
+        mean: histogram.mean() / 1e3,
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        p9999: at(0.9999),
+        max: histogram.max() as f64 / 1e3,
+    })
+}
+
+fn lateness(histogram: &Histogram<u64>) -> Option<Lateness> {
+    (!histogram.is_empty()).then(|| Lateness {
+        p99: histogram.value_at_quantile(0.99) as f64 / 1e3,
+        max: histogram.max() as f64 / 1e3,
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report {
+            target,
+            connections,
+            seconds,
+            workers,
+            driver,
+            ..
+        } = self;
+        let pattern = match (self.rate, self.pipelining) {
+            (Some(rate), _) => format!("open loop at {rate}/s"),
+            (None, Some(depth)) if depth > 1 => format!("closed loop, {depth} in flight on each"),
+            _ => "closed loop".to_owned(),
+        };
+        let early = if self.interrupted {
+            ", interrupted"
+        } else {
+            ""
+        };
+        writeln!(
+            formatter,
+            "{target}: {connections} connections, {pattern}, {seconds:.1} s{early}"
+        )?;
+        writeln!(
+            formatter,
+            "  {:.1} answers/s ({} measured, {} in all)",
+            self.per_second, self.measured, self.answered
+        )?;
+        self.write_latency(formatter)?;
+        if self.measured > 0 {
+            let ratio = self
+                .fairness
+                .map_or("no ratio".to_owned(), |ratio| format!("ratio {ratio:.2}"));
+            let (most, least) = (self.most_served, self.least_served);
+            writeln!(
+                formatter,
+                "  connections: the most served {most}, the least {least}, {ratio}"
+            )?;
+        }
+        write!(formatter, "  generator: {workers} worker(s) on {driver}")?;
+        if let (Some(cpu), Some(wait)) = (self.cpu_share, self.cpu_wait_share) {
+            let [cpu, wait] = [cpu, wait].map(|share| share * 100.0);
+            write!(
+                formatter,
+                ", {cpu:.0} % busy, {wait:.0} % waiting for a CPU"
+            )?;
+        }
+        match self.late_us {
+            Some(late) => writeln!(
+                formatter,
+                ", sent late by p99 {}, max {}",
+                time(late.p99),
+                time(late.max)
+            )?,
+            None => writeln!(formatter)?,
+        }
+        self.write_faults(formatter)
+    }
+}
+
+impl Report {
+    fn write_latency(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(latency) = self.latency_us else {
+            return writeln!(
+                formatter,
+                "  no latency: nothing was answered in the measured time"
+            );
+        };
+        let from = if self.rate.is_some() { "due" } else { "sent" };
+        let figures = [
+            ("mean", latency.mean),
+            ("p50", latency.p50),
+            ("p90", latency.p90),
+            ("p99", latency.p99),
+            ("p99.9", latency.p999),
+            ("p99.99", latency.p9999),
+            ("max", latency.max),
+        ];
+        write!(formatter, "  latency from when {from}:")?;
+        for (name, us) in figures {
+            write!(formatter, " {name} {}", time(us))?;
+        }
+        writeln!(formatter)
+    }
+
+    fn write_faults(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.connected < self.connections {
+            let missing = self.connections - self.connected;
+            writeln!(
+                formatter,
+                "  {missing} connections were not answered before the run"
+            )?;
+        }
+        if self.reconnects > 0 {
+            let times = self.reconnects;
+            writeln!(
+                formatter,
+                "  the server ended connections {times} times, as announced; they were opened anew"
+            )?;
+        }
+        if self.unanswered > 0 {
+            writeln!(
+                formatter,
+                "  {} requests were sent and never answered",
+                self.unanswered
+            )?;
+        }
+        for ErrorCount {
+            kind,
+            count,
+            example,
+        } in &self.errors
+        {
+            writeln!(formatter, "  error: {count} {kind}, the first: {example}")?;
+        }
+        for why in &self.saturated {
+            writeln!(formatter, "  saturated: {}", why.remedy())?;
+        }
+        Ok(())
+    }
+}
+
+/// In the unit that leaves few digits.
+fn time(us: f64) -> String {
+    match us {
+        us if us < 1e3 => format!("{us:.1} us"),
+        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, End};
+    use crate::failure::Failure;
+    use crate::plan::Target;
+    use crate::tally::Tally;
+    use crate::usage::Usage;
+    use std::time::Instant;
+
+    fn report(cpu_ms: u64, waited_ms: u64, late_us: &[u64], served: &[u64]) -> Report {
+        let plan = Plan::new(Target::tcp("127.0.0.1:1", 16).unwrap());
+        let start = Instant::now();
+        let clock = Clock {
+            start,
+            begin: start,
+            end: End::new(),
+        };
+        let mut tally = Tally::default();
+        for &count in served {
+            for _ in 0..count {
+                tally.count(&clock, start, start + Duration::from_micros(100));
+            }
+        }
+        for &us in late_us {
+            tally.count_sent(&clock, start, start + Duration::from_micros(us));
+        }
+        tally.fail(Failure::new(Kind::Reset, "by peer"));
+        let outcome = Outcome {
+            tally,
+            served: served.to_vec(),
+            usage: Usage {
+                cpu: Duration::from_millis(cpu_ms),
+                waited: Duration::from_millis(waited_ms),
+            },
+        };
+        Report::new(&plan, "uring", 50, Duration::from_secs(1), false, &outcome)
+    }
+
+    #[test]
+    fn figures_are_those_of_the_measured_time() {
+        let report = report(500, 100, &[], &[30, 10]);
+        assert_eq!((report.measured, report.per_second), (40, 40.0));
+        assert_eq!((report.most_served, report.least_served), (30, 10));
+        assert_eq!(report.fairness, Some(3.0));
+        assert_eq!(
+            (report.cpu_share, report.cpu_wait_share),
+            (Some(0.5), Some(0.1))
+        );
+        let latency = report.latency_us.unwrap();
+        assert!((latency.p50 - 100.0).abs() < 0.2 && latency.max >= latency.p9999);
+        assert_eq!(report.saturated, []);
+    }
+
+    #[test]
+    fn a_connection_without_an_answer_has_no_ratio_and_no_answer_no_latency() {
+        let one = report(0, 0, &[], &[3, 0]);
+        assert_eq!((one.least_served, one.fairness), (0, None));
+        let none = report(0, 0, &[], &[]);
+        assert_eq!(none.latency_us, None);
+        assert!(none.to_string().contains("no latency"), "{none}");
+    }
+
+    #[test]
+    fn a_generator_that_was_the_limit_says_so_and_what_helps() {
+        let check = |cpu_ms, waited_ms, late_us: &[u64], expected: &[Saturation]| {
+            let report = report(cpu_ms, waited_ms, late_us, &[1]);
+            assert_eq!(report.saturated, expected);
+            let text = report.to_string();
+            for why in expected {
+                assert!(text.contains(why.remedy()), "{text}");
+            }
+            assert_eq!(text.contains("saturated"), !expected.is_empty());
+        };
+        check(949, 0, &[999], &[]);
+        check(950, 0, &[], &[Saturation::Busy]);
+        check(500, 460, &[], &[Saturation::Starved]);
+        check(100, 0, &[1100], &[Saturation::Late]);
+        check(960, 100, &[10, 5000], &[Saturation::Busy, Saturation::Late]);
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let report = report(1000, 0, &[2000], &[2]);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["errors"][0]["kind"], "reset");
+        assert_eq!(json["saturated"][0], "busy");
+        assert!(json["latency_us"]["p9999"].is_f64());
+        assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+    }
+
+    #[test]
+    fn times_have_few_digits() {
+        assert_eq!(
+            [0.5, 999.0, 1500.0, 2e6].map(time),
+            ["0.5 us", "999.0 us", "1.50 ms", "2.00 s"]
+        );
+    }
+}
