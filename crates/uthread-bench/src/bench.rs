@@ -72,10 +72,12 @@ impl Bench<'_> {
         let arguments = [self.workers.to_string(), compute_us.to_string()];
         let server = Server::start_echo(program, &self.place.server_cpus, &arguments)
             .with_context(|| format!("start {}", program.name))?;
-        let window = Window::open(Some(server.pid()), quiet_wait)?;
-        let report = load
-            .run_on(&self.place.load_cpus, server.address())
-            .with_context(|| format!("measure {}", program.name))?;
+        let mut window = Window::open(Some(server.pid()), quiet_wait)?;
+        let measuring = || format!("measure {}", program.name);
+        let (cpus, address) = (&self.place.load_cpus, server.address());
+        let mut running = load.start(cpus, address).with_context(measuring)?;
+        window.restart()?;
+        let report = running.run().with_context(measuring)?;
         Ok((report, window.close()?))
     }
 }

@@ -16,7 +16,6 @@ mod paced;
 mod page;
 mod peers;
 mod place;
-mod random;
 mod report;
 mod results;
 mod servers;
@@ -42,7 +41,9 @@ use measure::calls;
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
-use studies::{disk, drivers, echo, http, idle, latency, micro, paths, requests, slow, verify};
+use studies::{
+    disk, drivers, echo, http, idle, latency, load_check, micro, paths, requests, slow, verify,
+};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -84,6 +85,8 @@ enum Study {
         #[command(flatten)]
         load: load::Load,
     },
+    /// nginx under our load generator, wrk and oha: do they see the same?
+    LoadCheck(load_check::Args),
     /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
     Micro(micro::Args),
     /// Draw the page of a report again, from its JSON
@@ -162,6 +165,7 @@ fn main() -> ExitCode {
         Study::Latency(args) => latency::run(&args).map(|()| true),
         Study::Calls { pid, seconds } => calls::run(pid, seconds).map(|()| true),
         Study::Load { address, load } => load::run(address, &load).map(|()| true),
+        Study::LoadCheck(args) => load_check::run(&args).map(|()| true),
         Study::Micro(args) => micro::run(&args).map(|()| true),
         Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
         Study::Page(args) => page::run(&args).map(|()| true),

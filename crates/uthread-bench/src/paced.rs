@@ -17,7 +17,7 @@ use crate::measure::stats;
 /// Enough to make the connection and the file warm, and over in a moment.
 const WARM_UP_REQUESTS: u64 = 100;
 /// The kernel may delay a sleep by 50 us to save power, more than a request takes; ask for the least.
-pub(crate) const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
+const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 /// How far behind its pace the client may end before the server counts as stuck.
 const LATE_MAX: Duration = Duration::from_secs(30);
 

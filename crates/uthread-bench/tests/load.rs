@@ -1,6 +1,6 @@
 //! The load against our own echo server, as the studies run them: every answer is right, and the server ends when told.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -19,24 +19,53 @@ fn load(arguments: &[&str]) -> Value {
     let mut address = String::new();
     let stdout = server.stdout.take().unwrap();
     BufReader::new(stdout).read_line(&mut address).unwrap();
-    let output = Command::new(PROGRAM)
+    let mut load = Command::new(PROGRAM)
         .args(["load", address.trim(), "--warm-up-seconds=0", "--seconds=1"])
         .arg(format!("--connections={CONNECTIONS}"))
         .args(arguments)
-        .stderr(Stdio::inherit())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(load.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "connected");
+    load.stdin.as_mut().unwrap().write_all(b"run\n").unwrap();
+    let report = lines.next().unwrap().unwrap();
+    // It keeps its connections until its input ends, which `wait` sees to, as to the server's.
+    assert!(load.try_wait().unwrap().is_none());
+    assert!(load.wait().unwrap().success());
+    assert!(server.wait().unwrap().success());
+    serde_json::from_str(&report).unwrap()
+}
+
+#[test]
+fn what_cannot_connect_says_why() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let output = Command::new(PROGRAM)
+        .args([
+            "load",
+            &free.to_string(),
+            "--warm-up-seconds=0",
+            "--seconds=1",
+            "--connections=1",
+        ])
         .output()
         .unwrap();
-    // `wait` closes the standard input.
-    assert!(server.wait().unwrap().success());
-    assert!(output.status.success(), "{}", output.status);
-    serde_json::from_slice(&output.stdout).unwrap()
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.starts_with("failed: 0 connections are open: 1 refused: "),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_closed_loop_is_answered_on_all_connections() {
     let report = load(&[]);
     assert!(report["answered"].as_u64().unwrap() >= CONNECTIONS);
-    assert!(report["max_us"].as_f64().unwrap() > 0.0);
+    assert!(report["latency_us"]["max"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

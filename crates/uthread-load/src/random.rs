@@ -33,7 +33,9 @@ impl SplitMix {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn next(&mut self) -> u64 {
+    /// Any number. See the example of [`SplitMix`].
+    #[expect(clippy::should_implement_trait, reason = "it has no end, and nobody iterates")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -130,10 +130,21 @@ pub(crate) fn tree_memory(root: u32) -> Result<Memory> {
     Ok(sum)
 }
 
-/// CPU time of this process and of those it has waited for.
-pub(crate) fn own_cpu_ns() -> Result<u64> {
-    let times = parse_stat(&fs::read_to_string("/proc/self/stat")?)?;
-    let ticks = times.user_ticks + times.system_ticks + times.waited_for_ticks;
+/// CPU time of this process, of its descendants but for the server's, and of those they have waited for: all that a load
+/// uses.
+pub(crate) fn own_cpu_ns(server_pid: Option<u32>) -> Result<u64> {
+    let server = server_pid.map_or_else(|| Ok(Vec::new()), tree)?;
+    let mut ticks = 0;
+    for pid in tree(std::process::id())? {
+        let stat = match server.contains(&pid) {
+            true => None,
+            false => read_if_alive(&format!("/proc/{pid}/stat"))?,
+        };
+        if let Some(stat) = stat {
+            let times = parse_stat(&stat)?;
+            ticks += times.user_ticks + times.system_ticks + times.waited_for_ticks;
+        }
+    }
     Ok(ticks * tick_ns())
 }
 
@@ -280,6 +291,7 @@ fn parse_machine(text: &str) -> Result<Machine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn stat_is_read_behind_any_process_name() {
@@ -377,6 +389,23 @@ mod tests {
         check(1_003_000_000, 300_000_000, 700_000_000, 1_003_000_000);
         check(990_000_000, 300_000_000, 700_000_000, 990_000_000);
         check(500_000_000, 300_000_000, 700_000_000, 1_000_000_000);
+    }
+
+    #[test]
+    fn a_load_is_ours_while_it_runs_and_a_server_is_not() {
+        let mut child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        let used_ns = || tree_cpu(pid).unwrap().threads_ns;
+        while used_ns() < 100_000_000 {}
+        let with = own_cpu_ns(None).unwrap();
+        let without = own_cpu_ns(Some(pid)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // It counts in ticks.
+        assert!(with >= without + 50_000_000, "{with} and {without}");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Reading {
         Ok(Reading {
             at: Instant::now(),
             machine: proc::machine()?,
-            own_ns: proc::own_cpu_ns()?,
+            own_ns: proc::own_cpu_ns(server_pid)?,
             server: server_pid.map_or_else(|| Ok(Cpu::default()), proc::tree_cpu)?,
         })
     }

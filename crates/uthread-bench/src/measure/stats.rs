@@ -3,7 +3,7 @@
 //! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not normally distributed,
 //! and a pair shares its round's state of the machine.
 
-use crate::random::SplitMix;
+use uthread_load::SplitMix;
 
 /// Enough that the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;

@@ -19,8 +19,8 @@ use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Runtime, try_scope};
 
 use super::requests::cpu_ns;
-use crate::random::SplitMix;
 use crate::setup::Unavailable;
+use uthread_load::SplitMix;
 
 /// What databases read, and what disks are compared by.
 pub(crate) const BLOCK_BYTES: usize = 4096;

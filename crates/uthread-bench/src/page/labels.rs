@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn no_two_labels_overlap_wherever_they_want_to_be() {
-        let mut random = crate::random::SplitMix::new(17);
+        let mut random = uthread_load::SplitMix::new(17);
         for count in 0..=11 {
             for _ in 0..200 {
                 let wanted: Vec<f64> = (0..count)

@@ -1,8 +1,8 @@
 //! Results as a whole run would give them, made up from a seed: to look at the page, and to test it.
 
 use crate::measure::quiet::Usage;
-use crate::random::SplitMix;
 use crate::results::{Better, Limit, Metric, Panel, Point, Results, Round, Study, Subject};
+use uthread_load::SplitMix;
 
 /// How large the sample is.
 #[derive(Clone, Copy)]

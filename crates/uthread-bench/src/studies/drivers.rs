@@ -2,14 +2,13 @@
 //! a connection hold?
 //!
 //! A driver that cannot bear a number of connections is a result, told in its row: nothing that a server does ends the
-//! study. Connections are all open and answered before anything is counted. They are held by this very process, so that
-//! they are still there, idle, when the memory is read.
+//! study. Connections are all open and answered before anything is counted. They are held until after the run, so that they are
+//! still there, idle, when the memory is read.
 
 mod page;
 mod row;
 mod subject;
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Error, Result, anyhow};
@@ -20,7 +19,7 @@ use super::check_served;
 use crate::bench::WARM_UP_SECONDS;
 use crate::files::{Files, Size};
 use crate::limits;
-use crate::load::{self, Crowd, Exchange, Load};
+use crate::load::Load;
 use crate::measure::held::Held;
 use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, least_disturbed};
@@ -155,28 +154,29 @@ impl<'a> Study<'a> {
     }
 
     fn load(&self, subject: Subject, server: &Server) -> Result<Taken> {
-        let exchange = match subject.program {
-            Program::Echo => Exchange::Echo,
+        let (get, body) = match subject.program {
+            Program::Echo => (None, None),
             Program::Serve => {
                 check_served(server, &self.size)?;
                 let name = &self.size.name;
-                Exchange::get(name, fs::read(self.files.path().join(name))?)
+                (Some(name.clone()), Some(self.files.path().join(name)))
             }
         };
         let load = Load {
             connections: subject.connections,
             warm_up_seconds: WARM_UP_SECONDS,
             seconds: self.args.seconds,
-            rate: None,
             spin: self.place.is_apart(),
+            get,
+            body,
+            ..Load::default()
         };
         let pid = server.pid();
         let mut window = Window::open(Some(pid), self.args.rounds.quiet_wait())?;
         let before = Held::read(pid)?;
-        let mut crowd = Crowd::new(exchange)?;
-        crowd.greet(server.address(), subject.connections as usize)?;
+        let mut running = load.start(&self.place.load_cpus, server.address())?;
         window.restart()?;
-        let report = load::run_over(&mut crowd, &load)?;
+        let report = running.run()?;
         let usage = window.close()?;
         let after = Held::read(pid)?;
         let memory = [&before, &after];

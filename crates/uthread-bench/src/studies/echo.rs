@@ -54,8 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         connections: args.connections,
         warm_up_seconds: WARM_UP_SECONDS,
         seconds: args.seconds,
-        rate: None,
-        spin: false,
+        ..Load::default()
     };
     let mut tables = Vec::new();
     for &compute_us in &args.compute_us {

@@ -57,8 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         connections: args.connections,
         warm_up_seconds: WARM_UP_SECONDS,
         seconds: args.seconds,
-        rate: None,
         spin,
+        ..Load::default()
     };
     let rate = match args.rate {
         Some(rate) => rate,

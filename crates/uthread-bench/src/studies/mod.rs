@@ -6,6 +6,7 @@ pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod latency;
+pub(crate) mod load_check;
 pub(crate) mod micro;
 pub(crate) mod paths;
 mod printed;

@@ -14,7 +14,7 @@ use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 
 use crate::bench::WARM_UP_SECONDS;
-use crate::load::{self, Crowd, Exchange, Load};
+use crate::load::Load;
 use crate::measure::held::Held;
 use crate::measure::quiet::{Usage, Window};
 use crate::measure::rounds::{Taken, interleave};
@@ -139,6 +139,7 @@ impl Study<'_> {
             seconds: self.args.seconds,
             rate,
             spin: self.place.is_apart(),
+            ..Load::default()
         };
         let title = match rate {
             Some(rate) => format!("{connections} connections, {rate} messages/s"),
@@ -156,10 +157,9 @@ impl Study<'_> {
         let pid = server.pid();
         let mut window = Window::open(Some(pid), self.args.rounds.quiet_wait())?;
         let before = Held::read(pid)?;
-        let mut crowd = Crowd::new(Exchange::Echo)?;
-        crowd.greet(server.address(), load.connections as usize)?;
+        let mut running = load.start(&self.place.load_cpus, server.address())?;
         window.restart()?;
-        let report = load::run_over(&mut crowd, load)?;
+        let report = running.run()?;
         let usage = window.close()?;
         let [resident, kernel, ..] = Held::read(pid)?.since(&before, load.connections);
         let figures = vec![

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
 
 use crate::own::disk::{self, BLOCK_BYTES, NUMBER_BYTES};
-use crate::random::SplitMix;
+use uthread_load::SplitMix;
 
 const MIB: u64 = 1024 * 1024;
 /// A write to the kernel: many blocks, so that their number does not matter.
