@@ -16,7 +16,7 @@ use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ use anyhow::{Context, Result, bail, ensure};
 use uthread_load::{Crowd, Pattern, Plan, Saturation, Target};
 
 use crate::servers::pinned;
+
+/// Long enough that a garbage collector knows its heap.
+pub(crate) const WARM_UP_SECONDS: u64 = 1;
 
 const CONNECTED: &str = "connected";
 const FAILED: &str = "failed: ";
@@ -63,12 +66,16 @@ pub(crate) struct Report {
     pub(crate) answered: u64,
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
+    pub(crate) p90_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
+    pub(crate) p9999_us: f64,
     pub(crate) max_us: f64,
     /// Answers on the connection that got the most.
     pub(crate) most_served: u64,
     pub(crate) least_served: u64,
+    /// Of its CPUs, how much it needed itself.
+    pub(crate) busy_share: Option<f64>,
     /// Why it was the load that limited the figures, if it was.
     pub(crate) saturated: Vec<Saturation>,
 }
@@ -100,7 +107,43 @@ fn serve(address: SocketAddr, load: &Load) -> Result<()> {
     Ok(())
 }
 
+impl Report {
+    /// Most to least served connection; `NAN` if one got nothing.
+    pub(crate) fn fairness(&self) -> f64 {
+        match self.least_served {
+            0 => f64::NAN,
+            least => self.most_served as f64 / least as f64,
+        }
+    }
+}
+
 impl Load {
+    /// On one connection, each of whose messages follows an answer.
+    pub(crate) fn closed(seconds: u64, spin: bool) -> Load {
+        Load {
+            connections: 1,
+            seconds,
+            spin,
+            ..Load::default()
+        }
+    }
+
+    pub(crate) fn with_connections(&self, connections: u32) -> Load {
+        Load {
+            connections,
+            ..self.clone()
+        }
+    }
+
+    /// Over HTTP, for a file by its name.
+    pub(crate) fn get(self, name: &str, body: &Path) -> Load {
+        Load {
+            get: Some(name.to_owned()),
+            body: Some(body.to_owned()),
+            ..self
+        }
+    }
+
     /// Opens the connections from a process on these CPUs, and has the server answer once on each.
     pub(crate) fn start(&self, cpus: &[usize], address: SocketAddr) -> Result<Running> {
         let own = env::current_exe().context("find this program's own path")?;
@@ -212,11 +255,14 @@ fn summarise(report: &uthread_load::Report) -> Result<Report> {
         answered: report.answered,
         per_second: report.per_second,
         p50_us: latency.p50,
+        p90_us: latency.p90,
         p99_us: latency.p99,
         p999_us: latency.p999,
+        p9999_us: latency.p9999,
         max_us: latency.max,
         most_served: report.most_served,
         least_served: report.least_served,
+        busy_share: report.cpu_share,
         saturated: report.saturated.clone(),
     })
 }

@@ -3,7 +3,6 @@
 //!
 //! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
-mod bench;
 mod client;
 mod files;
 mod hostile;
@@ -22,9 +21,7 @@ mod servers;
 mod setup;
 mod soak;
 mod studies;
-#[expect(dead_code, reason = "the studies come to it one after the other")]
 mod study;
-#[cfg_attr(not(test), expect(dead_code, reason = "who writes a report calls it"))]
 mod summary;
 mod targets;
 mod wrk;
@@ -42,7 +39,8 @@ use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
 use setup::Unavailable;
 use studies::{
-    disk, drivers, echo, http, idle, latency, load_check, micro, paths, requests, slow, verify,
+    compute, disk, drivers, echo, http, idle, latency, load_check, micro, paths, report as all,
+    requests, slow, threads, verify,
 };
 
 const FAILED: u8 = 1;
@@ -63,8 +61,10 @@ enum Study {
     /// The same program on each driver, at 1 to 10,000 connections: rate, server CPU, latency, memory
     Drivers(drivers::Args),
     /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
+    Compute(compute::Args),
+    /// Messages of 16 bytes over 1 to 15,000 connections, beside other runtimes: rate, server CPU, latency, fairness
     Echo(echo::Args),
-    /// Static files over keep-alive connections: rate, server CPU per request, latency
+    /// Static files and a fixed response, beside other servers: rate, server CPU, latency
     Http(http::Args),
     /// The same while thousands of idle connections are open, and the memory of each
     Idle(idle::Args),
@@ -95,6 +95,8 @@ enum Study {
     Paths(paths::Args),
     /// Build what ours is set beside, and tell what is missing and how to have it
     Peers,
+    /// All studies that set uthread beside others, as one page and as JSON
+    Report(all::Args),
     /// One request to the kernel by each technique: time, CPU, system calls, switches
     Requests(requests::Args),
     /// An ordinary client's latency beside slow and hostile ones
@@ -109,6 +111,8 @@ enum Study {
     },
     /// Everything at once, for long, checked: nothing lost, nothing left
     Soak(soak::Args),
+    /// A thousand to a million fibers, beside threads and other runtimes: creating, memory, yielding
+    Threads(threads::Args),
     /// Fetch every file below a folder and compare it byte for byte
     Verify(verify::Args),
 }
@@ -157,6 +161,7 @@ impl Rounds {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().study {
+        Study::Compute(args) => compute::run(&args).map(|()| true),
         Study::Disk(args) => disk::run(&args).map(|()| true),
         Study::Drivers(args) => drivers::run(&args).map(|()| true),
         Study::Echo(args) => echo::run(&args).map(|()| true),
@@ -174,9 +179,11 @@ fn main() -> ExitCode {
             peers::run();
             Ok(true)
         }
+        Study::Report(args) => all::run(&args),
         Study::Requests(args) => requests::run(&args).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
+        Study::Threads(args) => threads::run(&args).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };
     exit_code(result)

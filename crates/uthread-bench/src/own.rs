@@ -3,6 +3,7 @@
 
 pub(crate) mod disk;
 pub(crate) mod echo;
+mod fixed;
 #[path = "../../../peers/forks.rs"]
 mod forks;
 #[path = "../../../peers/measure.rs"]
@@ -48,6 +49,10 @@ pub(crate) enum Measured {
         workers: usize,
         count: usize,
     },
+    Fixed {
+        port: u16,
+        workers: usize,
+    },
     Echo {
         port: u16,
         workers: usize,
@@ -75,6 +80,7 @@ pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
         Measured::Pingpong { workers, count } => {
             report([runtime(workers)?.run(|| pingpong(count))]);
         }
+        Measured::Fixed { port, workers } => return fixed::serve(port, runtime(workers)?),
         Measured::Echo {
             port,
             workers,

@@ -128,17 +128,6 @@ pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result
     })
 }
 
-/// Programs that have an echo server, ours first; who is missing is told.
-pub(crate) fn echo_servers() -> Result<Vec<Program>> {
-    let mut servers = vec![
-        own("uthread", &["own"])?,
-        own("uthread, migrating", &["own", "--migrating"])?,
-    ];
-    let peers = ["tokio", "go", "monoio"].map(|name| find(name).or_tell());
-    servers.extend(peers.into_iter().flatten());
-    Ok(servers)
-}
-
 /// A folder of `peers/`, which is built if it has changed; static-web-server; or what is installed by this name.
 pub(crate) fn find(name: &'static str) -> Availability {
     let found = match name {

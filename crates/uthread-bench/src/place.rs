@@ -51,16 +51,38 @@ impl Place {
         sched_setaffinity(None, &load).context("pin the load to its CPUs")
     }
 
+    /// Who runs where, in a sentence.
+    pub(crate) fn describe(&self, workers: usize) -> String {
+        let on = |cpus: &[usize]| match cpus {
+            [cpu] => format!("CPU {cpu}"),
+            _ => format!(
+                "CPUs {}",
+                cpus.iter()
+                    .map(usize::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        };
+        let plural = if workers == 1 { "" } else { "s" };
+        match self.is_apart() {
+            true => format!(
+                "{workers} worker{plural} on {}, the load on {}.",
+                on(&self.server_cpus),
+                on(&self.load_cpus)
+            ),
+            false => format!(
+                "{workers} worker{plural} on {}, which the load shares.",
+                on(&self.server_cpus)
+            ),
+        }
+    }
+
     /// Where a table's figures were taken.
     pub(crate) fn to_json(&self, workers: usize) -> Value {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = cpuinfo
-            .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         json!({
             "kernel": kernel.trim(),
-            "cpu_model": model.map(|(_, name)| name),
+            "cpu_model": processor(),
             "workers": workers,
             "server_cpus": self.server_cpus,
             "load_cpus": self.load_cpus,
@@ -68,7 +90,15 @@ impl Place {
     }
 }
 
-fn allowed_cpus() -> Result<Vec<usize>> {
+/// What the CPUs are called.
+pub(crate) fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let mut lines = text.lines();
+    let name = lines.find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map(|(_, name)| name.to_owned())
+}
+
+pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
     Ok((0..CpuSet::MAX_CPU)
         .filter(|&cpu| allowed.is_set(cpu))

@@ -34,7 +34,10 @@ impl SplitMix {
     }
 
     /// Any number. See the example of [`SplitMix`].
-    #[expect(clippy::should_implement_trait, reason = "it has no end, and nobody iterates")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it has no end, and nobody iterates"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -40,7 +40,8 @@ pub(crate) fn write(results: &Results, output: &Path) -> Result<()> {
     write_whole(output, page.as_bytes()).with_context(|| format!("write {}", output.display()))
 }
 
-fn write_whole(output: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// As [`write()`] does it.
+pub(crate) fn write_whole(output: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

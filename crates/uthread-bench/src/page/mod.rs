@@ -32,7 +32,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use command::{Args, run};
+pub(crate) use command::{Args, run, write, write_whole};
 
 use crate::results::{Panel, Results, Study, Subject};
 use crate::targets::Verdict;

@@ -16,10 +16,9 @@ use serde_json::json;
 use uthread::Driver;
 
 use super::check_served;
-use crate::bench::WARM_UP_SECONDS;
 use crate::files::{Files, Size};
 use crate::limits;
-use crate::load::Load;
+use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::held::Held;
 use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, least_disturbed};

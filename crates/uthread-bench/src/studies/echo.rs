@@ -1,137 +1,104 @@
-//! Many connections and work in each answer, closed loop: what is left of the CPUs for the work, and who waits how long?
-
-use std::time::Duration;
+//! Messages of 16 bytes over more and more connections, closed loop: how many answers, at what cost, how late, how
+//! evenly?
 
 use anyhow::Result;
-use serde_json::json;
 
-use crate::bench::{Bench, WARM_UP_SECONDS};
-use crate::load::{Load, Report};
-use crate::peers;
+use super::contest::{AROUND_SECONDS, Asked, Contest, OURS, PEERS, metrics};
+use crate::load::Load;
+use crate::measure::rounds::Taken;
 use crate::place::Place;
-use crate::report::{Metric, write_json};
-use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
-use crate::{Rounds, parse_workers};
+use crate::results::{self, Panel, Point};
+use crate::study::{Alone, Cell, Measuring, Study};
 
-const METRICS: &[Metric] = &[
-    Metric::new("answers/s", 0),
-    Metric::new("server CPU us/answer", 2),
-    Metric::new("p50 us", 0),
-    Metric::new("p99 us", 0),
-    Metric::new("p99.9 us", 0),
-    Metric::new("most served connection", 0),
-    Metric::new("least served connection", 0),
-];
+const CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    rounds: Rounds,
-    /// Workers of each server, which share all CPUs with the load
-    #[arg(long, default_value_t = 2, value_parser = parse_workers)]
-    workers: usize,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-    /// Connections that send as soon as they have been answered
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    connections: u32,
-    /// Microseconds of work in each answer, a table for each
-    #[arg(long, value_delimiter = ',', default_value = "0,20,200",
-        value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    compute_us: Vec<u64>,
+    alone: Alone,
+    /// Connections that send as soon as they have been answered, a point for each
+    #[arg(long, value_delimiter = ',', default_values_t = CONNECTIONS,
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections: Vec<u32>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    raise_open_files(u64::from(args.connections) + OPEN_FILES_SPARE)?;
-    let bench = Bench {
-        rounds: &args.rounds,
-        place: Place::shared(args.workers)?,
-        programs: peers::echo_servers()?,
-        workers: args.workers,
-    };
-    let load = Load {
-        connections: args.connections,
-        warm_up_seconds: WARM_UP_SECONDS,
-        seconds: args.seconds,
-        ..Load::default()
-    };
-    let mut tables = Vec::new();
-    for &compute_us in &args.compute_us {
-        let title = format!("echo after {compute_us} us of work");
-        let table = bench.compare(&title, compute_us, &load, METRICS, figures)?;
-        table.print();
-        if let Some(limit) = Limit::of(args.workers, compute_us, args.connections) {
-            println!("  {}", limit.show());
-        }
-        tables.push(table.to_json());
-    }
-    let setup = bench.place.to_json(args.workers);
-    write_json(
-        args.rounds.json.as_deref(),
-        &json!({ "study": "echo", "setup": setup, "tables": tables }),
-    )
+    let study = Echo::new(&args.alone.measuring, &args.connections)?;
+    args.alone.run(Box::new(study))
 }
 
-fn figures(report: &Report, cpu_us: f64) -> Vec<f64> {
-    vec![
-        report.per_second,
-        cpu_us,
-        report.p50_us,
-        report.p99_us,
-        report.p999_us,
-        report.most_served as f64,
-        report.least_served as f64,
-    ]
+pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
+    Ok(Box::new(Echo::new(measuring, &CONNECTIONS)?))
 }
 
-/// What no server can surpass, were all but the work free.
-#[derive(Debug, PartialEq)]
-struct Limit {
-    per_second: f64,
-    /// By Little's law: as many connections wait as answers come in this time.
-    mean_latency: Duration,
+struct Echo {
+    contest: Contest,
+    place: Place,
+    loads: Vec<Load>,
+    plan: results::Study,
 }
 
-impl Limit {
-    /// `None` without work.
-    fn of(workers: usize, compute_us: u64, connections: u32) -> Option<Limit> {
-        let compute = Duration::from_micros(compute_us);
-        let busy = connections.min(workers as u32);
-        (!compute.is_zero()).then(|| Limit {
-            per_second: f64::from(busy) / compute.as_secs_f64(),
-            mean_latency: compute * connections / busy,
+impl Echo {
+    fn new(measuring: &Measuring, connections: &[u32]) -> Result<Echo> {
+        let place = Place::apart_or_shared(1)?;
+        let contest = Contest::new(measuring, OURS.len(), &PEERS)?;
+        let points = connections
+            .iter()
+            .map(|&count| Point::number(f64::from(count)));
+        let panel = Panel::new(
+            "closed loop, 1 worker",
+            "connections",
+            points.collect(),
+            metrics(),
+        );
+        let plan = results::Study {
+            name: "echo".to_owned(),
+            title: "Echo: 16 bytes and back".to_owned(),
+            question: "A server sends each message of 16 bytes back. Each connection sends the next one when it has been \
+                answered. What does an answer cost, how late is it, and is every connection served alike, from 1 to \
+                15,000 connections?"
+                .to_owned(),
+            notes: vec![
+                place.describe(1),
+                "Floor is no runtime: a loop around epoll that does this and nothing else.".to_owned(),
+                "Polling: a thread of the kernel takes the requests. Here it shares the one CPU of the server."
+                    .to_owned(),
+                "Where the load is busy all the time (load busy), it is the load that limits the rate, and the CPU for \
+                 each answer tells more."
+                    .to_owned(),
+            ],
+            subjects: contest.subjects.clone(),
+            panels: vec![panel],
+        };
+        let load = Load::closed(measuring.seconds, place.is_apart());
+        let loads = connections
+            .iter()
+            .map(|&connections| load.with_connections(connections));
+        Ok(Echo {
+            contest,
+            place,
+            loads: loads.collect(),
+            plan,
         })
     }
-
-    fn show(&self) -> String {
-        format!(
-            "the work alone allows {:.0} answers/s, and so (Little's law) a mean latency of {} us",
-            self.per_second,
-            self.mean_latency.as_micros()
-        )
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Study for Echo {
+    fn plan(&self) -> &results::Study {
+        &self.plan
+    }
 
-    #[test]
-    fn the_work_limits_the_rate_and_the_rate_the_latency() {
-        assert_eq!(Limit::of(2, 0, 500), None);
-        let check = |workers, compute_us, connections, expected: &str| {
-            let shown = Limit::of(workers, compute_us, connections).unwrap().show();
-            assert!(
-                shown.contains(expected),
-                "{shown:?} does not say {expected:?}"
-            );
+    fn measure(&mut self, cell: Cell) -> Result<Taken> {
+        let asked = Asked {
+            place: &self.place,
+            workers: 1,
+            compute_us: 0,
+            load: &self.loads[cell.point],
         };
-        check(1, 1, 1, "1000000 answers/s");
-        check(2, 20, 1, "50000 answers/s");
-        check(2, 20, 500, "100000 answers/s");
-        check(2, 20, 500, "latency of 5000 us");
-        check(2, 200, 500, "10000 answers/s");
-        check(2, 200, 500, "latency of 50000 us");
+        self.contest.measure(cell.subject, &asked, cell.round == 0)
+    }
+
+    fn seconds_each(&self) -> f64 {
+        self.loads[0].seconds as f64 + AROUND_SECONDS
     }
 }

@@ -1,159 +1,291 @@
-//! Static files over keep-alive connections, closed loop: how many requests per second, at what cost, how late?
+//! Static files and a fixed response over HTTP, on connections that stay open, closed loop: how many, at what cost, how
+//! late?
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::{Context, Error, Result};
+use uthread::Driver;
 
-use super::check_served;
-use crate::Common;
+use super::contest::{self, AROUND_SECONDS, metrics};
 use crate::files::{Files, Size};
-use crate::measure::quiet::{Usage, Window};
-use crate::measure::rounds::{Taken, interleave};
-use crate::report::{Metric, Table, write_json};
-use crate::servers::{Peer, Server};
-use crate::setup::{OPEN_FILES_SPARE, Setup, find_program};
-use crate::wrk::{self, Load, Report};
+use crate::limits;
+use crate::load::Load;
+use crate::measure::rounds::Taken;
+use crate::peers::{self, Program};
+use crate::place::Place;
+use crate::results::{self, Panel, Point, Subject};
+use crate::servers::nginx::FIXED;
+use crate::servers::{self, Launch, Peer, Server, pinned, static_web_server};
+use crate::setup::find_uthread;
+use crate::study::{Alone, Cell, Measuring, Study};
 
-/// Long enough for the page cache, the connections' windows and the branch predictors; shorter `wrk` cannot run.
-const WARM_UP_SECONDS: u64 = 1;
+const SIZES: [&str; 3] = ["1 KiB", "16 KiB", "1 MiB"];
+const CONNECTIONS: [u32; 5] = [1, 10, 100, 1_000, 5_000];
+const WORKERS: [usize; 2] = [1, 2];
+/// Where it is not the connections that differ.
+const CONNECTIONS_ELSE: u32 = 64;
+/// Beside the connections of the load: one checks what is served.
+const CONNECTIONS_SPARE: u32 = 16;
+/// Idle connections must outlive every wait for a quiet machine.
+const IDLE_TIMEOUT: &str = "1h";
 
-const METRICS: &[Metric] = &[
-    Metric::new("requests/s", 0),
-    Metric::new("server CPU us/request", 2),
-    Metric::new("of it user", 2),
-    Metric::new("of it system", 2),
-    Metric::new("p50 us", 0),
-    Metric::new("p99 us", 0),
+/// Ours: a name, the driver, and the program for the fixed response.
+const OURS: [(&str, Driver, &[&str]); 3] = [
+    ("uthread", Driver::Uring, &["own", "--driver", "uring"]),
+    (
+        "uthread epoll",
+        Driver::Epoll,
+        &["own", "--driver", "epoll"],
+    ),
+    (
+        "uthread threads",
+        Driver::Threads,
+        &["own", "--driver", "threads"],
+    ),
 ];
+const PEERS: [&str; 2] = ["nginx", "static-web-server"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    common: Common,
-    /// Rounds; each measures every server once
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
-    rounds: u64,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-    /// Connections that request without pause
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    connections: u64,
-    /// Sizes of the files, in B, KiB or MiB
-    #[arg(long, value_delimiter = ',', default_value = "1KiB,16KiB,1MiB")]
-    sizes: Vec<Size>,
+    alone: Alone,
+    /// The program `uthread` [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let study = Study::prepare(args)?;
-    let mut tables = Vec::new();
-    for size in &args.sizes {
-        let table = study.measure(size)?;
-        table.print();
-        tables.push(table.to_json());
-    }
-    let json = json!({ "study": "http", "setup": study.setup.to_json(), "tables": tables });
-    write_json(args.common.json.as_deref(), &json)
+    let measuring = &args.alone.measuring;
+    let study = Http::new(measuring, find_uthread(args.server.as_deref())?)?;
+    args.alone.run(Box::new(study))
 }
 
-struct Study<'a> {
-    args: &'a Args,
-    setup: Setup,
-    wrk: PathBuf,
-    servers: Vec<Server>,
-    /// Served until the study ends.
-    _files: Files,
+pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
+    Ok(Box::new(Http::new(measuring, find_uthread(None)?)?))
 }
 
-impl<'a> Study<'a> {
-    fn prepare(args: &'a Args) -> Result<Study<'a>> {
-        let connections = args.connections as usize;
-        let wrk = find_program("wrk")?;
-        let setup = Setup::prepare(
-            &args.common,
-            &Peer::BOTH,
-            2 * args.connections + OPEN_FILES_SPARE,
-        )?;
-        let files = Files::create(&args.sizes)?;
-        let start = |&peer| setup.start(peer, files.path(), connections);
-        let servers = setup
-            .peers
-            .iter()
-            .map(start)
-            .collect::<Result<Vec<Server>>>()?;
-        Ok(Study {
-            args,
-            setup,
-            wrk,
-            servers,
-            _files: files,
-        })
-    }
+struct Http {
+    subjects: Vec<Who>,
+    /// For each panel and point.
+    cases: Vec<Vec<Case>>,
+    files: Files,
+    measuring: Measuring,
+    plan: results::Study,
+}
 
-    fn measure(&self, size: &Size) -> Result<Table> {
-        let Args {
-            rounds,
-            seconds,
-            connections,
-            ..
-        } = *self.args;
-        let subjects: Vec<String> = self.setup.peers.iter().map(ToString::to_string).collect();
-        for server in &self.servers {
-            check_served(server, size)?;
-            self.load(server, size, WARM_UP_SECONDS)?;
+enum Who {
+    Ours {
+        serve: PathBuf,
+        fixed: Program,
+        driver: Driver,
+    },
+    Nginx(PathBuf),
+    StaticWebServer(PathBuf),
+    Missing,
+}
+
+/// What is asked of each server.
+struct Case {
+    /// `None`: the fixed response.
+    size: Option<Size>,
+    connections: u32,
+    workers: usize,
+    place: Place,
+}
+
+impl Http {
+    fn new(measuring: &Measuring, uthread: PathBuf) -> Result<Http> {
+        let sizes: Vec<Size> = SIZES.iter().map(|name| size(name)).collect::<Result<_>>()?;
+        let mut named = Vec::new();
+        let mut subjects = Vec::new();
+        for (name, driver, own) in OURS {
+            named.push(Subject::ours(name));
+            subjects.push(Who::Ours {
+                serve: uthread.clone(),
+                fixed: peers::own("fixed", own)?,
+                driver,
+            });
         }
-        let progress = |round, subject: usize| {
-            eprintln!("{}: round {} {}", size.name, round + 1, subjects[subject])
-        };
-        let taken = interleave(self.servers.len(), rounds as usize, progress, |subject| {
-            let server = &self.servers[subject];
-            let window = Window::open(Some(server.pid()), self.setup.quiet_wait)?;
-            let report = self.load(server, size, seconds)?;
-            let usage = window.close()?;
-            Ok(Taken {
-                figures: figures(&report, &usage),
-                usage,
-            })
-        })?;
-        let workers = self.setup.workers;
-        Ok(Table {
-            title: format!(
-                "{}: {connections} connections, {workers} worker(s), {rounds} rounds of {seconds} s; median (min..max)",
-                size.name
-            ),
-            metrics: METRICS,
-            comparisons: if subjects.len() == 2 {
-                vec![(0, 1)]
-            } else {
-                Vec::new()
-            },
+        for name in PEERS.iter().filter(|name| measuring.includes(name)) {
+            let (subject, program) = peers::find(name).into_parts();
+            named.push(subject);
+            subjects.push(match (program, *name) {
+                (None, _) => Who::Missing,
+                (Some(program), "nginx") => Who::Nginx(program.path),
+                (Some(program), _) => Who::StaticWebServer(program.path),
+            });
+        }
+        let (panels, cases) = panels(&sizes)?;
+        let files = Files::create(&sizes)?;
+        // For the load, which reads there what is to be answered.
+        fs::write(files.path().join(FIXED.0), FIXED.1).context("write the fixed response")?;
+        let notes = vec![
+            Place::apart_or_shared(1)?.describe(1),
+            "Every answer is compared with the file. The files are in the page cache.".to_owned(),
+            "nginx has sendfile and tcp_nopush on and its log off; static-web-server has its log and compression off, uthread \
+             its log. The fixed response is nginx's `return 200`, and for uthread a program of 60 lines around httparse."
+                .to_owned(),
+        ];
+        Ok(Http {
             subjects,
-            taken,
+            cases,
+            files,
+            measuring: measuring.clone(),
+            plan: results::Study {
+                name: "http".to_owned(),
+                title: "HTTP: files and a fixed response".to_owned(),
+                question: "Each connection asks for the same file again and again, and for a response that is no file. What \
+                    does a request cost, and how late is it answered?"
+                    .to_owned(),
+                notes,
+                subjects: named,
+                panels,
+            },
         })
     }
 
-    fn load(&self, server: &Server, size: &Size, seconds: u64) -> Result<Report> {
-        let load = Load {
-            program: &self.wrk,
-            url: &format!("http://{}/{}", server.address(), size.name),
-            threads: self.setup.place.load_cpus.len(),
-            connections: self.args.connections as usize,
-            seconds,
+    fn start(&self, who: &Who, case: &Case) -> Result<Server> {
+        let launch = |program| Launch {
+            program,
+            root: self.files.path(),
+            workers: case.workers,
+            cpus: &case.place.server_cpus,
+            connections_max: (case.connections + CONNECTIONS_SPARE) as usize,
         };
-        wrk::run(&load).with_context(|| format!("load with {}", size.name))
+        match who {
+            Who::Ours { fixed, .. } if case.size.is_none() => {
+                let workers = case.workers.to_string();
+                Server::start_peer(fixed, &case.place.server_cpus, &["fixed", "0", &workers])
+            }
+            Who::Ours { serve, driver, .. } => start_serve(&launch(serve), *driver),
+            Who::Nginx(program) => Server::start(Peer::Nginx, &launch(program)),
+            Who::StaticWebServer(program) => static_web_server::start(&launch(program)),
+            Who::Missing => unreachable!("the runner leaves it out"),
+        }
     }
 }
 
-fn figures(report: &Report, usage: &Usage) -> Vec<f64> {
-    let per_request_us = |ns: f64| ns / 1e3 / report.requests as f64;
-    let (user_ns, system_ns) = usage.server.split_ns();
-    vec![
-        report.requests_per_second,
-        per_request_us(usage.server.total_ns() as f64),
-        per_request_us(user_ns),
-        per_request_us(system_ns),
-        report.p50_us,
-        report.p99_us,
-    ]
+fn start_serve(launch: &Launch, driver: Driver) -> Result<Server> {
+    let mut command = pinned(launch.cpus, launch.program);
+    command
+        .arg("serve")
+        .arg(launch.root)
+        .args(["--listen", "127.0.0.1:0", "--log", "off"])
+        .args(["--idle-timeout", IDLE_TIMEOUT])
+        .args(["--max-connections", &launch.connections_max.to_string()])
+        .args(["--driver", &driver.to_string()])
+        .args(["--workers", &launch.workers.to_string()]);
+    Ok(servers::start_heard(command)?.server)
+}
+
+/// `1 KiB`; its file has the name without the space.
+fn size(name: &str) -> Result<Size> {
+    name.replace(' ', "").parse().map_err(Error::msg)
+}
+
+fn panels(sizes: &[Size]) -> Result<(Vec<Panel>, Vec<Vec<Case>>)> {
+    let case = |size: Option<&Size>, connections, workers| -> Result<Case> {
+        Ok(Case {
+            size: size.cloned(),
+            connections,
+            workers,
+            place: Place::apart_or_shared(workers)?,
+        })
+    };
+    let small = &sizes[0];
+    let numbers = |numbers: &[u32]| {
+        numbers
+            .iter()
+            .map(|&number| Point::number(f64::from(number)))
+            .collect()
+    };
+    let workers = WORKERS.map(|workers| Point::name(&format!("{workers} on {} CPU", workers)));
+    let with_connections = |size: Option<&Size>| -> Result<Vec<Case>> {
+        CONNECTIONS
+            .iter()
+            .map(|&connections| case(size, connections, 1))
+            .collect()
+    };
+    let by_size = sizes
+        .iter()
+        .map(|size| case(Some(size), CONNECTIONS_ELSE, 1));
+    let by_workers = WORKERS
+        .iter()
+        .map(|&workers| case(Some(small), CONNECTIONS_ELSE, workers));
+    let panels = vec![
+        Panel::new(
+            &format!("files by size, {CONNECTIONS_ELSE} connections"),
+            "",
+            SIZES.iter().map(|size| Point::name(size)).collect(),
+            metrics(),
+        ),
+        Panel::new(
+            "1 KiB by connections",
+            "connections",
+            numbers(&CONNECTIONS),
+            metrics(),
+        ),
+        Panel::new(
+            &format!("1 KiB by workers, {CONNECTIONS_ELSE} connections"),
+            "workers",
+            workers.to_vec(),
+            metrics(),
+        ),
+        Panel::new(
+            "a fixed response by connections",
+            "connections",
+            numbers(&CONNECTIONS),
+            metrics(),
+        ),
+    ];
+    let cases = vec![
+        by_size.collect::<Result<_>>()?,
+        with_connections(Some(small))?,
+        by_workers.collect::<Result<_>>()?,
+        with_connections(None)?,
+    ];
+    Ok((panels, cases))
+}
+
+impl Study for Http {
+    fn plan(&self) -> &results::Study {
+        &self.plan
+    }
+
+    fn measure(&mut self, cell: Cell) -> Result<Taken> {
+        let case = &self.cases[cell.panel][cell.point];
+        let who = &self.subjects[cell.subject];
+        let has_threads = matches!(
+            who,
+            Who::Ours {
+                driver: Driver::Threads,
+                ..
+            }
+        );
+        limits::check(u64::from(case.connections), has_threads)?;
+        let server = self.start(who, case).context("start")?;
+        let name = case.size.as_ref().map_or(FIXED.0, |size| &size.name);
+        let load = Load::closed(self.measuring.seconds, case.place.is_apart());
+        let load = load
+            .with_connections(case.connections)
+            .get(name, &self.files.path().join(name));
+        contest::measure(
+            &server,
+            &case.place,
+            &load,
+            self.measuring.quiet_wait(),
+            cell.round == 0,
+        )
+    }
+
+    fn seconds_each(&self) -> f64 {
+        self.measuring.seconds as f64 + AROUND_SECONDS
+    }
+
+    /// Static-web-server has no response that is no file.
+    fn applies(&self, panel: usize, subject: usize) -> bool {
+        let is_fixed = self.cases[panel].iter().any(|case| case.size.is_none());
+        !is_fixed || !matches!(self.subjects[subject], Who::StaticWebServer(_))
+    }
 }

@@ -1,101 +1,129 @@
-//! A server that is not saturated, open loop: how late is an answer when there is CPU for all of them?
+//! Servers that are not saturated, open loop: how late is an answer when there is CPU for all of them?
 //!
 //! Here workers fall asleep and have to be woken, of which a closed loop shows nothing.
 
 use anyhow::Result;
-use serde_json::json;
 
-use crate::bench::{Bench, WARM_UP_SECONDS};
-use crate::load::{Load, Report};
-use crate::peers;
+use super::contest::{AROUND_SECONDS, Asked, Contest, PEERS, metrics};
+use crate::load::Load;
+use crate::measure::rounds::Taken;
 use crate::place::Place;
-use crate::report::{Metric, write_json};
-use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
-use crate::{Rounds, parse_workers};
+use crate::results::{self, Metric, Panel, Point};
+use crate::study::{Alone, Cell, Journal, Measuring, Study};
 
-/// Of what our server can do: low enough that workers sleep between messages, in whichever runtime.
-const LOAD_PERCENT: u64 = 20;
-
-const METRICS: &[Metric] = &[
-    Metric::new("answers/s", 0),
-    Metric::new("server CPU us/answer", 2),
-    Metric::new("p50 us", 1),
-    Metric::new("p99 us", 1),
-    Metric::new("p99.9 us", 1),
-    Metric::new("max us", 0),
-];
+/// Of what ours can do. The same rate for all, so that a slow one does not look good by being asked less.
+const PERCENT: [u32; 4] = [5, 20, 50, 80];
+const CONNECTIONS: u32 = 50;
+/// Of ours, those whose fibers differ in where they run.
+const OURS: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    rounds: Rounds,
-    /// Workers of each server; the load gets the CPUs they leave, and shares theirs if they leave none
-    #[arg(long, default_value_t = 1, value_parser = parse_workers)]
-    workers: usize,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-    /// Connections over which the messages are spread
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    connections: u32,
-    /// Messages per second to each server [default: 20 % of what ours can answer, measured first]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    rate: Option<u64>,
+    alone: Alone,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    raise_open_files(u64::from(args.connections) + OPEN_FILES_SPARE)?;
-    let place = Place::apart_or_shared(args.workers)?;
-    let spin = place.is_apart();
-    let bench = Bench {
-        rounds: &args.rounds,
+    let study = study(&args.alone.measuring, &mut Journal::default())?;
+    args.alone.run(study)
+}
+
+pub(crate) fn study(measuring: &Measuring, journal: &mut Journal) -> Result<Box<dyn Study>> {
+    Ok(Box::new(Latency::new(measuring, journal)?))
+}
+
+struct Latency {
+    contest: Contest,
+    place: Place,
+    loads: Vec<Load>,
+    plan: results::Study,
+}
+
+impl Latency {
+    fn new(measuring: &Measuring, journal: &mut Journal) -> Result<Latency> {
+        let place = Place::apart_or_shared(1)?;
+        let contest = Contest::new(measuring, OURS, &PEERS)?;
+        let closed =
+            Load::closed(measuring.seconds, place.is_apart()).with_connections(CONNECTIONS);
+        let capacity =
+            journal.found("latency: capacity", || capacity(&contest, &place, &closed))?;
+        let rate = |&percent: &u32| capacity * f64::from(percent) / 100.0;
+        let points = PERCENT.iter().map(|percent| Point {
+            label: format!("{percent} %"),
+            value: Some(f64::from(*percent)),
+        });
+        let metrics = metrics()
+            .into_iter()
+            .map(|metric| match metric.name.as_str() {
+                "rate" | "fairness" => Metric {
+                    is_drawn: false,
+                    ..metric
+                },
+                "p99.9" => metric.drawn(),
+                _ => metric,
+            });
+        let title = format!("{CONNECTIONS} connections, 1 worker");
+        let panel = Panel::new(&title, "of capacity", points.collect(), metrics.collect());
+        let plan = results::Study {
+            name: "latency".to_owned(),
+            title: "Latency of a server that is not saturated".to_owned(),
+            question: "Messages come at random times at a fixed mean rate, whether or not the ones before were answered. \
+                How late is an answer, counted from when its message was due?"
+                .to_owned(),
+            notes: vec![
+                place.describe(1),
+                format!("Capacity is what uthread answered in a closed loop, {capacity:.0} a second, and the same for all."),
+                "The load never sleeps while it has a CPU of its own, so that only the server's waking up is in the figures."
+                    .to_owned(),
+            ],
+            subjects: contest.subjects.clone(),
+            panels: vec![panel],
+        };
+        let loads = PERCENT.iter().map(|percent| Load {
+            rate: Some((rate(percent) as u64).max(1)),
+            ..closed.clone()
+        });
+        Ok(Latency {
+            loads: loads.collect(),
+            contest,
+            place,
+            plan,
+        })
+    }
+
+    fn asked(&self, point: usize) -> Asked<'_> {
+        Asked {
+            place: &self.place,
+            workers: 1,
+            compute_us: 0,
+            load: &self.loads[point],
+        }
+    }
+}
+
+/// What the first of the contest answers in a second.
+fn capacity(contest: &Contest, place: &Place, closed: &Load) -> Result<f64> {
+    eprintln!("latency: measuring what uthread can answer");
+    let asked = Asked {
         place,
-        programs: peers::echo_servers()?,
-        workers: args.workers,
+        workers: 1,
+        compute_us: 0,
+        load: closed,
     };
-    let closed = Load {
-        connections: args.connections,
-        warm_up_seconds: WARM_UP_SECONDS,
-        seconds: args.seconds,
-        spin,
-        ..Load::default()
-    };
-    let rate = match args.rate {
-        Some(rate) => rate,
-        None => rate_to_offer(&bench, &closed)?,
-    };
-    let open = Load {
-        rate: Some(rate),
-        ..closed
-    };
-    let beside = if spin { "apart from" } else { "beside" };
-    let title = format!("echo at {rate}/s, the load {beside} the server");
-    let table = bench.compare(&title, 0, &open, METRICS, figures)?;
-    table.print();
-    let setup = bench.place.to_json(args.workers);
-    write_json(
-        args.rounds.json.as_deref(),
-        &json!({ "study": "latency", "setup": setup, "tables": [table.to_json()] }),
-    )
+    Ok(contest.measure(0, &asked, false)?.figures[0])
 }
 
-/// The same for all servers, so that a slow one does not look good by being asked less.
-fn rate_to_offer(bench: &Bench, closed: &Load) -> Result<u64> {
-    let program = &bench.programs[0];
-    eprintln!("measuring what {} can answer", program.name);
-    let (report, _) = bench.measure(program, 0, closed)?;
-    let capacity = report.per_second as u64;
-    eprintln!("{capacity}/s, of which {LOAD_PERCENT} % are offered");
-    Ok((capacity * LOAD_PERCENT / 100).max(1))
-}
+impl Study for Latency {
+    fn plan(&self) -> &results::Study {
+        &self.plan
+    }
 
-fn figures(report: &Report, cpu_us: f64) -> Vec<f64> {
-    vec![
-        report.per_second,
-        cpu_us,
-        report.p50_us,
-        report.p99_us,
-        report.p999_us,
-        report.max_us,
-    ]
+    fn measure(&mut self, cell: Cell) -> Result<Taken> {
+        let asked = self.asked(cell.point);
+        self.contest.measure(cell.subject, &asked, cell.round == 0)
+    }
+
+    fn seconds_each(&self) -> f64 {
+        self.loads[0].seconds as f64 + AROUND_SECONDS
+    }
 }

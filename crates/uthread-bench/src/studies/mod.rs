@@ -1,5 +1,7 @@
 //! The questions this program answers, one per file.
 
+pub(crate) mod compute;
+mod contest;
 pub(crate) mod disk;
 pub(crate) mod drivers;
 pub(crate) mod echo;
@@ -10,8 +12,10 @@ pub(crate) mod load_check;
 pub(crate) mod micro;
 pub(crate) mod paths;
 mod printed;
+pub(crate) mod report;
 pub(crate) mod requests;
 pub(crate) mod slow;
+pub(crate) mod threads;
 pub(crate) mod verify;
 
 use anyhow::{Result, ensure};

@@ -13,8 +13,7 @@ use clap::ValueEnum;
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 
-use crate::bench::WARM_UP_SECONDS;
-use crate::load::Load;
+use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::held::Held;
 use crate::measure::quiet::{Usage, Window};
 use crate::measure::rounds::{Taken, interleave};
@@ -195,9 +194,10 @@ impl Study<'_> {
     }
 
     fn start(&self, ways: &[String]) -> Result<Server> {
-        let mut arguments = vec![self.args.workers.to_string(), "0".to_owned()];
-        arguments.extend_from_slice(ways);
-        Server::start_echo(&self.program, &self.place.server_cpus, &arguments)
+        let workers = self.args.workers.to_string();
+        let mut arguments = vec!["echo", "0", &workers, "0"];
+        arguments.extend(ways.iter().map(String::as_str));
+        Server::start_peer(&self.program, &self.place.server_cpus, &arguments)
     }
 
     /// The first beside each of the others.

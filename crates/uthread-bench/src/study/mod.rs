@@ -16,9 +16,7 @@ use anyhow::{Context, Error, Result};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-#[allow(unused_imports, reason = "the studies come to it one after the other")]
 pub(crate) use alone::{Alone, Measuring};
-#[allow(unused_imports, reason = "the studies come to it one after the other")]
 pub(crate) use journal::{Journal, Settings};
 
 use crate::measure::rounds::{Taken, least_disturbed};

@@ -7,7 +7,7 @@ use uthread::Driver;
 use super::Args;
 use super::row::{BUSY, CPU_US, KERNEL_BYTES, P50_US, P99_US, RATE, RSS_BYTES, Row};
 use super::subject::Subject;
-use crate::bench::WARM_UP_SECONDS;
+use crate::load::WARM_UP_SECONDS;
 use crate::measure::stats::{Ratio, Summary, Verdict};
 use crate::place::Place;
 

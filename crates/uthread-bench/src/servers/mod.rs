@@ -4,9 +4,11 @@
 //! `taskset` sets the CPUs before the program starts, so every thread inherits them; `setpriv` has the kernel end the
 //! server should we be killed before we can. Both replace themselves by the program, so the child is the server.
 
+pub(crate) mod nginx;
+pub(crate) mod static_web_server;
+
 use std::fmt;
-use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -28,7 +30,7 @@ const START_MAX: Duration = Duration::from_secs(10);
 const STOP_MAX: Duration = Duration::from_secs(3);
 /// How often the state of a child or a port is looked at while waiting for it.
 const POLL_EVERY: Duration = Duration::from_millis(5);
-/// Another process may take the port between our finding it free and nginx binding it; three times is something else.
+/// Another process may take the port between our finding it free and the server binding it; three times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
 /// What a server printed is worth showing when it fails; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
@@ -65,28 +67,27 @@ pub(crate) struct Launch<'a> {
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    /// nginx's configuration and temporary files.
-    _prefix: Option<TempDir>,
+    /// Its configuration and temporary files.
+    _folder: Option<TempDir>,
 }
 
 impl Server {
     pub(crate) fn start(peer: Peer, launch: &Launch) -> Result<Server> {
         match peer {
             Peer::Uthread => start_uthread(launch),
-            Peer::Nginx => start_nginx(launch),
+            Peer::Nginx => nginx::start(launch),
         }
     }
 
-    /// The echo server of `peers/README.md`.
-    pub(crate) fn start_echo(
+    /// A server of `peers/README.md`, by its command.
+    pub(crate) fn start_peer(
         program: &Program,
         cpus: &[usize],
-        arguments: &[String],
+        arguments: &[&str],
     ) -> Result<Server> {
         let mut command = pinned(cpus, &program.path);
         command
             .args(program.prefix)
-            .args(["echo", "0"])
             .args(arguments)
             // It would end with its standard input, so that lives as long as the child.
             .stdin(Stdio::piped())
@@ -108,7 +109,7 @@ impl Server {
         Server {
             child,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            _prefix: None,
+            _folder: None,
         }
     }
 
@@ -206,25 +207,21 @@ pub(crate) fn start_heard(mut command: Command) -> Result<Heard> {
     bail!("it has not said where it listens:\n{}", first.join("\n"))
 }
 
-fn start_nginx(launch: &Launch) -> Result<Server> {
+/// Starts a server that has to be told its port, which is found free: `command` makes what runs it, and the folder that it
+/// needs as long as it lives.
+fn start_on_free_port(
+    mut command: impl FnMut(SocketAddr) -> Result<(Command, Option<TempDir>)>,
+) -> Result<Server> {
     let mut said = String::new();
     for _ in 0..PORT_ATTEMPTS_MAX {
-        let prefix = tempfile::Builder::new()
-            .prefix("uthread-bench-nginx-")
-            .tempdir()?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        write_nginx_config(launch, prefix.path(), address)?;
-        let mut command = pinned(launch.cpus, launch.program);
-        command
-            .arg("-p")
-            .arg(prefix.path())
-            .args(["-c", "nginx.conf", "-e", "stderr"]);
+        let (mut command, folder) = command(address)?;
         let mut child = command.spawn().context("run taskset")?;
         let lines = read_lines(child.stderr.take());
         let mut server = Server {
             child,
             address,
-            _prefix: Some(prefix),
+            _folder: folder,
         };
         let deadline = Instant::now() + START_MAX;
         while Instant::now() < deadline && !server.has_exited_within(POLL_EVERY) {
@@ -240,41 +237,6 @@ fn start_nginx(launch: &Launch) -> Result<Server> {
             .join("\n");
     }
     bail!("it does not listen:\n{said}")
-}
-
-fn write_nginx_config(launch: &Launch, prefix: &Path, address: SocketAddr) -> Result<()> {
-    let root = launch.root.display().to_string();
-    ensure!(
-        !root.contains(['"', '\\', '$']),
-        "nginx cannot be given the folder {root}"
-    );
-    // Started by root, nginx would become `nobody`, who may not read our private temporary folder.
-    let user = if rustix::process::geteuid().is_root() {
-        "user root;"
-    } else {
-        ""
-    };
-    // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
-    let connections = launch.connections_max + launch.connections_max / 8 + 64;
-    // Per connection its socket and the file it sends.
-    let open_files = 2 * connections;
-    let workers = launch.workers;
-    let mut config = fs::File::create(prefix.join("nginx.conf"))?;
-    // A slow or idle client must be dropped by neither side's clock while it is being measured.
-    write!(
-        config,
-        "{user} daemon off; master_process on; worker_processes {workers}; worker_rlimit_nofile {open_files};
-         pid nginx.pid; error_log stderr crit;
-         events {{ worker_connections {connections}; }}
-         http {{
-             sendfile on; tcp_nopush on; access_log off;
-             keepalive_requests 1000000000; keepalive_timeout 3600s;
-             client_body_temp_path temp; proxy_temp_path temp; fastcgi_temp_path temp;
-             uwsgi_temp_path temp; scgi_temp_path temp;
-             server {{ listen {address}; root \"{root}\"; }}
-         }}\n"
-    )?;
-    Ok(())
 }
 
 /// Runs `program` on these CPUs, ended with us, heard only on its standard error.
