@@ -200,7 +200,7 @@ fn panels(sizes: &[Size]) -> Result<(Vec<Panel>, Vec<Vec<Case>>)> {
             .map(|&number| Point::number(f64::from(number)))
             .collect()
     };
-    let workers = WORKERS.map(|workers| Point::name(&format!("{workers} on {} CPU", workers)));
+    let workers = WORKERS.map(|workers| Point::number(workers as f64));
     let with_connections = |size: Option<&Size>| -> Result<Vec<Case>> {
         CONNECTIONS
             .iter()
