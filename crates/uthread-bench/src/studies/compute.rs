@@ -6,7 +6,7 @@ use super::contest::{AROUND_SECONDS, Asked, Contest, PEERS, metrics};
 use crate::load::Load;
 use crate::measure::rounds::Taken;
 use crate::place::Place;
-use crate::results::{self, Limit, Metric, Panel, Point};
+use crate::results::{self, Limit, Panel, Point};
 use crate::study::{Alone, Cell, Measuring, Study};
 
 const COMPUTE_US: [u64; 2] = [20, 200];
@@ -95,32 +95,24 @@ impl Setup {
         let points = CONNECTIONS
             .iter()
             .map(|&count| Point::number(f64::from(count)));
-        let metrics = metrics();
         let limits = CONNECTIONS
             .iter()
             .map(|&count| limit(workers, compute_us, count));
         let (rates, latencies_us) = limits.unzip();
-        let place = |name| {
-            metrics
-                .iter()
-                .position(|metric: &Metric| metric.name == name)
-        };
+        let mut panel = Panel::new(&title, "connections", points.collect(), metrics());
         let limits = [
-            ("what the work allows", place("rate"), rates),
-            ("Little's law", place("p50"), latencies_us),
+            ("what the work allows", "rate", rates),
+            ("Little's law", "p50", latencies_us),
         ];
-        let limits = limits.into_iter().filter_map(|(name, metric, figures)| {
-            Some(Limit {
+        for (name, metric, figures) in limits {
+            let limit = panel.metric(metric).map(|metric| Limit {
                 name: name.to_owned(),
-                metric: metric?,
+                metric,
                 figures,
-            })
-        });
-        let limits = limits.collect();
-        Panel {
-            limits,
-            ..Panel::new(&title, "connections", points.collect(), metrics)
+            });
+            panel.limits.extend(limit);
         }
+        panel
     }
 }
 
