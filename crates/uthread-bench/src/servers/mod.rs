@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use uthread::Driver;
 
 use crate::measure::proc;
 use crate::peers::Program;
@@ -32,6 +33,10 @@ const STOP_MAX: Duration = Duration::from_secs(3);
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Another process may take the port between our finding it free and the server binding it; three times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
+/// Idle connections must outlive every wait for a quiet machine.
+const IDLE_TIMEOUT: &str = "1h";
+/// Beside the connections of a load: one checks what is served.
+pub(crate) const CONNECTIONS_SPARE: u32 = 16;
 /// What a server printed is worth showing when it fails; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
 
@@ -161,6 +166,20 @@ fn start_uthread(launch: &Launch) -> Result<Server> {
         .args(["--listen", "127.0.0.1:0", "--log", "off"]);
     command.args(["--workers", &launch.workers.to_string()]);
     Ok(start_heard(command)?.server)
+}
+
+/// `uthread serve` that keeps connections as long as a study needs them, and takes no more than it opens.
+pub(crate) fn serve_command(launch: &Launch, driver: Driver) -> Command {
+    let mut command = pinned(launch.cpus, launch.program);
+    command
+        .arg("serve")
+        .arg(launch.root)
+        .args(["--listen", "127.0.0.1:0", "--log", "off"])
+        .args(["--idle-timeout", IDLE_TIMEOUT])
+        .args(["--max-connections", &launch.connections_max.to_string()])
+        .args(["--driver", &driver.to_string()])
+        .args(["--workers", &launch.workers.to_string()]);
+    command
 }
 
 /// A server, and what it says on either stream.

@@ -16,7 +16,7 @@ use crate::peers::{self, Program};
 use crate::place::Place;
 use crate::results::{self, Panel, Point, Subject};
 use crate::servers::nginx::FIXED;
-use crate::servers::{self, Launch, Peer, Server, pinned, static_web_server};
+use crate::servers::{self, CONNECTIONS_SPARE, Launch, Peer, Server, static_web_server};
 use crate::setup::find_uthread;
 use crate::study::{Alone, Cell, Measuring, Study};
 
@@ -25,10 +25,6 @@ const CONNECTIONS: [u32; 5] = [1, 10, 100, 1_000, 5_000];
 const WORKERS: [usize; 2] = [1, 2];
 /// Where it is not the connections that differ.
 const CONNECTIONS_ELSE: u32 = 64;
-/// Beside the connections of the load: one checks what is served.
-const CONNECTIONS_SPARE: u32 = 16;
-/// Idle connections must outlive every wait for a quiet machine.
-const IDLE_TIMEOUT: &str = "1h";
 
 /// Ours: a name, the driver, and the program for the fixed response.
 const OURS: [(&str, Driver, &[&str]); 3] = [
@@ -158,25 +154,14 @@ impl Http {
                 let workers = case.workers.to_string();
                 Server::start_peer(fixed, &case.place.server_cpus, &["fixed", "0", &workers])
             }
-            Who::Ours { serve, driver, .. } => start_serve(&launch(serve), *driver),
+            Who::Ours { serve, driver, .. } => {
+                Ok(servers::start_heard(servers::serve_command(&launch(serve), *driver))?.server)
+            }
             Who::Nginx(program) => Server::start(Peer::Nginx, &launch(program)),
             Who::StaticWebServer(program) => static_web_server::start(&launch(program)),
             Who::Missing => unreachable!("the runner leaves it out"),
         }
     }
-}
-
-fn start_serve(launch: &Launch, driver: Driver) -> Result<Server> {
-    let mut command = pinned(launch.cpus, launch.program);
-    command
-        .arg("serve")
-        .arg(launch.root)
-        .args(["--listen", "127.0.0.1:0", "--log", "off"])
-        .args(["--idle-timeout", IDLE_TIMEOUT])
-        .args(["--max-connections", &launch.connections_max.to_string()])
-        .args(["--driver", &driver.to_string()])
-        .args(["--workers", &launch.workers.to_string()]);
-    Ok(servers::start_heard(command)?.server)
 }
 
 /// `1 KiB`; its file has the name without the space.

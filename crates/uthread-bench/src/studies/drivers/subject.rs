@@ -7,12 +7,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use uthread::Driver;
 
-use crate::servers::{self, Heard, pinned};
-
-/// Idle connections must outlive every wait for a quiet machine.
-const IDLE_TIMEOUT: &str = "1h";
-/// Beside the connections of the load: one checks what is served.
-const CONNECTIONS_SPARE: u32 = 16;
+use crate::servers::{self, CONNECTIONS_SPARE, Heard, Launch, pinned};
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub(super) enum Program {
@@ -56,19 +51,27 @@ impl Subject {
         cpus: &[usize],
         root: &Path,
     ) -> Result<Heard> {
-        let mut command = pinned(cpus, uthread);
-        command.arg(self.program.to_string());
-        if self.program == Program::Serve {
-            let connections_max = self.connections + CONNECTIONS_SPARE;
-            command
-                .arg(root)
-                .args(["--log", "off", "--idle-timeout", IDLE_TIMEOUT])
-                .args(["--max-connections", &connections_max.to_string()]);
-        }
-        command
-            .args(["--listen", "127.0.0.1:0", "--verbose"])
-            .args(["--driver", &self.driver.to_string()])
-            .args(["--workers", &workers.to_string()]);
+        let mut command = match self.program {
+            Program::Serve => {
+                let launch = Launch {
+                    program: uthread,
+                    root,
+                    workers,
+                    cpus,
+                    connections_max: (self.connections + CONNECTIONS_SPARE) as usize,
+                };
+                servers::serve_command(&launch, self.driver)
+            }
+            Program::Echo => {
+                let mut command = pinned(cpus, uthread);
+                command
+                    .args(["echo", "--listen", "127.0.0.1:0"])
+                    .args(["--driver", &self.driver.to_string()])
+                    .args(["--workers", &workers.to_string()]);
+                command
+            }
+        };
+        command.arg("--verbose");
         servers::start_heard(command).context("start")
     }
 }
