@@ -63,6 +63,7 @@ pub mod time;
 mod op;
 mod sched;
 
+mod cache;
 mod driver;
 mod fiber;
 mod pool;

@@ -16,7 +16,12 @@ use super::locals::Locals;
 use super::wake::WakeToken;
 use super::whereabouts::Whereabouts;
 use super::{Body, Home, Identity};
-use crate::stack::{CACHE_LINE_BYTES, Extent, Stack};
+use crate::cache;
+use crate::stack::{Extent, Stack};
+
+/// So much of a stack is asked for before its fiber goes on: the frames between a call of ours and the switch, and the
+/// first of the caller's.
+const PREFETCHED_STACK_BYTES: usize = 12 * cache::LINE_BYTES;
 
 /// Why a fiber gave up its worker: what the worker's loop does with it, once it has left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +90,7 @@ struct Switch {
 }
 
 // The sanitizer keeps more of each stack.
-const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= CACHE_LINE_BYTES);
+const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
 /// Who keeps a fiber while it lives: the worker it started on, and its place at that one's desk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -314,35 +319,21 @@ impl Started {
         unsafe { self.0.as_ref() }
     }
 
-    /// Begins to load what a switch needs of the control block into the cache.
+    /// Begins to load the control block into the cache.
+    #[inline(always)]
     pub(crate) fn prefetch(self) {
-        let switch = NonNull::from_ref(&self.control().switch).cast::<u8>();
-        prefetch(switch);
-        prefetch(switch.map_addr(|address| address.saturating_add(CACHE_LINE_BYTES - 1)));
+        cache::prefetch(self.0);
     }
 
-    /// Begins to load the stack: where the fiber goes on, and where the switch links the worker's. The
-    /// control block must be there by then.
+    /// Begins to load the stack, from where the fiber goes on towards its base, where the switch links the
+    /// worker's. The control block must be there by then.
+    #[inline(always)]
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;
-        if let Some(left_off) = switch.left_off.get() {
-            prefetch(left_off);
-        }
-        if let Some(yielder) = switch.yielder.get() {
-            prefetch(yielder.cast());
+        if let (Some(left_off), Some(yielder)) = (switch.left_off.get(), switch.yielder.get()) {
+            let used = yielder.addr().get().saturating_sub(left_off.addr().get());
+            cache::prefetch_bytes(left_off, used.min(PREFETCHED_STACK_BYTES));
+            cache::prefetch(yielder);
         }
     }
-}
-
-#[allow(unsafe_code, reason = "an instruction that Rust has no safe name for")]
-#[inline(always)]
-fn prefetch(address: NonNull<u8>) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch changes nothing, and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast_const().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

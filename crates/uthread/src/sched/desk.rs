@@ -13,7 +13,7 @@ use super::door::Door;
 use super::intake::Note;
 use super::operations::{Operations, Woken};
 use super::timers::{self, Timers};
-use crate::driver::{Completions, Token};
+use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
 
 /// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
@@ -27,6 +27,8 @@ pub(crate) struct Desk {
     /// None when the worker has ended.
     completions: Option<Box<dyn Completions>>,
     pub(crate) door: Door,
+    /// What has arrived, while it is handed out; otherwise empty.
+    arrived: Vec<(Token, Completion)>,
     operations: Operations,
     timers: Timers<Expiry>,
     /// Operations whose time is over, to be cancelled by the worker whose driver has them.
@@ -48,6 +50,7 @@ impl Desk {
         Desk {
             completions: Some(completions),
             door: Door::default(),
+            arrived: Vec::new(),
             operations: Operations::default(),
             timers: Timers::new(origin),
             late: Vec::new(),
@@ -142,20 +145,26 @@ impl Desk {
     }
 
     fn reap(&mut self, max: usize, mut ready: impl FnMut(Started, bool)) -> (u64, bool) {
-        let (operations, timers) = (&mut self.operations, &mut self.timers);
-        let late = &mut self.late;
         let Some(completions) = &mut self.completions else {
             return (0, false);
         };
-        let mut count = 0;
+        let arrived = &mut self.arrived;
         let woken = completions.reap(max, &mut |token, completion| {
+            arrived.push((token, completion))
+        });
+        // All first: the misses of thousands of fibers overlap.
+        for (token, _) in &*arrived {
+            self.operations.prefetch(*token);
+        }
+        let mut count = 0;
+        for (token, completion) in arrived.drain(..) {
             count += u64::from(!completion.more);
-            let completed = operations.complete(token, completion);
+            let completed = self.operations.complete(token, completion);
             if let Some(timer) = completed.timer {
-                timers.cancel(timer);
+                self.timers.cancel(timer);
             }
             if completed.is_full {
-                late.push(token);
+                self.late.push(token);
             }
             let fiber = match completed.woken {
                 Woken::Resumed(fiber) => Some(fiber),
@@ -165,7 +174,7 @@ impl Desk {
             if let Some(fiber) = fiber {
                 ready(fiber, completed.urgent);
             }
-        });
+        }
         (count, woken)
     }
 

@@ -119,6 +119,16 @@ impl Operations {
         }
     }
 
+    /// Begins to load whose result it is.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, token: Token) {
+        if let Some(operation) = self.slots.get(slot(token))
+            && let Recipient::Fiber(fiber) = &operation.recipient
+        {
+            fiber.prefetch();
+        }
+    }
+
     /// Hands a result to whom it is for. With the last one, the operation is taken out.
     ///
     /// # Panics

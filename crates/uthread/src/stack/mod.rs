@@ -20,9 +20,6 @@ use std::num::NonZeroUsize;
 
 use corosensei::stack::StackPointer;
 
-/// Of every CPU that we run on.
-pub(crate) const CACHE_LINE_BYTES: usize = 64;
-
 /// One stack, guard included. Its memory belongs to the [`pool::Pool`] it came from.
 #[derive(Debug)]
 pub(crate) struct Stack {

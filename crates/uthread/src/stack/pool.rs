@@ -10,9 +10,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::Stack;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
-use super::{CACHE_LINE_BYTES, Stack};
+use crate::cache;
 
 /// The smallest stack without its guard: room for a panic with its backtrace.
 pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
@@ -77,7 +78,8 @@ impl Pool {
     /// A pool of stacks of `stack_size` bytes, guard included, rounded up to pages and to what a
     /// guard and [`STACK_SIZE_MIN`] take.
     pub(crate) fn new(stack_size: usize) -> Pool {
-        let stack_size = stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * CACHE_LINE_BYTES);
+        let stack_size =
+            stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
         let stack_size = stack_size.next_multiple_of(page_size());
         Pool {
             stack_size,
@@ -156,7 +158,7 @@ impl Pool {
             .expect("a slab was pushed just above");
         let limit = slab.start.addr().get() + slab.carved * self.stack_size;
         self.guards.install(limit)?;
-        let colour = slab.carved % COLOURS * CACHE_LINE_BYTES;
+        let colour = slab.carved % COLOURS * cache::LINE_BYTES;
         slab.carved += 1;
         Ok(Stack {
             limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
