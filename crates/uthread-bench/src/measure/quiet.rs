@@ -3,6 +3,7 @@
 //! "Others" is what the machine was busy with, less the server, less ourselves and the load generator we waited for.
 //! A disturbed window is a fact about the machine, not about the server, so whoever opened it measures again.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ use super::proc::{self, Cpu, Machine};
 pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
 pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
+/// For so long after a window in which nobody else used the CPUs, the machine is taken to be quiet: the next window is
+/// looked at anyway when it closes, and a study has thousands.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
 pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
@@ -76,17 +80,30 @@ impl Window {
 
     pub(crate) fn close(self) -> Result<Usage> {
         let between = Reading::take(self.server_pid)?.since(&self.opened);
-        Ok(Usage {
+        let usage = Usage {
             server: between.server,
             others_share: between.others_share,
             steal_share: between.steal_share,
             quiet_before: self.quiet_before,
-        })
+        };
+        QUIET_UNTIL.set((!usage.is_disturbed()).then(|| Instant::now() + QUIET_AFTER));
+        Ok(usage)
     }
+}
+
+thread_local! {
+    /// Until when the last window speaks for the machine.
+    static QUIET_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Whether it has become quiet.
 pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
+    if QUIET_UNTIL
+        .get()
+        .is_some_and(|until| Instant::now() < until)
+    {
+        return Ok(true);
+    }
     let deadline = Instant::now() + wait_max;
     let mut before = Reading::take(server_pid)?;
     while Instant::now() < deadline {
