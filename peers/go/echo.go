@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-const messageBytes = 16
+// Longer than a message of 16 bytes, as in the others.
+const bufferBytes = 64
 
 // As in peers/compute.rs, which tells why.
 const (
@@ -42,7 +43,7 @@ func accept(listener net.Listener, steps int) {
 func echo(connection *net.TCPConn, steps int) {
 	defer connection.Close()
 	connection.SetNoDelay(true)
-	message := make([]byte, messageBytes)
+	message := make([]byte, bufferBytes)
 	for {
 		count, err := connection.Read(message)
 		if err != nil {

@@ -18,7 +18,8 @@ mod fatal;
 use compute::Compute;
 use fatal::make_panics_fatal;
 
-const MESSAGE_BYTES: usize = 16;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const BUFFER_BYTES: usize = 64;
 /// As many may connect at the same time.
 const BACKLOG: i32 = 1024;
 
@@ -78,7 +79,7 @@ async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 async fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = Vec::with_capacity(MESSAGE_BYTES);
+    let mut message = Vec::with_capacity(BUFFER_BYTES);
     loop {
         let (count, received) = stream.read(message).await.into();
         if count? == 0 {

@@ -24,7 +24,7 @@ use fatal::make_panics_fatal;
 
 const MESSAGE_BYTES: usize = 16;
 /// Longer than a message, so that a short read says that there is no more.
-const DRAIN_BYTES: usize = 2 * MESSAGE_BYTES;
+const BUFFER_BYTES: usize = 64;
 /// As many may connect at the same time.
 const BACKLOG: i32 = 1024;
 /// Of one call: enough that the call is nothing beside them, and few enough for the first cache.
@@ -139,7 +139,7 @@ impl Worker {
         // which the kernel names them no more; no connection is twice among the events of one call.
         let stream = unsafe { BorrowedFd::borrow_raw(fd) };
         let has_ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        let mut messages = [0; DRAIN_BYTES];
+        let mut messages = [0; BUFFER_BYTES];
         loop {
             match recv(stream, &mut messages, RecvFlags::empty()) {
                 Ok((0, _)) => return close(fd),

@@ -8,7 +8,8 @@ use may::net::{TcpListener, TcpStream};
 
 use crate::compute::Compute;
 
-const MESSAGE_BYTES: usize = 16;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const BUFFER_BYTES: usize = 64;
 /// In words, as may counts them: 8 KiB. An echo uses 123 words, as may tells of a size that is odd.
 const STACK_WORDS: usize = 0x400;
 
@@ -31,7 +32,7 @@ fn accept(listener: &TcpListener, compute: Compute) {
 
 fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = [0; MESSAGE_BYTES];
+    let mut message = [0; BUFFER_BYTES];
     loop {
         let count = stream.read(&mut message)?;
         if count == 0 {

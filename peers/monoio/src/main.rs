@@ -17,7 +17,8 @@ mod fatal;
 use compute::Compute;
 use fatal::make_panics_fatal;
 
-const MESSAGE_BYTES: usize = 16;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const BUFFER_BYTES: usize = 64;
 
 fn main() {
     make_panics_fatal();
@@ -62,7 +63,7 @@ fn work(address: SocketAddr, compute: Compute, listens: &Sender<SocketAddr>) {
 
 async fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = Vec::with_capacity(MESSAGE_BYTES);
+    let mut message = Vec::with_capacity(BUFFER_BYTES);
     loop {
         let (count, received) = stream.read(message).await;
         if count? == 0 {

@@ -7,7 +7,8 @@ use std::thread;
 use crate::compute::Compute;
 use crate::start;
 
-const MESSAGE_BYTES: usize = 16;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const BUFFER_BYTES: usize = 64;
 
 /// The kernel puts the threads on all CPUs that the process may use: whoever wants fewer workers gives it fewer.
 pub(crate) fn serve(port: u16, compute: Compute) {
@@ -26,7 +27,7 @@ fn accept(listener: &TcpListener, compute: Compute) {
 
 fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = [0; MESSAGE_BYTES];
+    let mut message = [0; BUFFER_BYTES];
     loop {
         let count = stream.read(&mut message)?;
         if count == 0 {

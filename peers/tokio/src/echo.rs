@@ -10,7 +10,8 @@ use tokio::task::spawn;
 
 use crate::compute::Compute;
 
-const MESSAGE_BYTES: usize = 16;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const BUFFER_BYTES: usize = 64;
 
 pub(crate) fn serve(port: u16, workers: usize, compute: Compute) {
     let runtime = Builder::new_multi_thread()
@@ -35,7 +36,7 @@ async fn accept(listener: TcpListener, compute: Compute) {
 
 async fn echo(mut stream: TcpStream, compute: Compute) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut message = [0; MESSAGE_BYTES];
+    let mut message = [0; BUFFER_BYTES];
     loop {
         let count = stream.read(&mut message).await?;
         if count == 0 {

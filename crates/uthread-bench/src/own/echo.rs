@@ -17,9 +17,8 @@ mod compute;
 
 use compute::Compute;
 
-const MESSAGE_BYTES: usize = 16;
-/// Longer than a message, so that a short receive says that there is no more.
-const DRAIN_BYTES: usize = 2 * MESSAGE_BYTES;
+/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+const READ_BYTES: usize = 64;
 /// Of a multishot receive, for all connections: as many as may have sent between two rounds of the worker.
 const BUFFERS: u16 = 4096;
 /// Of one: some messages.
@@ -119,7 +118,7 @@ impl Server {
     }
 
     fn echo_by_reads(self, mut stream: &TcpStream) -> io::Result<()> {
-        let mut message = [0; MESSAGE_BYTES];
+        let mut message = [0; READ_BYTES];
         loop {
             let count = stream.read(&mut message)?;
             if count == 0 {
@@ -130,7 +129,7 @@ impl Server {
     }
 
     fn echo_when_ready(self, stream: &TcpStream) -> io::Result<()> {
-        let mut message = [0; DRAIN_BYTES];
+        let mut message = [0; READ_BYTES];
         for events in ring::poll(stream, Events::READABLE) {
             events?;
             loop {
