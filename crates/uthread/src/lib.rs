@@ -63,7 +63,6 @@ pub mod time;
 mod op;
 mod sched;
 
-mod cache;
 mod driver;
 mod fiber;
 mod pool;

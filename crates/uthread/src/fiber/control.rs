@@ -16,8 +16,7 @@ use super::locals::Locals;
 use super::wake::WakeToken;
 use super::whereabouts::Whereabouts;
 use super::{Body, Home, Identity};
-use crate::cache;
-use crate::stack::{Extent, Stack};
+use crate::stack::{Extent, Stack, cache};
 
 /// So much of a stack is asked for before its fiber goes on: the frames between a call of ours and the switch, and the
 /// first of the caller's.

@@ -11,6 +11,7 @@
 //! [`pool`] carves stacks from large mappings and takes them back, [`larger`] has those of single fibers
 //! that need more, [`memory`] is what both ask of the kernel; [`overflow`] turns a touched guard into a readable report.
 
+pub(crate) mod cache;
 mod larger;
 mod memory;
 pub(crate) mod overflow;

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Stack;
+use super::cache;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
-use crate::cache;
 
 /// The smallest stack without its guard: room for a panic with its backtrace.
 pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
