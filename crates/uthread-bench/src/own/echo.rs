@@ -46,7 +46,7 @@ pub(crate) enum Accepts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Reads {
-    /// A request for each read, into the fiber's buffer
+    /// The library's own: a request for each read at first, and a poll that stands for connections that last
     #[default]
     Single,
     /// One request for all, into buffers that the ring was lent
@@ -57,7 +57,7 @@ pub(crate) enum Reads {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Sends {
-    /// Requests, which reach the kernel together
+    /// The library's own: system calls that do not wait at first, and requests where they would
     #[default]
     Batched,
     /// System calls that do not wait; a request where they would have to

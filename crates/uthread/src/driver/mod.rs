@@ -59,6 +59,19 @@ pub(crate) trait Driver {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token);
 
+    /// Carries an operation out at once, where that takes one system call that does not wait; its result. Where there is
+    /// none, nothing was done.
+    fn attempt(&mut self, _operation: &mut Operation<'_>) -> Option<i32> {
+        None
+    }
+
+    /// Lets an operation wait for an event of which the driver will be told anyway. Then `token` completes with
+    /// [`op::READY`](crate::op::READY), or with an error, and the operation is untouched. False where it has to be
+    /// [submitted](Driver::submit).
+    fn await_event(&mut self, _operation: &Operation<'_>, _token: Token) -> bool {
+        false
+    }
+
     /// Asks for the end of an operation whose last completion was not handed out, for which there must be room. That still
     /// comes, cancelled or not.
     fn cancel(&mut self, target: Token);
@@ -165,6 +178,14 @@ impl Completion {
     }
 }
 
+/// A result as completions carry it.
+fn in_one(result: rustix::io::Result<u32>) -> i32 {
+    match result {
+        Ok(value) => value.cast_signed(),
+        Err(errno) => -errno.raw_os_error(),
+    }
+}
+
 /// Both parts of a worker's driver.
 pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 
@@ -190,6 +211,12 @@ pub(crate) struct Token(pub(crate) u64);
 impl Token {
     /// Tokens at and above this are the driver's own.
     pub(crate) const RESERVED: u64 = 1 << 62;
+
+    /// The upper half: who chooses tokens may keep it small, and different of all that are in flight. Then tables by
+    /// it are short.
+    pub(crate) fn index(self) -> usize {
+        (self.0 >> 32) as usize
+    }
 }
 
 #[cfg(test)]

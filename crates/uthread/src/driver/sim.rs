@@ -1,7 +1,7 @@
 //! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
 //!
 //! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
-//! error, or in a race with its cancellation; only a poll for what can be read waits until it is cancelled. Each completes
+//! error, at once or after others, or in a race with its cancellation; only a poll for what can be read waits until it is cancelled. Each completes
 //! exactly once, but for those that complete many times: their results count up until one is the last. What it would write is written at that very moment, as the kernel would: into
 //! memory that had better still be there.
 //!
@@ -20,9 +20,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
-use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
+use crate::op::{self, Operation};
 
 /// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);
@@ -209,6 +209,10 @@ impl Seat {
             if let Some(flight) = found
                 && (!flight.ends || world.below(2) == 0 || flight.more)
             {
+                if flight.result == op::READY {
+                    // Of those only what ends them is counted.
+                    self.counts.submissions += 1;
+                }
                 flight.more = false;
                 flight.result = -Errno::CANCELED.raw_os_error();
                 flight.due = Some(world.clock);
@@ -246,6 +250,32 @@ impl Seat {
 }
 
 impl Flight {
+    /// One that is about to begin, and what will come of it.
+    fn new(world: &mut World, operation: &mut Operation<'_>, token: Token) -> Flight {
+        let (result, buffer) = match operation {
+            Operation::Socket(SocketOperation::Receive { buffer, .. })
+            | Operation::File(FileOperation::Read { buffer, .. }) => (
+                outcome(world, buffer.len()),
+                Some(NonNull::from(&mut **buffer)),
+            ),
+            Operation::Socket(SocketOperation::Send { buffer, .. })
+            | Operation::File(FileOperation::Write { buffer, .. }) => {
+                (outcome(world, buffer.len()), None)
+            }
+            Operation::Socket(SocketOperation::Poll { events, .. }) => (polled(*events), None),
+            _ => (0, None),
+        };
+        Flight {
+            token,
+            submitted_at: world.clock,
+            ends: !is_endless(operation),
+            more: matches!(operation, Operation::Multishot(_)),
+            due: None,
+            result,
+            buffer,
+        }
+    }
+
     /// Chooses the next completion of one that has many.
     fn go_on(&mut self, world: &mut World) {
         // A burst now and then.
@@ -321,31 +351,47 @@ impl Driver for Sim {
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
         assert!(self.has_room(1), "whoever submits has looked for room");
-        let mut world = self.world.borrow_mut();
-        let (result, buffer) = match operation {
-            Operation::Socket(SocketOperation::Receive { buffer, .. })
-            | Operation::File(FileOperation::Read { buffer, .. }) => (
-                outcome(&mut world, buffer.len()),
-                Some(NonNull::from(&mut **buffer)),
-            ),
-            Operation::Socket(SocketOperation::Send { buffer, .. })
-            | Operation::File(FileOperation::Write { buffer, .. }) => {
-                (outcome(&mut world, buffer.len()), None)
-            }
-            Operation::Socket(SocketOperation::Poll { events, .. }) => (polled(*events), None),
-            _ => (0, None),
-        };
+        let flight = Flight::new(&mut self.world.borrow_mut(), operation, token);
         let mut seat = self.seat.borrow_mut();
         seat.counts.submissions += 1;
-        seat.submitted.push(Flight {
+        seat.submitted.push(flight);
+    }
+
+    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
+        let mut world = self.world.borrow_mut();
+        let may_succeed = matches!(
+            operation,
+            Operation::Socket(SocketOperation::Receive { .. } | SocketOperation::Send { .. })
+        );
+        if !may_succeed || world.below(4) > 0 {
+            return None;
+        }
+        let flight = Flight::new(&mut world, operation, Token(0));
+        deliver(&flight);
+        self.seat.borrow_mut().counts.submissions += 1;
+        Some(flight.result)
+    }
+
+    fn await_event(&mut self, operation: &Operation<'_>, token: Token) -> bool {
+        let mut world = self.world.borrow_mut();
+        let may_wait = matches!(
+            operation,
+            Operation::Socket(SocketOperation::Receive { .. })
+        );
+        if !may_wait || world.below(4) > 0 {
+            return false;
+        }
+        let due = world.clock + world.latency();
+        self.seat.borrow_mut().in_flight.push(Flight {
             token,
             submitted_at: world.clock,
-            ends: !is_endless(operation),
-            more: matches!(operation, Operation::Multishot(_)),
-            due: None,
-            result,
-            buffer,
+            ends: true,
+            more: false,
+            due: Some(due),
+            result: op::READY,
+            buffer: None,
         });
+        true
     }
 
     fn has_room(&mut self, entries: usize) -> bool {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,34 @@ use crate::sched::wait;
 pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Arc<Settings>,
-    pub(super) watcher: Watcher,
+    /// Dropped after the socket was closed, or given away.
+    pub(super) watcher: Watched,
+}
+
+/// What drivers remember of a socket, up to its end.
+pub(super) struct Watched(Watcher);
+
+impl Deref for Watched {
+    type Target = Watcher;
+
+    fn deref(&self) -> &Watcher {
+        &self.0
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut Watcher {
+        &mut self.0
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.0.give_up_poll() {
+            // The poll holds the file open: the peer would learn of the end only after the caller's turn.
+            wait::pass_on();
+        }
+    }
 }
 
 /// A type of `std`'s sockets.
@@ -47,7 +75,7 @@ impl<S: Inner> Socket<S> {
         Socket {
             inner,
             settings,
-            watcher: Watcher::new(),
+            watcher: Watched(Watcher::new()),
         }
     }
 

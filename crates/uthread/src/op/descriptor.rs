@@ -2,7 +2,10 @@
 
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+use super::registration::Registration;
 
 /// What an operation is on.
 #[derive(Clone, Copy)]
@@ -37,6 +40,10 @@ pub(crate) struct Watcher {
     is_direct: bool,
     /// Whether its device has refused to be polled for completions. Relaxed: it is tried once more or less.
     has_refused: AtomicBool,
+    /// Receives so far, counted up to those of a connection that lasts. Relaxed: one more or less.
+    receives: AtomicU8,
+    /// The poll that stands for it in a ring.
+    poll: OnceLock<Registration>,
 }
 
 impl Watcher {
@@ -50,6 +57,8 @@ impl Watcher {
             place: None,
             is_direct: false,
             has_refused: AtomicBool::new(false),
+            receives: AtomicU8::new(0),
+            poll: OnceLock::new(),
         }
     }
 
@@ -81,6 +90,33 @@ impl Watcher {
 
     pub(crate) fn set_impossible(&self) {
         self.set(Self::IMPOSSIBLE);
+    }
+
+    /// Whether a connection has lasted for some receives, of which this is one.
+    pub(crate) fn lasts(&self) -> bool {
+        const RECEIVES: u8 = 3;
+        let receives = self.receives.load(Ordering::Relaxed);
+        let lasts = receives == RECEIVES;
+        if !lasts {
+            self.receives.store(receives + 1, Ordering::Relaxed);
+        }
+        lasts
+    }
+
+    /// The poll that stands for it, if there is one: of which ring, and its key there.
+    pub(crate) fn poll(&self) -> Option<(NonZeroU32, u32)> {
+        let registration = self.poll.get()?;
+        Some((registration.ring(), registration.poll()?))
+    }
+
+    /// Gives that up; whether there was one.
+    pub(crate) fn give_up_poll(&mut self) -> bool {
+        self.poll.take().is_some()
+    }
+
+    /// Remembers the poll that stands for it. One that is not the first is given up.
+    pub(crate) fn set_poll(&self, poll: Registration) {
+        drop(self.poll.set(poll));
     }
 
     /// Whether what is read and written goes past the page cache, to the device at once.

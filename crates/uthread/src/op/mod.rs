@@ -39,6 +39,9 @@ pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 /// The errno of an operation that was cut off because the deadline of its fiber has passed.
 pub(crate) const DEADLINE_PASSED: i32 = rustix::io::Errno::TIMEDOUT.raw_os_error();
 
+/// No result of the kernel's: what the operation waited for may be there, so it is to be attempted anew.
+pub(crate) const READY: i32 = i32::MIN;
+
 /// The errno of an argument that makes no sense.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 

@@ -3,6 +3,7 @@
 //! Whoever drops the [`Registration`] of a thing, on any thread, leaves it with the ring's [`Home`]. From there the
 //! ring's owner takes it, which alone may have the ring forget it, and only then it is gone.
 
+use std::fmt;
 use std::mem;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -39,6 +40,8 @@ pub(crate) enum Kept {
     File,
     /// Nothing, at a place for a file.
     Nothing,
+    /// A poll that stands for a connection, by its key; at no place.
+    Poll(u32),
 }
 
 /// The use of what a ring keeps at this place.
@@ -134,6 +137,14 @@ impl Registration {
         self.home.number()
     }
 
+    /// The key of the poll that it is.
+    pub(crate) fn poll(&self) -> Option<u32> {
+        match self.kept {
+            Some(Kept::Poll(key)) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Notes that there is, or may be, a file at its place, where nothing was.
     pub(crate) fn note_file(&mut self) {
         self.kept = Some(Kept::File);
@@ -143,8 +154,15 @@ impl Registration {
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self.kept.as_ref().expect("it is not dropped") {
             Kept::Group(pages) | Kept::Buffer(pages) => pages.start(),
-            Kept::File | Kept::Nothing => unreachable!("a file is no memory"),
+            Kept::File | Kept::Nothing | Kept::Poll(_) => unreachable!("it is no memory"),
         }
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ring, place) = self.in_ring();
+        write!(formatter, "{place} in ring {ring}")
     }
 }
 

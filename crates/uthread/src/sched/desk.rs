@@ -15,6 +15,7 @@ use super::operations::{Operations, Woken};
 use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
+use crate::op;
 
 /// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
 /// nor timers.
@@ -158,7 +159,8 @@ impl Desk {
         }
         let mut count = 0;
         for (token, completion) in arrived.drain(..) {
-            count += u64::from(!completion.more);
+            // One that is only ready is counted when it has been carried out.
+            count += u64::from(!completion.more && completion.result != op::READY);
             let completed = self.operations.complete(token, completion);
             if let Some(timer) = completed.timer {
                 self.timers.cancel(timer);

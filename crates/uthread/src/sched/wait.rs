@@ -259,6 +259,11 @@ pub(crate) fn sleep_until(time: Instant) {
     unwind_if_cancelled();
 }
 
+/// Has the caller's worker pass on now what its driver has, if it has a worker.
+pub(crate) fn pass_on() {
+    current::with_worker(Worker::pass_on);
+}
+
 /// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.
 pub(crate) fn is_inside() -> bool {
     current::with_worker(|_| ()).is_some() || threads::current().is_some()

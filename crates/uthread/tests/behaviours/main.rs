@@ -37,6 +37,7 @@ mod onces;
 mod net;
 mod net_addresses;
 mod net_faults;
+mod net_lasting;
 mod net_options;
 mod net_timeouts;
 mod send_file;
@@ -135,6 +136,7 @@ const MODULES: &[harness::Module] = &modules![
     net,
     net_addresses,
     net_faults,
+    net_lasting,
     net_options,
     net_timeouts,
     udp,

@@ -31,7 +31,7 @@ use self::events::Events;
 use self::returned::Returned;
 use self::watched::Watched;
 use super::eventfd::Eventfd;
-use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake, in_one};
 use crate::op::{self, Operation};
 use crate::pool;
 
@@ -333,14 +333,6 @@ impl Core {
                 }
             }
         }
-    }
-}
-
-/// A result as completions carry it.
-fn in_one(result: rustix::io::Result<u32>) -> i32 {
-    match result {
-        Ok(value) => value.cast_signed(),
-        Err(errno) => -errno.raw_os_error(),
     }
 }
 

@@ -4,8 +4,10 @@
 //! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
 
 mod cancellations;
+mod completions;
 mod devices;
 mod encode;
+mod polls;
 mod portions;
 mod raw;
 mod registered;
@@ -24,21 +26,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{CompletionQueue, EnterFlags, IoUring, Probe, cqueue, opcode};
-use rustix::io::Errno;
+use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, Probe, opcode};
+use rustix::io::{Errno, retry_on_intr};
 
 use self::cancellations::Cancellations;
+use self::completions::UringCompletions;
 use self::devices::Devices;
+use self::polls::{Needs, Polls};
 use self::portions::Portions;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{News, Submissions};
 use self::waker::Waker;
-use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake};
+use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
 use crate::op::Operation;
-use crate::op::descriptor::Watcher;
+use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::group::BufferGroup;
+use crate::op::net::SocketOperation;
 use crate::op::raw::RawOperation;
 use crate::op::registration::Registration;
 pub(crate) use setup::is_refusal;
@@ -66,6 +71,8 @@ pub(crate) struct Uring {
     ring: Arc<Ring>,
     submissions: Submissions,
     mode: setup::Mode,
+    /// Whether only the worker takes submissions and completions.
+    is_own: bool,
     /// What came of the wish to poll devices, and why the kernel does not poll for operations where it was to.
     notes: String,
     waker: Waker,
@@ -76,16 +83,12 @@ pub(crate) struct Uring {
     probe: OnceCell<Option<Probe>>,
 }
 
-/// The other end.
-pub(crate) struct UringCompletions {
-    ring: Arc<Ring>,
-}
-
 /// What both ends have. Each of its two queues belongs to one of them alone.
 struct Ring {
     io: IoUring,
     devices: Option<Devices>,
     raws: Raws,
+    polls: Polls,
     cancellations: Cancellations,
     /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
     /// that reaps is locked against the wait of the other (`Desk`), which orders the two.
@@ -134,6 +137,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         io,
         devices: devices.and_then(Result::ok),
         raws: Raws::default(),
+        polls: Polls::default(),
         cancellations: Cancellations::default(),
         woken: AtomicBool::new(true),
     });
@@ -143,6 +147,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
     let driver = Uring {
         submissions: Submissions::new(Arc::clone(&ring)),
         ring,
+        is_own: mode == setup::Mode::Deferred,
         mode,
         notes,
         waker,
@@ -166,6 +171,26 @@ impl Uring {
         let entries = operation.requests.iter().map(|request| &request.entry);
         // SAFETY: promised by the caller.
         unsafe { self.submissions.push(entries) };
+    }
+
+    /// The key of a poll for a connection that has none.
+    fn add_poll(&mut self, connection: Descriptor<'_>) -> Option<u32> {
+        if self.registered.place_of(connection).is_some() {
+            return None;
+        }
+        // Whoever else drops the connection must not wait for the worker.
+        self.registered.set_wake(&self.waker).ok()?;
+        let key = self.ring.polls.add();
+        connection.watcher.set_poll(self.registered.keep_poll(key));
+        matches!(self.registered.poll_of(connection), Some(Ok(of)) if of == key).then_some(key)
+    }
+
+    /// Has the ring forget what nobody uses any more, polls among it.
+    fn forget_retired(&mut self) {
+        self.registered.forget_retired(&self.ring.io.submitter());
+        while let Some(key) = self.registered.take_poll() {
+            self.ring.polls.retire(key, &self.ring.cancellations);
+        }
     }
 
     /// Asks for the end of what is cancelled; when it has to again, if it has.
@@ -298,6 +323,53 @@ impl Driver for Uring {
         unsafe { self.submissions.push([&entry]) };
     }
 
+    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
+        if !self.is_own {
+            return None;
+        }
+        let result = match operation {
+            Operation::Socket(SocketOperation::Send { socket, buffer })
+                if self.registered.place_of(*socket).is_none() =>
+            {
+                match retry_on_intr(|| native::send(socket.fd, buffer, false)) {
+                    Err(Errno::AGAIN) => None,
+                    result => Some(in_one(result)),
+                }
+            }
+            _ => {
+                let connection = polls::connection(operation)?;
+                let key = self.registered.poll_of(connection)?.ok()?;
+                self.ring.polls.attempt(key, operation)
+            }
+        };
+        if result.is_some() {
+            self.counts.submissions += 1;
+            self.counts.enters += 1;
+        }
+        result
+    }
+
+    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn await_event(&mut self, operation: &Operation<'_>, token: Token) -> bool {
+        let Some(connection) = polls::connection(operation).filter(|_| self.is_own) else {
+            return false;
+        };
+        let key = match self.registered.poll_of(connection) {
+            Some(key) => key.ok(),
+            None if connection.watcher.lasts() => self.add_poll(connection),
+            None => None,
+        };
+        let Some(key) = key else {
+            return false;
+        };
+        let needs = self.ring.polls.wait(key, token);
+        if needs == Needs::Poll {
+            // SAFETY: a poll request points to no memory.
+            unsafe { self.submissions.push([&polls::entry(connection, key)]) };
+        }
+        needs != Needs::Request
+    }
+
     fn has_ring(&self) -> bool {
         true
     }
@@ -312,10 +384,13 @@ impl Driver for Uring {
     fn cancel(&mut self, target: Token) {
         let Ring {
             raws,
+            polls,
             cancellations,
             ..
         } = &*self.ring;
-        if !raws.cancel(target, cancellations) {
+        if polls.cancel(target) {
+            self.counts.submissions += 1;
+        } else if !raws.cancel(target, cancellations) {
             cancellations.cancel(target);
         }
     }
@@ -353,8 +428,8 @@ impl Driver for Uring {
         self.portions.hand_over();
         self.poll_devices();
         self.listen();
+        self.forget_retired();
         self.push_cancellations();
-        self.registered.forget_retired(&self.ring.io.submitter());
         let news = self.submissions.publish();
         if !news.are_none() || self.submissions.owes_completions() {
             self.enter(news, 0, Some(Duration::ZERO));
@@ -371,10 +446,10 @@ impl Driver for Uring {
             return self.flush();
         }
         self.portions.begin_anew();
-        self.registered.forget_retired(&self.ring.io.submitter());
+        self.forget_retired();
         let woken = self.listen();
         let pause = self.push_cancellations();
-        let may_sleep = !woken && pause != Some(Duration::ZERO);
+        let may_sleep = !woken && pause != Some(Duration::ZERO) && !self.ring.polls.are_done();
         let timeout = timeout.into_iter().chain(pause).min();
         let news = self.submissions.publish();
         self.enter(news, u32::from(may_sleep), timeout);
@@ -397,101 +472,14 @@ impl Driver for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         self.registered.end(&self.ring.io.submitter());
-    }
-}
-
-impl UringCompletions {
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
-        // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
-        // takes completions.
-        let queue = unsafe { self.ring.io.completion_shared() };
-        (queue, &self.ring)
-    }
-
-    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices, &Cancellations)> {
-        let devices = self.ring.devices.as_ref()?;
-        // SAFETY: as above.
-        let queue = unsafe { devices.completions() };
-        Some((queue, devices, &self.ring.cancellations))
-    }
-
-    /// Hands out those of devices; how many there were.
-    fn reap_devices(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
-        let Some((queue, devices, cancellations)) = self.queue_of_devices() else {
-            return 0;
-        };
-        let mut count = 0;
-        for entry in queue.take(max) {
-            count += 1;
-            let token = Token(entry.user_data());
-            if devices.note(token, entry.result()) {
-                cancellations.note_end(token);
-                complete(token, Completion::last(entry.result()));
+        if self.ring.polls.stand() {
+            // The end of a ring takes a while, and nobody shall see that connections are open still.
+            let all = CancelBuilder::any();
+            let _ = self.ring.io.submitter().register_sync_cancel(None, all);
+            while self.submissions.has_task_work() {
+                let news = self.submissions.publish();
+                self.enter(news, 0, Some(Duration::ZERO));
             }
-        }
-        count
-    }
-}
-
-impl Completions for UringCompletions {
-    fn is_empty(&mut self) -> bool {
-        let devices_have_none = self
-            .queue_of_devices()
-            .is_none_or(|(queue, ..)| queue.is_empty());
-        devices_have_none && self.queue().0.is_empty()
-    }
-
-    fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        let max = max - self.reap_devices(max, complete);
-        let mut woken = false;
-        let (queue, ring) = self.queue();
-        for entry in queue.take(max) {
-            match entry.user_data() {
-                TOKEN_WAKE => woken = true,
-                name => ring.complete(name, &entry, complete),
-            }
-        }
-        if woken {
-            self.ring.woken.store(true, Ordering::Relaxed);
-        }
-        woken
-    }
-}
-
-impl Ring {
-    /// Hands the completion of an entry out, if it is the one for which an operation waits.
-    fn complete(
-        &self,
-        name: u64,
-        entry: &cqueue::Entry,
-        complete: &mut dyn FnMut(Token, Completion),
-    ) {
-        let Ring {
-            raws,
-            cancellations,
-            ..
-        } = self;
-        if raw::is_name(name) {
-            let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
-            if let Some((token, result)) = completed {
-                complete(token, Completion::last(result));
-            }
-        } else if cancellations::is_cancellation(name) {
-            // The end of the operation is its own completion, whatever became of this.
-            let target = Token(cancellations::target_of(name));
-            cancellations.note(target, entry.result());
-        } else {
-            let completion = Completion {
-                result: entry.result(),
-                more: cqueue::more(entry.flags()),
-                buffer: cqueue::buffer_select(entry.flags()),
-            };
-            if !completion.more {
-                cancellations.note_end(Token(name));
-            }
-            complete(Token(name), completion);
         }
     }
 }

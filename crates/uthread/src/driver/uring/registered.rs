@@ -26,6 +26,10 @@ const BUFFERS_MAX: u16 = 256;
 /// for the fibers of a worker, and whole files on their way. The table takes 8 KiB.
 const FILES_MAX: u16 = 1024;
 
+/// Another ring than the one that was asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Elsewhere;
+
 /// Of one ring.
 pub(super) struct Registered {
     home: Arc<Home>,
@@ -36,6 +40,8 @@ pub(super) struct Registered {
     files: Table,
     /// Where registered memory begins, its length in bytes, and its place.
     spans: BTreeMap<usize, (usize, u16)>,
+    /// Keys of polls whose connections are gone.
+    polls: Vec<u32>,
     has_wake: bool,
 }
 
@@ -48,6 +54,7 @@ impl Registered {
             buffers: Table::new(BUFFERS_MAX),
             files: Table::new(FILES_MAX),
             spans: BTreeMap::new(),
+            polls: Vec::new(),
             has_wake: false,
         }
     }
@@ -144,6 +151,26 @@ impl Registered {
         Ok(self.keep(place, Kept::Nothing))
     }
 
+    /// The key of the poll that stands here for a connection, or that one elsewhere does.
+    pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, Elsewhere>> {
+        let (ring, key) = connection.watcher.poll()?;
+        Some(if ring == self.home.number() {
+            Ok(key)
+        } else {
+            Err(Elsewhere)
+        })
+    }
+
+    /// Keeps a poll for a connection, until that is gone.
+    pub(super) fn keep_poll(&mut self, key: u32) -> Registration {
+        self.keep(0, Kept::Poll(key))
+    }
+
+    /// The key of a poll whose connection is gone.
+    pub(super) fn take_poll(&mut self) -> Option<u32> {
+        self.polls.pop()
+    }
+
     /// The place of a file that is registered here.
     pub(super) fn place_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
         descriptor.watcher.place_in(self.home.number())
@@ -220,6 +247,7 @@ impl Registered {
                     self.files.places.give(place);
                 }
                 Kept::Nothing => self.files.places.give(place),
+                Kept::Poll(key) => self.polls.push(key),
             }
         }
     }

@@ -16,6 +16,7 @@ use io_uring::types::Fd;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::*;
+use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Worker;
-use crate::fiber::control::Registration;
+use crate::fiber::control::{Completion, Registration};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
+use crate::sched::budget;
 use crate::sched::cancellation::{self, End};
 use crate::sched::current;
 use crate::sched::desk::Desk;
@@ -82,6 +83,21 @@ impl Worker {
         self.running().expect("a fiber runs")
     }
 
+    /// Passes on what the driver has, unless it is at that.
+    pub(in crate::sched) fn pass_on(&self) {
+        if let Ok(mut driver) = self.driver.try_borrow_mut() {
+            self.note_flushed();
+            driver.flush();
+        }
+    }
+
+    /// Carries an operation out for the running fiber, where that goes without a wait; its result.
+    fn attempt(&self, operation: &mut Operation<'_>) -> Option<i32> {
+        let result = self.driver.borrow_mut().attempt(operation)?;
+        self.remote.counters.completions.add(1);
+        Some(result)
+    }
+
     /// Hands the operation to the driver for the running fiber, which suspends next.
     ///
     /// # Safety
@@ -95,8 +111,14 @@ impl Worker {
             .desk
             .lock()
             .begin(self.running_fiber(), operation.is_urgent(), deadline);
+        let mut driver = self.driver.borrow_mut();
+        if driver.await_event(operation, token) {
+            drop(driver);
+            return self.note_awaited();
+        }
         // SAFETY: promised by the caller.
-        unsafe { self.driver.borrow_mut().submit(operation, token) };
+        unsafe { driver.submit(operation, token) };
+        drop(driver);
         self.note_unflushed();
     }
 }
@@ -177,15 +199,33 @@ pub(in crate::sched) fn perform(
         let own = timeout.and_then(|timeout| worker.now().checked_add(timeout));
         (fiber, own)
     })?;
-    if let Some(refusal) = cancellation::refusal() {
-        return Some(Err(refusal));
-    }
-    let deadline = cancellation::earliest(own);
-    // SAFETY: the fiber is suspended below until this very completion was reaped: until then nothing
-    // can touch or free what the operation borrows, nor the operation itself.
-    current::with_fiber(|worker| unsafe { worker.submit(operation, deadline) })?;
-    suspend(fiber, Pause::Submitted);
-    let completion = fiber.control().completion.take();
+    let completion = loop {
+        if let Some(refusal) = cancellation::refusal() {
+            return Some(Err(refusal));
+        }
+        let attempted = current::with_fiber(|worker| {
+            let result = worker.attempt(operation)?;
+            Some((result, worker.is_flush_due()))
+        })?;
+        if let Some((result, is_turn_over)) = attempted {
+            if budget::is_used_up_by_system_call() || is_turn_over {
+                suspend(fiber, Pause::Yielded);
+            }
+            break Completion {
+                result,
+                timed_out: false,
+            };
+        }
+        let deadline = cancellation::earliest(own);
+        // SAFETY: the fiber is suspended below until this very completion was reaped: until then nothing
+        // can touch or free what the operation borrows, nor the operation itself.
+        current::with_fiber(|worker| unsafe { worker.submit(operation, deadline) })?;
+        suspend(fiber, Pause::Submitted);
+        let completion = fiber.control().completion.take();
+        if completion.result != op::READY {
+            break completion;
+        }
+    };
     if let Ok(result) = u32::try_from(completion.result) {
         return Some(Ok(result));
     }

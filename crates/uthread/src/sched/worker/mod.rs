@@ -46,6 +46,9 @@ const BATCH_FIBERS: usize = 64;
 /// between their calls. So long a system call for them alone costs a percent or two.
 const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
 
+/// The same where none wait, but fibers do for events that the worker has to look for.
+const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
+
 /// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor a
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 4;
@@ -66,8 +69,10 @@ pub(crate) struct Worker {
     running: Cell<Option<Started>>,
     /// How many fibers run until it is the oldest new one's turn.
     turns_to_new: Cell<usize>,
-    /// Since when the driver has had something to pass on; none if it has not.
-    unflushed: Cell<Option<Instant>>,
+    /// When the batch ends, as the driver has something to pass on.
+    flush_at: Cell<Option<Instant>>,
+    /// When it ends otherwise, as a fiber waits for what the driver has to look for.
+    look_at: Cell<Option<Instant>>,
     /// Whether this worker is counted as searching.
     searching: Cell<bool>,
     /// Whether the last look before a sleep saw work that any worker may take.
@@ -122,7 +127,8 @@ impl Worker {
             hot_stacks: RefCell::default(),
             running: Cell::default(),
             turns_to_new: Cell::new(NEW_FIBER_TURN),
-            unflushed: Cell::new(None),
+            flush_at: Cell::new(None),
+            look_at: Cell::new(None),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
@@ -226,24 +232,37 @@ impl Worker {
 
     /// Whether submissions have waited for long, or wait in vain.
     fn is_flush_due(&self) -> bool {
-        let Some(since) = self.unflushed.get() else {
+        let Some(flush_at) = self.flush_at.get().or(self.look_at.get()) else {
             return false;
         };
         let driver = self.driver.borrow();
-        driver.is_flush_due() || driver.now().saturating_duration_since(since) >= BATCH_TIME_MAX
+        driver.is_flush_due() || driver.now() >= flush_at
     }
 
     /// Passes on what the driver has, without sleeping.
     fn flush(&self) {
-        self.unflushed.set(None);
+        self.note_flushed();
         self.driver.borrow_mut().flush();
     }
 
     /// Notes that the driver has something to pass on.
     fn note_unflushed(&self) {
-        if self.unflushed.get().is_none() {
-            self.unflushed.set(Some(self.now()));
+        if self.flush_at.get().is_none() {
+            self.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
         }
+    }
+
+    /// Notes that a fiber waits for what the driver has to look for.
+    fn note_awaited(&self) {
+        if self.look_at.get().is_none() {
+            self.look_at.set(Some(self.now() + BLIND_TIME_MAX));
+        }
+    }
+
+    /// Notes that the driver is about to pass on what it has, and to look.
+    fn note_flushed(&self) {
+        self.flush_at.set(None);
+        self.look_at.set(None);
     }
 
     fn start_newest(&self) -> Option<Started> {
@@ -428,7 +447,7 @@ impl Worker {
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
         let begin = driver.now();
-        self.unflushed.set(None);
+        self.note_flushed();
         driver.wait(timeout);
         let idle = driver.now().saturating_duration_since(begin);
         self.remote.counters.add_idle(idle);
