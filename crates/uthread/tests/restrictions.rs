@@ -189,7 +189,12 @@ fn older_ways_stand_in_for_newer_calls() {
         restricted(
             || {
                 refuse_where(libc::SYS_madvise, 2, MADV_GUARD_INSTALL, Errno::INVAL);
-                let newer = [libc::SYS_epoll_pwait2, libc::SYS_openat2, SYS_CACHESTAT];
+                let newer = [
+                    libc::SYS_process_madvise,
+                    libc::SYS_epoll_pwait2,
+                    libc::SYS_openat2,
+                    SYS_CACHESTAT,
+                ];
                 refuse(&newer, Errno::NOSYS);
             },
             || {
@@ -210,6 +215,24 @@ fn older_ways_stand_in_for_newer_calls() {
                 works(&Runtime::new().unwrap());
             },
         );
+    });
+}
+
+/// As on kernels between that with guard regions and that which takes advice for many ranges.
+#[test]
+fn guards_are_regions_also_where_each_takes_a_call() {
+    alone("guards_are_regions_also_where_each_takes_a_call", || {
+        let guard_regions = || find(&uthread::diagnose().system_features, "guard regions");
+        let unrestricted = guard_regions();
+        for errno in [Errno::PERM, Errno::NOSYS, Errno::BADF] {
+            restricted(
+                || refuse(&[libc::SYS_process_madvise], errno),
+                || {
+                    assert_eq!(guard_regions(), unrestricted);
+                    works(&Runtime::new().unwrap());
+                },
+            );
+        }
     });
 }
 

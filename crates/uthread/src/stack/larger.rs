@@ -55,7 +55,7 @@ impl LargerStacks {
     pub(super) fn give(&self, stack: Stack) {
         let start = stack.limit.get() + guard_size();
         let room = stack.end() - start;
-        memory::discard(start, room - KEPT_BYTES);
+        memory::discard(&[start], room - KEPT_BYTES);
         let left = self.with_class(room, |free| {
             if free.len() == KEPT_STACKS_MAX {
                 return Some(stack);

@@ -9,9 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
+use super::advice::advise_at_once;
+
 /// The guard: more than the frame of any C function that is built without stack probes ought to
 /// have. With guard regions it costs address space only.
 const GUARD_BYTES: usize = 16 * 1024;
+
+const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// How stacks are guarded here.
 #[derive(Debug)]
@@ -37,6 +41,26 @@ impl Guards {
             }
         }
         Ok(guard_by_protection(limit)?)
+    }
+
+    /// The same for stacks of which none was handed out; how many have theirs, the first ones.
+    ///
+    /// # Errors
+    ///
+    /// That of the first stack: the others wait for the next call.
+    pub(super) fn install_all(&self, limits: &[usize]) -> io::Result<usize> {
+        let mut guarded = match self.are_regions() {
+            true => advise_at_once(limits, guard_size(), MADV_GUARD_INSTALL),
+            false => 0,
+        };
+        for limit in &limits[guarded..] {
+            match self.install(*limit) {
+                Ok(()) => guarded += 1,
+                Err(error) if guarded == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(guarded)
     }
 
     /// Whether they are regions, as far as that was tried.
@@ -91,18 +115,26 @@ pub(super) unsafe fn unmap(start: usize, length: usize) {
     debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
 }
 
-/// Gives the pages of a free stack back, above its guard.
+/// Has these pages, of stacks that were just made, there before the first touch: by one call, a page costs less than by
+/// a fault. Where that is refused, they come by faults.
+pub(super) fn populate(pages: &[usize]) {
+    advise_at_once(pages, page_size(), libc::MADV_POPULATE_WRITE);
+}
+
+/// Gives so many bytes of each of these free stacks back, above its guard.
 #[allow(unsafe_code, reason = "giving pages back")]
-pub(super) fn discard(start: usize, length: usize) {
-    let start = ptr::with_exposed_provenance_mut(start);
-    // Failure only keeps the pages: nothing to report.
-    // SAFETY: nobody reads what was in a free stack.
-    let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) };
+pub(super) fn discard(starts: &[usize], length: usize) {
+    let discarded = advise_at_once(starts, length, libc::MADV_DONTNEED);
+    for start in &starts[discarded..] {
+        let start = ptr::with_exposed_provenance_mut(*start);
+        // Failure only keeps the pages: nothing to report.
+        // SAFETY: nobody reads what was in a free stack.
+        let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) };
+    }
 }
 
 #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
 fn guard_by_region(limit: usize) -> rustix::io::Result<()> {
-    const MADV_GUARD_INSTALL: libc::c_int = 102;
     let start = ptr::with_exposed_provenance_mut(limit);
     // SAFETY: the range is the lowest of a stack that was never handed out.
     let result = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_INSTALL) };

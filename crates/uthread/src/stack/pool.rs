@@ -34,6 +34,10 @@ pub(crate) const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
 /// most is lost to it, so that a waiting fiber still fits into what is left.
 const COLOURS: usize = 16;
 
+/// Stacks made, handed out and taken back at once: enough that a system call for all costs little for each, few
+/// enough that the pages that no fiber needs after all are 64 KiB a worker.
+pub(crate) const BATCH_STACKS: usize = 16;
+
 /// What a returned stack keeps: the pages any fiber touches again at once.
 pub(super) const KEPT_BYTES: usize = 8 * 1024;
 
@@ -90,20 +94,30 @@ impl Pool {
         }
     }
 
-    /// A stack with its guard in place, used before or new.
+    /// Adds some stacks with their guards in place, used before or new, to those of a worker.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where address space or `vm.max_map_count` is used up.
-    pub(crate) fn take(&self) -> io::Result<Stack> {
+    /// `ENOMEM` where address space or `vm.max_map_count` is used up; none was added then.
+    pub(crate) fn take(&self, taken: &mut Vec<Stack>) -> io::Result<()> {
+        let before = taken.len();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let stack = match inner.free.pop() {
-            Some(stack) => stack,
-            None => self.carve(&mut inner)?,
-        };
-        inner.lent += 1;
+        let is_new = inner.free.is_empty();
+        if is_new {
+            self.carve(&mut inner, taken)?;
+        } else {
+            let left = inner.free.len().saturating_sub(BATCH_STACKS);
+            taken.extend(inner.free.drain(left..));
+        }
+        inner.lent += taken.len() - before;
         self.free_count.store(inner.free.len(), Ordering::Relaxed);
-        Ok(stack)
+        drop(inner);
+        if is_new {
+            let ends = taken[before..].iter().map(Stack::end);
+            let pages: Vec<_> = ends.map(|end| end - page_size()).collect();
+            memory::populate(&pages);
+        }
+        Ok(())
     }
 
     /// A stack with room for so many bytes, at most [`STACK_SIZE_MAX`], where that is more than the others
@@ -124,24 +138,30 @@ impl Pool {
         stack.extent().size() == self.stack_size
     }
 
-    /// Takes a stack back, and returns all but its hottest pages to the kernel.
-    pub(crate) fn give(&self, stack: Stack) {
-        if !self.is_ordinary(&stack) {
-            return self.larger.give(stack);
-        }
+    /// Takes a stack back that is not like the others.
+    pub(crate) fn give_larger(&self, stack: Stack) {
+        self.larger.give(stack);
+    }
+
+    /// Takes the others back, and returns all but their hottest pages to the kernel.
+    pub(crate) fn give(&self, stacks: impl IntoIterator<Item = Stack>) {
+        let stacks: Vec<_> = stacks.into_iter().collect();
         // Relaxed: a guess is enough.
         let is_warm = self.free_count.load(Ordering::Relaxed) < WARM_STACKS_MAX;
         let kept = if is_warm { KEPT_BYTES } else { 0 };
-        let start = stack.limit.get() + guard_size();
-        memory::discard(start, stack.end() - kept - start);
+        let starts: Vec<_> = stacks
+            .iter()
+            .map(|stack| stack.limit.get() + guard_size())
+            .collect();
+        memory::discard(&starts, self.stack_size - guard_size() - kept);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.free.push(stack);
-        inner.lent -= 1;
+        inner.lent -= stacks.len();
+        inner.free.extend(stacks);
         self.free_count.store(inner.free.len(), Ordering::Relaxed);
     }
 
-    /// The next stack of the newest slab, or the first of a new one.
-    fn carve(&self, inner: &mut Inner) -> io::Result<Stack> {
+    /// Adds the next stacks of the newest slab, or the first of a new one.
+    fn carve(&self, inner: &mut Inner, carved: &mut Vec<Stack>) -> io::Result<()> {
         if inner
             .slabs
             .last()
@@ -156,15 +176,24 @@ impl Pool {
             .slabs
             .last_mut()
             .expect("a slab was pushed just above");
-        let limit = slab.start.addr().get() + slab.carved * self.stack_size;
-        self.guards.install(limit)?;
-        let colour = slab.carved % COLOURS * cache::LINE_BYTES;
-        slab.carved += 1;
-        Ok(Stack {
-            limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
-            base: NonZeroUsize::new(limit + self.stack_size - colour)
-                .expect("above a non-zero limit"),
-        })
+        let last = slab.stacks.min(slab.carved + BATCH_STACKS);
+        let start = slab.start.addr().get();
+        let limits: Vec<_> = (slab.carved..last)
+            .map(|place| start + place * self.stack_size)
+            .collect();
+        let guarded = self.guards.install_all(&limits)?;
+        let places = slab.carved..slab.carved + guarded;
+        slab.carved = places.end;
+        let stacks = places.zip(limits).map(|(place, limit)| {
+            let colour = place % COLOURS * cache::LINE_BYTES;
+            Stack {
+                limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
+                base: NonZeroUsize::new(limit + self.stack_size - colour)
+                    .expect("above a non-zero limit"),
+            }
+        });
+        carved.extend(stacks.rev());
+        Ok(())
     }
 
     /// A slab of that many stacks, or of fewer where so much address space is refused (strict
@@ -193,7 +222,9 @@ impl Pool {
 /// As [`Pool::take`].
 pub(crate) fn has_guard_regions() -> io::Result<bool> {
     let pool = Pool::new(STACK_SIZE_MIN);
-    pool.give(pool.take()?);
+    let mut stacks = Vec::new();
+    pool.take(&mut stacks)?;
+    pool.give(stacks);
     Ok(pool.guards.are_regions())
 }
 
@@ -214,6 +245,7 @@ impl Drop for Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
     use std::ptr;
 
     use super::*;
@@ -221,39 +253,79 @@ mod tests {
     #[test]
     fn stacks_are_disjoint_and_reused() {
         let pool = Pool::new(STACK_SIZE_MIN);
-        let a = pool.take().unwrap();
-        let b = pool.take().unwrap();
-        assert!(a.base <= b.limit || b.base <= a.limit);
-        let limit = a.limit;
-        pool.give(a);
-        let again = pool.take().unwrap();
-        assert_eq!(again.limit, limit);
+        let stacks = take(&pool, 3 * BATCH_STACKS);
+        let mut limits: Vec<_> = stacks.iter().map(|stack| stack.limit).collect();
+        for (index, stack) in stacks.iter().enumerate() {
+            let mut others = stacks[index + 1..].iter();
+            assert!(others.all(|other| stack.base <= other.limit || other.base <= stack.limit));
+        }
+        pool.give(stacks);
+        let again = take(&pool, 3 * BATCH_STACKS);
+        let mut limits_again: Vec<_> = again.iter().map(|stack| stack.limit).collect();
+        limits.sort();
+        limits_again.sort();
+        assert_eq!(limits_again, limits);
         pool.give(again);
-        pool.give(b);
+    }
+
+    fn take(pool: &Pool, count: usize) -> Vec<Stack> {
+        let mut stacks = Vec::new();
+        while stacks.len() < count {
+            pool.take(&mut stacks).unwrap();
+        }
+        stacks
     }
 
     #[test]
     fn the_older_guard_works_too() {
         let pool = Pool::new(STACK_SIZE_MIN);
         pool.guards.give_up_regions();
-        let stack = pool.take().unwrap();
-        assert!(stack.extent().guards(stack.limit.get()));
-        assert!(!stack.extent().guards(stack.limit.get() + guard_size()));
-        pool.give(stack);
+        let stacks = take(&pool, 1);
+        for stack in &stacks {
+            assert!(stack.extent().guards(stack.limit.get()));
+            assert!(!stack.extent().guards(stack.limit.get() + guard_size()));
+            assert_guarded(stack);
+        }
+        pool.give(stacks);
+    }
+
+    #[test]
+    fn each_of_many_has_a_guard_also_when_it_is_used_again() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        for _ in 0..2 {
+            let stacks = take(&pool, SLAB_STACKS_FIRST + 3 * BATCH_STACKS);
+            stacks.iter().for_each(assert_guarded);
+            pool.give(stacks);
+        }
+    }
+
+    fn assert_guarded(stack: &Stack) {
+        let start = stack.limit.get();
+        let above = start + guard_size();
+        assert!(!is_readable(start), "the lowest byte");
+        assert!(!is_readable(above - 1), "the guard's last byte");
+        assert!(is_readable(above), "the first above");
+        assert!(is_readable(stack.base.get() - 1), "the highest");
+    }
+
+    /// Whether the kernel finds a byte there.
+    #[allow(unsafe_code, reason = "an address that may be nobody's")]
+    fn is_readable(address: usize) -> bool {
+        let (_reader, writer) = rustix::pipe::pipe().unwrap();
+        let byte = ptr::with_exposed_provenance::<libc::c_void>(address);
+        // SAFETY: where there is no byte the call fails.
+        let written = unsafe { libc::write(writer.as_raw_fd(), byte, 1) };
+        assert!(written == 1 || io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT));
+        written == 1
     }
 
     #[test]
     fn only_so_many_free_stacks_stay_warm() {
         let pool = Pool::new(STACK_SIZE_MIN);
-        let stacks: Vec<_> = (0..WARM_STACKS_MAX + 10)
-            .map(|_| {
-                let stack = pool.take().unwrap();
-                touch(&stack);
-                stack
-            })
-            .collect();
+        let stacks = take(&pool, WARM_STACKS_MAX + 10);
+        stacks.iter().for_each(touch);
         let ends: Vec<_> = stacks.iter().map(Stack::end).collect();
-        stacks.into_iter().for_each(|stack| pool.give(stack));
+        stacks.into_iter().for_each(|stack| pool.give([stack]));
         let warm = ends.into_iter().filter(|end| is_resident(*end)).count();
         assert_eq!(warm, WARM_STACKS_MAX);
     }
@@ -286,10 +358,10 @@ mod tests {
         };
         let pool = Pool::new(STACK_SIZE_MIN);
         let before = mappings();
-        let stacks: Vec<_> = (0..10_000).map(|_| pool.take().unwrap()).collect();
+        let stacks = take(&pool, 10_000);
         if pool.guards.are_regions() {
             assert!(mappings() - before < 100);
         }
-        stacks.into_iter().for_each(|stack| pool.give(stack));
+        pool.give(stacks);
     }
 }

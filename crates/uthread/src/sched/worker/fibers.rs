@@ -1,5 +1,6 @@
 //! How a fiber starts on a worker, runs there, and ends.
 
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
@@ -7,6 +8,7 @@ use super::{BATCH_FIBERS, Worker};
 use crate::fiber::control::{Registration, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
 use crate::stack::Stack;
+use crate::stack::pool::BATCH_STACKS;
 
 /// Stacks a worker keeps for its next fibers, warm in the cache: one batch's worth.
 const HOT_STACKS: usize = BATCH_FIBERS;
@@ -79,9 +81,7 @@ impl Worker {
     #[allow(unsafe_code, reason = "starting a fiber")]
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let reserved = fiber.control().reserved.take();
-        let hot = reserved.map(|stack| *stack);
-        let hot = hot.or_else(|| self.hot_stacks.borrow_mut().pop());
-        let stack = match hot.map_or_else(|| self.shared.stacks.take(), Ok) {
+        let stack = match reserved.map_or_else(|| self.take_stack(), |stack| Ok(*stack)) {
             Ok(stack) => stack,
             Err(error) => {
                 fiber.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
@@ -116,13 +116,25 @@ impl Worker {
         Some(started)
     }
 
-    fn return_stack(&self, stack: Stack) {
+    fn take_stack(&self) -> io::Result<Stack> {
         let mut hot = self.hot_stacks.borrow_mut();
-        if hot.len() < HOT_STACKS && self.shared.stacks.is_ordinary(&stack) {
-            hot.push(stack);
-        } else {
-            self.shared.stacks.give(stack);
+        if hot.is_empty() {
+            self.shared.stacks.take(&mut hot)?;
         }
+        Ok(hot.pop().expect("the pool adds one at least"))
+    }
+
+    fn return_stack(&self, stack: Stack) {
+        let stacks = &self.shared.stacks;
+        if !stacks.is_ordinary(&stack) {
+            return stacks.give_larger(stack);
+        }
+        let mut hot = self.hot_stacks.borrow_mut();
+        if hot.len() == HOT_STACKS {
+            // Those that came first: they are the coldest.
+            stacks.give(hot.drain(..BATCH_STACKS));
+        }
+        hot.push(stack);
     }
 }
 

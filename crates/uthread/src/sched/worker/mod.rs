@@ -174,9 +174,7 @@ impl Worker {
     pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
         self.desk.lock().shut();
-        for stack in self.hot_stacks.take() {
-            self.shared.stacks.give(stack);
-        }
+        self.shared.stacks.give(self.hot_stacks.take());
     }
 
     fn run_to_end(&self) {
