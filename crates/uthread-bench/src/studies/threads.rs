@@ -101,7 +101,7 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
             next where so many do nothing but yield?"
             .to_owned(),
         notes: vec![
-            "One worker, on one CPU. A fiber has a stack from when it begins, at least two pages of it in memory; a task \
+            "One worker, on one CPU. A fiber has a stack from when it begins, at least one page of it in memory; a task \
              of Tokio has none."
                 .to_owned(),
             "Whatever a peer's own limit is, or the machine's, ends its row.".to_owned(),
