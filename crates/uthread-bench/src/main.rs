@@ -9,6 +9,7 @@ mod hostile;
 mod limits;
 mod load;
 mod measure;
+mod merge;
 mod mode;
 mod own;
 mod paced;

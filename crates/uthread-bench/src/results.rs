@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::measure::quiet::Usage;
 use crate::measure::stats::{self, Ratio, Summary};
 
+pub(crate) type Facts = Vec<(String, String)>;
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// When and on what: name and value, in the order to be shown.
-    pub(crate) facts: Vec<(String, String)>,
     /// The lines of the table in the repository's README, which a check compares with it.
     #[serde(default)]
     pub(crate) summary: Vec<String>,
@@ -26,6 +26,8 @@ pub(crate) struct Study {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) question: String,
+    /// When it was measured, of what build and on what machine: name and value, in the order to be shown. Empty until it is.
+    pub(crate) facts: Facts,
     /// How it was measured, beyond what holds for all.
     pub(crate) notes: Vec<String>,
     /// Ours that the others stand beside is the first.
@@ -103,12 +105,26 @@ impl Results {
     pub(crate) fn study(&self, name: &str) -> Option<&Study> {
         self.studies.iter().find(|study| study.name == name)
     }
+
+    /// Those of all studies that were measured, if they are the same.
+    pub(crate) fn common_facts(&self) -> Option<&Facts> {
+        let facts = self.studies.iter().map(|study| &study.facts);
+        let mut facts = facts.filter(|facts| !facts.is_empty());
+        let first = facts.next()?;
+        facts.all(|others| others == first).then_some(first)
+    }
 }
 
 impl Study {
     pub(crate) fn subject(&self, name: &str) -> Option<usize> {
         let mut subjects = self.subjects.iter();
         subjects.position(|subject| subject.name == name)
+    }
+
+    /// How many rounds of all cells there are.
+    pub(crate) fn measurements(&self) -> usize {
+        let points = self.panels.iter().flat_map(|panel| &panel.rounds);
+        points.flatten().map(Vec::len).sum()
     }
 }
 
@@ -334,12 +350,12 @@ pub(crate) mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let results = Results {
-            facts: vec![("kernel".to_owned(), "6.18".to_owned())],
             summary: vec!["| a |".to_owned()],
             studies: vec![Study {
                 name: "echo".to_owned(),
                 title: "Echo".to_owned(),
                 question: "How?".to_owned(),
+                facts: vec![("kernel".to_owned(), "6.18".to_owned())],
                 notes: Vec::new(),
                 subjects: vec![Subject::ours("uthread")],
                 panels: vec![panel(vec![vec![

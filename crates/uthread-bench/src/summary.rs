@@ -3,7 +3,7 @@
 //! They are written into the JSON of a report, and `cargo xtask figures` compares them with what the README says.
 
 use crate::measure::stats::Verdict;
-use crate::results::{Panel, Results, Study, significant};
+use crate::results::{Facts, Panel, Results, Study, significant};
 use crate::targets;
 
 /// It bounds the others, and is no peer.
@@ -109,15 +109,17 @@ const fn headline(
 
 /// What has no figure of ours, or of a peer in the same rounds, has no line.
 pub(crate) fn markdown(results: &Results) -> Vec<String> {
-    let facts: Vec<&str> = results
-        .facts
-        .iter()
-        .map(|(_, value)| value.as_str())
-        .collect();
-    let rows: Vec<String> = HEADLINES
-        .iter()
-        .filter_map(|headline| headline.row(results))
-        .collect();
+    let mut shown: Vec<&Study> = Vec::new();
+    let mut rows = Vec::new();
+    for headline in HEADLINES {
+        let Some((study, row)) = headline.row(results) else {
+            continue;
+        };
+        rows.push(row);
+        if shown.iter().all(|other| other.name != study.name) {
+            shown.push(study);
+        }
+    }
     if rows.is_empty() {
         return rows;
     }
@@ -127,8 +129,8 @@ pub(crate) fn markdown(results: &Results) -> Vec<String> {
     ]
     .map(str::to_owned);
     let when = format!(
-        "Medians, with the ratio's 95 % interval. {}.",
-        facts.join(", ")
+        "Medians, with the ratio's 95 % interval. {}",
+        when_and_where(&shown)
     );
     head.into_iter()
         .chain(rows)
@@ -136,14 +138,38 @@ pub(crate) fn markdown(results: &Results) -> Vec<String> {
         .collect()
 }
 
+/// The facts, once where they are the same for all, else with the studies that they are of.
+fn when_and_where(studies: &[&Study]) -> String {
+    let mut groups: Vec<(&Facts, Vec<&str>)> = Vec::new();
+    for study in studies {
+        let name = study.name.as_str();
+        match groups.iter_mut().find(|(facts, _)| **facts == study.facts) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((&study.facts, vec![name])),
+        }
+    }
+    let is_one = groups.len() == 1;
+    let sentence = |(facts, names): (&Facts, Vec<&str>)| {
+        let values: Vec<&str> = facts.iter().map(|(_, value)| value.as_str()).collect();
+        match is_one {
+            true => format!("{}.", values.join(", ")),
+            false => format!("Of {}: {}.", names.join(", "), values.join(", ")),
+        }
+    };
+    let sentences: Vec<String> = groups.into_iter().map(sentence).collect();
+    sentences.join(" ")
+}
+
 impl Headline {
-    fn row(&self, results: &Results) -> Option<String> {
+    /// With the study that it is from.
+    fn row<'a>(&self, results: &'a Results) -> Option<(&'a Study, String)> {
         let study = results.study(self.study)?;
         let mut panels = study
             .panels
             .iter()
             .filter(|panel| panel.title.starts_with(self.panel));
-        panels.find_map(|panel| self.row_of(study, panel))
+        let row = panels.find_map(|panel| self.row_of(study, panel))?;
+        Some((study, row))
     }
 
     fn row_of(&self, study: &Study, panel: &Panel) -> Option<String> {
@@ -184,6 +210,12 @@ mod tests {
     use crate::results::tests::taken;
     use crate::results::{Better, Metric, Point, Round, Subject};
 
+    fn facts(day: &str) -> Facts {
+        [("date", day), ("kernel", "6.18")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec()
+    }
+
     /// Server CPU at 1,000 connections: ours, the floor and two peers.
     fn results(peer: &[Round]) -> Results {
         let metrics = vec![Metric::new("CPU", "us per operation", Better::Less)];
@@ -199,6 +231,7 @@ mod tests {
             name: "echo".to_owned(),
             title: String::new(),
             question: String::new(),
+            facts: facts("2026-11-22"),
             notes: Vec::new(),
             subjects: vec![
                 Subject::ours("uthread"),
@@ -209,10 +242,6 @@ mod tests {
             panels: vec![panel],
         };
         Results {
-            facts: vec![
-                ("date".to_owned(), "2026-11-22".to_owned()),
-                ("kernel".to_owned(), "6.18".to_owned()),
-            ],
             studies: vec![study],
             ..Results::default()
         }
@@ -239,6 +268,24 @@ mod tests {
             &format!("{what} tokio: 10.0 | 0.80 [0.80..0.80], too few rounds to tell |"),
         );
         check(&[], &format!("{what} go: 12.0 | 0.67 [0.67..0.67] |"));
+    }
+
+    #[test]
+    fn studies_of_different_days_have_their_own() {
+        let mut merged = results(&[]);
+        let [mut http, mut compute] = [merged.studies[0].clone(), merged.studies[0].clone()];
+        http.name = "http".to_owned();
+        http.facts = facts("2026-11-23");
+        http.panels[0].title = "files by size".to_owned();
+        http.panels[0].points[0].label = "1 KiB".to_owned();
+        // Without a row in the table its facts are not told.
+        compute.name = "compute".to_owned();
+        compute.facts = facts("2026-11-24");
+        merged.studies.extend([http, compute]);
+        let lines = markdown(&merged);
+        assert_eq!(lines.len(), 2 + 2 + 2);
+        let expected = "Medians, with the ratio's 95 % interval. Of echo: 2026-11-22, 6.18. Of http: 2026-11-23, 6.18.";
+        assert_eq!(lines[5], expected);
     }
 
     #[test]

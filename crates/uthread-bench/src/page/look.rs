@@ -122,6 +122,7 @@ mod tests {
             name: String::new(),
             title: String::new(),
             question: String::new(),
+            facts: Vec::new(),
             notes: Vec::new(),
             subjects,
             panels: Vec::new(),

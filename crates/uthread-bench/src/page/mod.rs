@@ -34,7 +34,7 @@ mod tests;
 
 pub(crate) use command::{Args, run, write, write_whole};
 
-use crate::results::{Panel, Results, Study, Subject};
+use crate::results::{Facts, Panel, Results, Study, Subject};
 use crate::targets::Verdict;
 use chart::Chart;
 use html::{anchor, escape, prose};
@@ -48,11 +48,12 @@ const LEAD: &str = "User-level threads for Rust beside other runtimes, servers a
 /// A whole document, which is XML too.
 pub(crate) fn draw(results: &Results, verdicts: &[Verdict]) -> String {
     let looks = Looks::of(results);
-    let studies: String = results
-        .studies
-        .iter()
-        .map(|study| draw_study(study, &looks))
-        .collect();
+    let common = results.common_facts();
+    let study = |study: &Study| {
+        let own = common.map_or_else(|| facts("facts own", &study.facts), |_| String::new());
+        draw_study(study, &own, &looks)
+    };
+    let studies: String = results.studies.iter().map(study).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
@@ -62,25 +63,36 @@ pub(crate) fn draw(results: &Results, verdicts: &[Verdict]) -> String {
          <header><h1>{TITLE}</h1>\n<p class=\"lead\">{LEAD}</p>\n{}</header>\n\
          <section id=\"targets\"><h2>Targets</h2>\n{}</section>\n\
          <section id=\"method\"><h2>Method</h2>\n{}</section>\n{}{studies}</main>\n</body>\n</html>\n",
-        facts(results),
+        common.map_or_else(|| without_common(results), |common| facts("facts", common)),
         board::draw(verdicts),
         method::draw(results),
         contents(results)
     )
 }
 
-fn facts(results: &Results) -> String {
+fn facts(class: &str, facts: &Facts) -> String {
     let fact = |(name, value): &(String, String)| {
         format!(
-            "<div><dt>{}</dt><dd>{}</dd></div>",
+            "<div><dt>{}</dt> <dd>{}</dd></div>",
             escape(name),
             escape(value)
         )
     };
-    format!(
-        "<dl class=\"facts\">{}</dl>",
-        results.facts.iter().map(fact).collect::<String>()
-    )
+    match facts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<dl class=\"{class}\">{}</dl>",
+            facts.iter().map(fact).collect::<String>()
+        ),
+    }
+}
+
+/// What stands where the facts would, were they the same for all.
+fn without_common(results: &Results) -> String {
+    match results.studies.iter().all(|study| study.facts.is_empty()) {
+        true => String::new(),
+        false => "<p class=\"d\">The studies are of several days, builds or machines: each says of which.</p>\n".to_owned(),
+    }
 }
 
 fn contents(results: &Results) -> String {
@@ -116,7 +128,8 @@ fn panel_anchor(study: &Study, panel: usize) -> String {
     format!("{}-{}", study_anchor(study), panel + 1)
 }
 
-fn draw_study(study: &Study, looks: &Looks) -> String {
+/// With the facts that are its own.
+fn draw_study(study: &Study, own: &str, looks: &Looks) -> String {
     let notes = study
         .notes
         .iter()
@@ -124,7 +137,7 @@ fn draw_study(study: &Study, looks: &Looks) -> String {
     let panels = study.panels.iter().enumerate();
     let panels = panels.map(|(index, panel)| draw_panel(study, index, panel, looks));
     format!(
-        "<section class=\"study\" id=\"{}\"><h2>{}</h2>\n<p class=\"question\">{}</p>\n{}\
+        "<section class=\"study\" id=\"{}\"><h2>{}</h2>\n{own}<p class=\"question\">{}</p>\n{}\
          <p class=\"d\">Alone: <code>uthread-bench {}</code></p>{}{}</section>\n",
         study_anchor(study),
         escape(&study.title),

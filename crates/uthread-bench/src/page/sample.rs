@@ -1,7 +1,7 @@
 //! Results as a whole run would give them, made up from a seed: to look at the page, and to test it.
 
 use crate::measure::quiet::Usage;
-use crate::results::{Better, Limit, Metric, Panel, Point, Results, Round, Study, Subject};
+use crate::results::{Better, Facts, Limit, Metric, Panel, Point, Results, Round, Study, Subject};
 use uthread_load::SplitMix;
 
 /// How large the sample is.
@@ -42,15 +42,7 @@ const SUBJECTS: [(&str, f64); 13] = [
 
 pub(super) fn results(size: Size) -> Results {
     let mut random = SplitMix::new(42);
-    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Results {
-        facts: vec![
-            fact("date", "2026-11-22"),
-            fact("CPU", "AMD EPYC 9R14, 2 of 2 CPUs, virtual"),
-            fact("kernel", "6.18.5"),
-            fact("memory", "15.6 GiB"),
-            fact("commit", "132ec17"),
-        ],
         summary: Vec::new(),
         studies: vec![
             echo(size, &mut random),
@@ -58,6 +50,19 @@ pub(super) fn results(size: Size) -> Results {
             disk(size, &mut random),
         ],
     }
+}
+
+/// The same for all.
+fn facts() -> Facts {
+    [
+        ("date", "2026-11-22"),
+        ("CPU", "AMD EPYC 9R14, 2 of 2 CPUs, virtual"),
+        ("kernel", "6.18.5"),
+        ("memory", "15.6 GiB"),
+        ("commit", "132ec17"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
 }
 
 fn subjects() -> Vec<Subject> {
@@ -121,6 +126,7 @@ fn echo(size: Size, random: &mut SplitMix) -> Study {
         title: "Echo".to_owned(),
         question: "What does one message and its answer cost, from one connection to 15,000?"
             .to_owned(),
+        facts: facts(),
         notes: vec![
             "Messages of 16 bytes in a closed loop; one worker on a CPU of its own.".to_owned(),
             "`floor` is a loop around epoll with nothing else, in which all buffers are shared."
@@ -201,6 +207,7 @@ fn http(size: Size, random: &mut SplitMix) -> Study {
         name: "http".to_owned(),
         title: "Static files".to_owned(),
         question: "How much CPU does a file over HTTP take?".to_owned(),
+        facts: facts(),
         notes: Vec::new(),
         subjects: subjects.iter().map(subject).collect(),
         panels: vec![panel],
@@ -229,6 +236,7 @@ fn disk(size: Size, random: &mut SplitMix) -> Study {
         title: "Disk".to_owned(),
         question: "How near do reads past the page cache come to what fio makes of the same disk?"
             .to_owned(),
+        facts: facts(),
         notes: Vec::new(),
         subjects: subjects
             .map(|name| {

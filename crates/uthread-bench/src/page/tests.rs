@@ -64,6 +64,47 @@ fn each_study_has_its_charts_and_its_tables() {
     });
 }
 
+/// Where lists of facts stand, by the name of the element, and what they say.
+fn listed_facts(document: &Document<'_>) -> Vec<(String, String)> {
+    let lists = elements(document, "dl").into_iter();
+    lists
+        .map(|list| {
+            (
+                list.parent().unwrap().tag_name().name().to_owned(),
+                text(list),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn facts_stand_once_where_they_are_the_same_for_all() {
+    const FACTS: &str = "date 2026-11-22CPU AMD EPYC 9R14, 2 of 2 CPUs, virtualkernel 6.18.5memory 15.6 GiBcommit 132ec17";
+    let mut results = sample::results(SMALL);
+    // What was not measured has none.
+    results.studies[1].facts.clear();
+    check(&results, |document| {
+        let at_the_top = ("header".to_owned(), FACTS.to_owned());
+        assert_eq!(listed_facts(document), [at_the_top]);
+    });
+    results.studies[2].facts[4].1 = "214641a".to_owned();
+    check(&results, |document| {
+        let of_study = |facts: String| ("section".to_owned(), facts);
+        let newer = FACTS.replace("132ec17", "214641a");
+        let expected = [of_study(FACTS.to_owned()), of_study(newer)];
+        assert_eq!(listed_facts(document), expected);
+        assert!(text(document.root()).contains("each says of which"));
+    });
+    results
+        .studies
+        .iter_mut()
+        .for_each(|study| study.facts.clear());
+    check(&results, |document| {
+        assert!(listed_facts(document).is_empty());
+        assert!(!text(document.root()).contains("each says of which"));
+    });
+}
+
 #[test]
 fn every_link_leads_somewhere_and_nothing_is_loaded() {
     let results = sample::results(SMALL);
@@ -100,11 +141,11 @@ fn no_text_of_the_results_is_markup() {
     let planted = "<i x=\"1\">&amp;</i>'";
     let mut results = sample::results(SMALL);
     let plant = |text: &mut String| text.push_str(planted);
-    for (name, value) in &mut results.facts {
-        plant(name);
-        plant(value);
-    }
     for study in &mut results.studies {
+        for (name, value) in &mut study.facts {
+            plant(name);
+            plant(value);
+        }
         [&mut study.title, &mut study.question]
             .into_iter()
             .for_each(plant);
@@ -193,6 +234,7 @@ fn results(values: &[Option<f64>], medians: &[&[Option<f64>]]) -> Results {
         name: "s".to_owned(),
         title: String::new(),
         question: String::new(),
+        facts: Vec::new(),
         notes: Vec::new(),
         subjects: (0..medians.len()).map(subject).collect(),
         panels: vec![panel],

@@ -70,6 +70,7 @@ impl Compute {
             question: "The same with 20 and 200 us of work before each answer, on one worker and on two. The line is what \
                 the work alone allows, and by Little's law the latency that this rate means."
                 .to_owned(),
+            facts: Vec::new(),
             notes,
             subjects: contest.subjects.clone(),
             panels: setups.iter().map(Setup::panel).collect(),

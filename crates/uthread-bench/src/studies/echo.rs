@@ -58,6 +58,7 @@ impl Echo {
                 answered. What does an answer cost, how late is it, and is every connection served alike, from 1 to \
                 15,000 connections?"
                 .to_owned(),
+            facts: Vec::new(),
             notes: vec![
                 place.describe(1),
                 "Floor is no runtime: a loop around epoll that does this and nothing else.".to_owned(),

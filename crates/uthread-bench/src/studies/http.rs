@@ -134,6 +134,7 @@ impl Http {
                 question: "Each connection asks for the same file again and again, and for a response that is no file. What \
                     does a request cost, and how late is it answered?"
                     .to_owned(),
+                facts: Vec::new(),
                 notes,
                 subjects: named,
                 panels,

@@ -11,6 +11,7 @@ use crate::place::Place;
 use crate::results::{self, Metric, Panel, Point};
 use crate::study::{Alone, Cell, Journal, Measuring, Study};
 
+const NAME: &str = "latency";
 /// Of what ours can do. The same rate for all, so that a slow one does not look good by being asked less.
 const PERCENT: [u32; 4] = [5, 20, 50, 80];
 const CONNECTIONS: u32 = 50;
@@ -45,8 +46,7 @@ impl Latency {
         let contest = Contest::new(measuring, OURS, &PEERS)?;
         let closed =
             Load::closed(measuring.seconds, place.is_apart()).with_connections(CONNECTIONS);
-        let capacity =
-            journal.found("latency: capacity", || capacity(&contest, &place, &closed))?;
+        let capacity = journal.found(NAME, "capacity", || capacity(&contest, &place, &closed))?;
         let rate = |&percent: &u32| capacity * f64::from(percent) / 100.0;
         let points = PERCENT.iter().map(|percent| Point {
             label: format!("{percent} %"),
@@ -65,11 +65,12 @@ impl Latency {
         let title = format!("{CONNECTIONS} connections, 1 worker");
         let panel = Panel::new(&title, "of capacity", points.collect(), metrics.collect());
         let plan = results::Study {
-            name: "latency".to_owned(),
+            name: NAME.to_owned(),
             title: "Latency of a server that is not saturated".to_owned(),
             question: "Messages come at random times at a fixed mean rate, whether or not the ones before were answered. \
                 How late is an answer, counted from when its message was due?"
                 .to_owned(),
+            facts: Vec::new(),
             notes: vec![
                 place.describe(1),
                 format!("Capacity is what uthread answered in a closed loop, {capacity:.0} a second, and the same for all."),

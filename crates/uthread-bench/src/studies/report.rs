@@ -1,21 +1,20 @@
-//! All studies in one run, written as one page and as JSON.
+//! All studies in one run, or some that take the place of those of an earlier run, written as one page and as JSON.
 //!
-//! Each measurement is in the journal at once, so the same command goes on after a Ctrl-C, or worse.
+//! Each measurement is in the journal at once, so the same command goes on after a Ctrl-C, or worse. When a run has come to its
+//! end, the report has all of it, and the next begins a journal of its own.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use rustix::system::uname;
 
 use super::{compute, disk, echo, http, latency, requests, threads};
 use crate::measure::rounds::Taken;
+use crate::merge;
 use crate::page;
-use crate::place;
 use crate::results::{self, Results};
 use crate::setup::Unavailable;
 use crate::study::{
@@ -23,6 +22,7 @@ use crate::study::{
 };
 use crate::summary;
 
+/// In the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Which {
     Echo,
@@ -40,13 +40,13 @@ pub(crate) struct Args {
     measuring: Measuring,
     #[command(flatten)]
     disk: disk::Place,
-    /// Which studies
+    /// Which studies; the others stay as the report in the folder has them
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Which::value_variants().iter().copied())]
     studies: Vec<Which>,
     /// The folder of the page, its JSON and the journal
     #[arg(long, value_name = "DIR", default_value = "target/report")]
     output: PathBuf,
-    /// Forget what an earlier run has measured
+    /// Forget what earlier runs have measured: the journal, and the report in the folder
     #[arg(long)]
     anew: bool,
 }
@@ -56,35 +56,75 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let stop = stop_on_interrupt()?;
     let output = &args.output;
     fs::create_dir_all(output).with_context(|| format!("make {}", output.display()))?;
-    let journal = output.join("journal.jsonl");
-    if args.anew && journal.exists() {
-        fs::remove_file(&journal).with_context(|| format!("remove {}", journal.display()))?;
+    let (journal_path, json) = (output.join("journal.jsonl"), output.join("report.json"));
+    if args.anew {
+        [&journal_path, &json].into_iter().try_for_each(forget)?;
     }
+    let earlier = read_earlier(&json)?;
     let settings = Settings::of_this_program(args.measuring.seconds)?;
-    let mut journal = Journal::open(&journal, &settings)?;
+    let mut journal = Journal::open(&journal_path, &settings)?;
     let mut studies = Vec::new();
-    for which in &args.studies {
-        studies.push(prepare(*which, args, &mut journal)?);
+    for which in Which::value_variants() {
+        if args.studies.contains(which) {
+            studies.push(prepare(*which, args, &mut journal)?);
+        }
     }
     let found = run_studies(&mut studies, &args.measuring, &mut journal, &stop)?;
+    drop(journal);
+    let was_stopped = stop.load(Ordering::Relaxed);
+    let names: Vec<&str> = studies
+        .iter()
+        .map(|study| study.plan().name.as_str())
+        .collect();
     let mut results = Results {
-        facts: facts(&args.measuring),
-        studies: found,
+        studies: merge::merge(earlier.studies, found, was_stopped, &order()),
         ..Results::default()
     };
     results.summary = summary::markdown(&results);
-    write(&results, output)?;
-    let was_stopped = stop.load(Ordering::Relaxed);
+    write(&results, &json)?;
     if was_stopped {
         eprintln!("ended early; the same command goes on from here");
+    } else {
+        Journal::forget(&journal_path, &names)?;
     }
     Ok(!was_stopped)
 }
 
-fn write(results: &Results, folder: &Path) -> Result<()> {
-    let json = folder.join("report.json");
+/// The names of all studies, in the order of the page.
+fn order() -> Vec<String> {
+    let values = Which::value_variants()
+        .iter()
+        .filter_map(Which::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect()
+}
+
+fn forget(path: &PathBuf) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is there already, if anything is. What cannot be read is somebody's, and is not written over.
+fn read_earlier(json: &Path) -> Result<Results> {
+    let text = match fs::read_to_string(json) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Results::default()),
+        text => text.with_context(|| format!("read {}", json.display()))?,
+    };
+    serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} is no report that this build can add to: move it away, forget it and the journal with --anew, or name \
+             another folder with --output",
+            json.display()
+        )
+    })
+}
+
+fn write(results: &Results, json: &Path) -> Result<()> {
     let text = serde_json::to_string(results)? + "\n";
-    page::write_whole(&json, text.as_bytes())
+    page::write_whole(json, text.as_bytes())
         .with_context(|| format!("write {}", json.display()))?;
     let html = json.with_extension("html");
     page::write(results, &html)?;
@@ -114,6 +154,7 @@ fn or_absent(name: &str, study: Result<Box<dyn Study>>) -> Result<Box<dyn Study>
                 name: name.to_owned(),
                 title: format!("Not measured: {name}"),
                 question: format!("{error:#}"),
+                facts: Vec::new(),
                 notes: Vec::new(),
                 subjects: Vec::new(),
                 panels: Vec::new(),
@@ -139,67 +180,37 @@ impl Study for Absent {
     }
 }
 
-/// When, of what, and on what.
-fn facts(measuring: &Measuring) -> Vec<(String, String)> {
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let Measuring {
-        rounds, seconds, ..
-    } = measuring;
-    let facts = [
-        (
-            "date",
-            Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
-        ),
-        ("uthread", Some(version())),
-        ("processor", place::processor()),
-        (
-            "CPUs",
-            place::allowed_cpus()
-                .ok()
-                .map(|cpus| cpus.len().to_string()),
-        ),
-        ("memory", memory(&meminfo)),
-        (
-            "kernel",
-            Some(uname().release().to_string_lossy().into_owned()),
-        ),
-        (
-            "measured",
-            Some(format!("{rounds} rounds, {seconds} s each")),
-        ),
-    ];
-    let known = facts
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.collect()
-}
-
-/// With the commit it was built from, where that can be told.
-fn version() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let commit = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .current_dir(root)
-        .output();
-    let commit = commit.ok().filter(|output| output.status.success());
-    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    match commit {
-        Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
-        None => env!("CARGO_PKG_VERSION").to_owned(),
-    }
-}
-
-fn memory(meminfo: &str) -> Option<String> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(format!("{:.1} GiB", kib / (1024.0 * 1024.0)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_the_page_is_fixed() {
+        let expected = "echo compute latency requests threads http disk";
+        assert_eq!(order().join(" "), expected);
+    }
+
+    #[test]
+    fn what_is_no_report_is_an_error_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("report.json");
+        assert_eq!(read_earlier(&json).unwrap(), Results::default());
+        fs::write(&json, r#"{ "studies": [] }"#).unwrap();
+        assert_eq!(read_earlier(&json).unwrap(), Results::default());
+        for text in ["", "{", r#"{ "studies": [{ "name": "echo" }] }"#] {
+            fs::write(&json, text).unwrap();
+            let error = format!("{:#}", read_earlier(&json).unwrap_err());
+            assert!(error.contains("--anew"), "{error}");
+        }
+        assert!(
+            read_earlier(folder.path()).is_err(),
+            "a folder is no report"
+        );
+        forget(&json).unwrap();
+        assert!(!json.exists());
+        forget(&json).unwrap();
+        assert!(forget(&folder.path().to_owned()).is_err());
+    }
 
     #[test]
     fn a_study_that_cannot_be_made_here_is_told() {
@@ -207,17 +218,5 @@ mod tests {
         let absent = or_absent("disk", Err(unavailable.into())).unwrap();
         assert_eq!(absent.plan().question, "no such disk");
         assert!(or_absent("disk", Err(anyhow::anyhow!("a bug"))).is_err());
-    }
-
-    #[test]
-    fn the_memory_is_told_in_gib() {
-        let check =
-            |text: &str, expected: Option<&str>| assert_eq!(memory(text).as_deref(), expected);
-        check(
-            "MemTotal:       25165824 kB\nMemFree: 1 kB\n",
-            Some("24.0 GiB"),
-        );
-        check("MemFree: 1 kB\n", None);
-        check("MemTotal: many kB\n", None);
     }
 }

@@ -96,6 +96,7 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
         name: "requests".to_owned(),
         title: "One request by each technique".to_owned(),
         question: "What does it cost to ask the kernel for something, where the answer is there at once?".to_owned(),
+        facts: Vec::new(),
         notes: vec![
             "A request reads an eventfd that always has something, so that no technique waits. A program that only reads such \
              a descriptor is best off with blocking calls: the others are for those that would wait."

@@ -100,6 +100,7 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
             how long until the last has begun, and by how much has the process grown? And how long is it from one to the \
             next where so many do nothing but yield?"
             .to_owned(),
+        facts: Vec::new(),
         notes: vec![
             "One worker, on one CPU. A fiber has a stack from when it begins, at least one page of it in memory; a task \
              of Tokio has none."

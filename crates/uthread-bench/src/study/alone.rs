@@ -184,6 +184,7 @@ mod tests {
             name: "echo".to_owned(),
             title: "Echo".to_owned(),
             question: String::new(),
+            facts: Vec::new(),
             notes: Vec::new(),
             subjects: vec![
                 Subject::ours("uthread"),

@@ -2,7 +2,7 @@
 //! again.
 //!
 //! The first line tells the program and the settings. Measurements of another program or other settings are no rounds of
-//! the same run.
+//! the same run. What a run has brought to its end is in its report, and forgotten here.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::Cell;
+use crate::page::write_whole;
 use crate::results::{self, Round};
 
 /// What all measurements of a journal have in common.
@@ -40,12 +41,27 @@ impl Settings {
 
 #[derive(Serialize, Deserialize)]
 enum Line {
+    /// Before the first measurement of the study.
+    Begun {
+        study: String,
+        day: String,
+    },
     Measured(Entry),
     /// What the measurements after it rest on.
     Found {
+        study: String,
         name: String,
         figure: f64,
     },
+}
+
+impl Line {
+    fn study(&self) -> &str {
+        match self {
+            Line::Begun { study, .. } | Line::Found { study, .. } => study,
+            Line::Measured(entry) => &entry.study,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +96,10 @@ pub(crate) struct Journal {
     file: Option<File>,
     /// By study, panel, point and subject, in the order of the rounds.
     known: HashMap<[String; 4], Vec<Round>>,
-    found: HashMap<String, f64>,
+    /// By study and name.
+    found: HashMap<[String; 2], f64>,
+    /// On which day each study was begun.
+    begun: HashMap<String, String>,
 }
 
 impl Journal {
@@ -102,7 +121,8 @@ impl Journal {
                 let of_file: Settings = serde_json::from_str(line).with_context(at)?;
                 ensure!(
                     of_file == *settings,
-                    "{} is of another build or other settings: begin anew with --anew, or name another folder",
+                    "{} is of another build or other settings, whose run has not come to its end: remove it to measure again what only it \
+                     has, forget the earlier report too with --anew, or name another folder",
                     at()
                 );
             }
@@ -119,8 +139,15 @@ impl Journal {
                     let rounds = journal.known.entry(entry.cell()).or_default();
                     rounds.push(entry.round);
                 }
-                Line::Found { name, figure } => {
-                    journal.found.insert(name, figure);
+                Line::Found {
+                    study,
+                    name,
+                    figure,
+                } => {
+                    journal.found.insert([study, name], figure);
+                }
+                Line::Begun { study, day } => {
+                    journal.begun.insert(study, day);
                 }
             }
         }
@@ -128,15 +155,53 @@ impl Journal {
         Ok(journal)
     }
 
-    /// What measurements rest on is found once, for those of a later run too.
-    pub(crate) fn found(&mut self, name: &str, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
-        if let Some(&figure) = self.found.get(name) {
+    /// Forgets these studies in the journal at `path`, and with the last of them the journal.
+    pub(crate) fn forget(path: &Path, studies: &[&str]) -> Result<()> {
+        let at = || format!("the journal {}", path.display());
+        let text = fs::read_to_string(path).with_context(at)?;
+        let mut lines = text.split_inclusive('\n');
+        let mut kept = lines.next().unwrap_or_default().to_owned();
+        let settings_bytes = kept.len();
+        for text in lines {
+            let line: Line = serde_json::from_str(text).with_context(at)?;
+            if !studies.contains(&line.study()) {
+                kept.push_str(text);
+            }
+        }
+        match kept.len() == settings_bytes {
+            true => fs::remove_file(path).with_context(at),
+            false => write_whole(path, kept.as_bytes()).with_context(at),
+        }
+    }
+
+    /// What measurements of a study rest on is found once, for those of a later run too.
+    pub(crate) fn found(
+        &mut self,
+        study: &str,
+        name: &str,
+        find: impl FnOnce() -> Result<f64>,
+    ) -> Result<f64> {
+        let [study, name] = [study, name].map(str::to_owned);
+        if let Some(&figure) = self.found.get(&[study.clone(), name.clone()]) {
             return Ok(figure);
         }
         let figure = find()?;
-        let name = name.to_owned();
-        self.write(&Line::Found { name, figure })?;
+        self.write(&Line::Found {
+            study,
+            name,
+            figure,
+        })?;
         Ok(figure)
+    }
+
+    /// When the measurements of the study began that this journal has.
+    pub(super) fn begun(&self, study: &str) -> Option<&str> {
+        self.begun.get(study).map(String::as_str)
+    }
+
+    pub(super) fn begin(&mut self, study: &str, day: &str) -> Result<()> {
+        let [study, day] = [study, day].map(str::to_owned);
+        self.write(&Line::Begun { study, day })
     }
 
     /// Adds what was measured before.

@@ -5,6 +5,7 @@
 //! begins, so that one that was ended still has whole studies to show.
 
 mod alone;
+mod facts;
 mod journal;
 mod progress;
 
@@ -73,10 +74,14 @@ pub(crate) fn run(
 ) -> Result<Vec<results::Study>> {
     let mut progress = Progress::new();
     let mut found = Vec::new();
+    let of_run = facts::of_this_run(measuring);
     for study in &*studies {
         let mut results = study.plan().clone();
         prepare(&mut results);
         journal.fill(&mut results, measuring.rounds as usize);
+        if let Some(day) = journal.begun(&results.name) {
+            results.facts = facts::with_day(day, &of_run);
+        }
         progress.expect(cells(&**study, measuring).len(), study.seconds_each());
         found.push(results);
     }
@@ -102,6 +107,11 @@ pub(crate) fn run(
             };
             progress.add(index, begin.elapsed());
             eprintln!("{}", show(results, cell, &round));
+            if results.facts.is_empty() {
+                let day = facts::today();
+                journal.begin(&results.name, &day)?;
+                results.facts = facts::with_day(&day, &of_run);
+            }
             journal.add(Entry::new(results, cell, &round))?;
             results.panels[cell.panel].rounds[cell.point][cell.subject].push(round);
         }

@@ -66,6 +66,7 @@ fn asked(subjects: &[&str]) -> Asked {
             name: "asked".to_owned(),
             title: String::new(),
             question: String::new(),
+            facts: Vec::new(),
             notes: Vec::new(),
             subjects,
             panels: vec![
@@ -178,7 +179,10 @@ fn a_journal_of_other_settings_is_refused() {
         ..SETTINGS()
     };
     let error = Journal::open(&journal, &others).err().unwrap().to_string();
-    assert!(error.contains("--anew"), "{error}");
+    assert!(
+        error.contains("remove it") && error.contains("--anew"),
+        "{error}"
+    );
     fs::write(&journal, "no journal\n").unwrap();
     assert!(Journal::open(&journal, &SETTINGS()).is_err());
 }
@@ -199,8 +203,68 @@ fn what_was_found_once_is_not_looked_for_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let open = || Journal::open(&path, &SETTINGS()).unwrap();
-    assert_eq!(open().found("capacity", || Ok(7.0)).unwrap(), 7.0);
-    let again = open().found("capacity", || bail!("it was found before"));
+    let found = |study, name, find: fn() -> Result<f64>| open().found(study, name, find);
+    assert_eq!(found("echo", "capacity", || Ok(7.0)).unwrap(), 7.0);
+    let again = found("echo", "capacity", || bail!("it was found before"));
     assert_eq!(again.unwrap(), 7.0);
-    assert!(open().found("other", || bail!("not yet")).is_err());
+    assert!(found("echo", "other", || bail!("not yet")).is_err());
+    assert!(found("http", "capacity", || bail!("not yet")).is_err());
+}
+
+#[test]
+fn a_study_says_when_it_was_begun_and_on_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let stop = AtomicBool::new(false);
+    let (found, _) = run_for_three(asked(&["a"]), &journal, &stop);
+    let names: Vec<&str> = found.facts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names[0], names[1]), ("date", "uthread"));
+    let said = |found: &results::Study, name: &str| {
+        let mut facts = found.facts.iter();
+        facts.find(|fact| fact.0 == name).unwrap().1.clone()
+    };
+    assert_eq!(said(&found, "measured"), "3 rounds, 1 s each");
+    let today = said(&found, "date");
+    assert_eq!(today.len(), "2026-11-22".len(), "{today}");
+
+    // Gone on with on another day, it is of the day on which it was begun.
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replace(&today, "2026-01-01")).unwrap();
+    let (found, measured) = run_for_three(asked(&["a"]), &journal, &stop);
+    assert_eq!((measured, said(&found, "date").as_str()), (0, "2026-01-01"));
+
+    // What was not begun has no facts.
+    let stop = AtomicBool::new(true);
+    let (found, _) = run_for_three(asked(&["a"]), &folder.path().join("other"), &stop);
+    assert!(found.facts.is_empty());
+}
+
+#[test]
+fn a_journal_ends_with_the_last_of_its_studies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let stop = AtomicBool::new(false);
+    let mut other = asked(&["a"]);
+    other.plan.name = "other".to_owned();
+    run_for_three(asked(&["a"]), &path, &stop);
+    run_for_three(other, &path, &stop);
+    let mut journal = Journal::open(&path, &SETTINGS()).unwrap();
+    journal.found("asked", "capacity", || Ok(7.0)).unwrap();
+    drop(journal);
+
+    Journal::forget(&path, &["asked"]).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("\"other\"") && !text.contains("\"asked\""),
+        "{text}"
+    );
+    let (_, measured) = run_for_three(asked(&["a"]), &path, &stop);
+    assert_eq!(measured, 9, "all of it anew");
+    let mut other = asked(&["a"]);
+    other.plan.name = "other".to_owned();
+    assert_eq!(run_for_three(other, &path, &stop).1, 0, "nothing of it");
+
+    Journal::forget(&path, &["asked", "other"]).unwrap();
+    assert!(!path.exists(), "a later build begins its own");
+    assert!(Journal::forget(&path, &[]).is_err());
 }

@@ -38,6 +38,7 @@ fn study(subjects: &[&str], metric: Metric, points: Vec<(Point, Vec<Vec<Round>>)
         name: "s".to_owned(),
         title: String::new(),
         question: String::new(),
+        facts: Vec::new(),
         notes: Vec::new(),
         subjects: subjects.iter().map(subject).collect(),
         panels: vec![panel],

@@ -110,6 +110,7 @@ fn plan(subjects: Vec<Subject>, mib: u64) -> results::Study {
         name: "disk".to_owned(),
         title: "Disk".to_owned(),
         question: "How near do reads past the page cache come to what fio makes of the same disk?".to_owned(),
+        facts: Vec::new(),
         notes: vec![
             format!(
                 "A file of {mib} MiB, written and synced before, opened with O_DIRECT. One worker, a fiber for each read at a \

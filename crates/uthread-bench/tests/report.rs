@@ -1,0 +1,108 @@
+//! The report as a command: what becomes of the files in its folder. Nobody is chosen to be measured, so it takes no time.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_uthread-bench");
+
+fn report(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(PROGRAM)
+        .args(["report", "--only", "nobody", "--output"])
+        .arg(folder)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// A study that has one measurement, or none.
+fn study(name: &str, has_measurement: bool) -> Value {
+    let taken = json!({ "Taken": { "figures": [7.0],
+        "usage": { "others_share": 0.0, "steal_share": 0.0, "quiet_before": true } } });
+    let rounds = if has_measurement { vec![taken] } else { vec![] };
+    json!({
+        "name": name, "title": format!("The earlier {name}"), "question": "", "facts": [["date", "2026-01-01"]], "notes": [],
+        "subjects": [{ "name": "uthread", "is_ours": true, "version": null, "missing": null }],
+        "panels": [{
+            "title": "", "axis": "", "points": [{ "label": "all", "value": null }], "limits": [],
+            "metrics": [{ "name": "rate", "unit": "1/s", "better": "More", "is_drawn": true }],
+            "rounds": [[rounds]],
+        }],
+    })
+}
+
+/// The titles of the studies in the folder's report.
+fn titles(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let studies = report["studies"].as_array().unwrap().iter();
+    studies
+        .map(|study| study["title"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn studies_that_were_not_asked_for_stay_until_all_is_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let earlier =
+        json!({ "studies": [study("disk", true), study("threads", false), study("echo", true)] });
+    fs::write(folder.join("report.json"), earlier.to_string()).unwrap();
+    let output = report(folder, &["--studies", "requests,threads"]);
+    assert!(output.status.success(), "{output:?}");
+    let expected = [
+        "The earlier echo",
+        "One request by each technique",
+        "Creating and yielding",
+        "The earlier disk",
+    ];
+    assert_eq!(titles(folder), expected);
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    let place = |title: &str| page.find(&format!("<h2>{title}</h2>")).unwrap();
+    assert!(expected.map(place).is_sorted());
+    assert!(!folder.join("journal.jsonl").exists(), "it came to its end");
+
+    let output = report(folder, &["--studies", "requests", "--anew"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(titles(folder), ["One request by each technique"]);
+}
+
+#[test]
+fn what_is_no_report_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let json = folder.join("report.json");
+    fs::write(&json, "{ \"studies\": [").unwrap();
+    let output = report(folder, &["--studies", "requests"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("move it away") && said.contains("--anew"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&json).unwrap(), "{ \"studies\": [");
+
+    let output = report(folder, &["--studies", "requests", "--anew"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(titles(folder).len(), 1);
+}
+
+#[test]
+fn a_journal_of_another_build_is_refused_until_it_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let journal = folder.join("journal.jsonl");
+    let of_another = "{\"program\":\"0\",\"seconds\":1}\n";
+    fs::write(&journal, of_another).unwrap();
+    let output = report(folder, &["--studies", "requests"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another build"), "{said}");
+    assert_eq!(fs::read_to_string(&journal).unwrap(), of_another);
+
+    let output = report(folder, &["--studies", "requests", "--anew"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!journal.exists());
+}
