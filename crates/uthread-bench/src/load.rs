@@ -23,6 +23,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use uthread_load::{Crowd, Pattern, Plan, Saturation, Target};
 
+use crate::say::say;
 use crate::servers::pinned;
 
 /// Long enough that a garbage collector knows its heap.
@@ -83,7 +84,7 @@ pub(crate) struct Report {
 /// What the process of a load does, for [`Load::start`] to talk to.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> Result<()> {
     if let Err(error) = serve(address, load) {
-        println!("{FAILED}{error:#}");
+        say!("{FAILED}{error:#}");
     }
     Ok(())
 }
@@ -97,12 +98,12 @@ fn serve(address: SocketAddr, load: &Load) -> Result<()> {
             failures(&crowd.run()?)
         );
     }
-    println!("{CONNECTED}");
+    say!("{CONNECTED}");
     let mut stdin = io::stdin().lock();
     if stdin.read_line(&mut String::new())? == 0 {
         return Ok(());
     }
-    println!("{}", serde_json::to_string(&crowd.run()?)?);
+    say!("{}", serde_json::to_string(&crowd.run()?)?);
     io::copy(&mut stdin, &mut io::sink())?;
     Ok(())
 }

@@ -3,6 +3,8 @@
 //!
 //! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod client;
 mod files;
 mod hostile;
@@ -18,6 +20,7 @@ mod peers;
 mod place;
 mod report;
 mod results;
+mod say;
 mod servers;
 mod setup;
 mod soak;
@@ -35,6 +38,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::say::tell;
 use measure::calls;
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
@@ -187,7 +191,7 @@ fn main() -> ExitCode {
         Study::Threads(args) => threads::run(&args).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };
-    exit_code(result)
+    exit_code(result.map(|is_good| is_good && !say::is_lost()))
 }
 
 fn exit_code(result: Result<bool>) -> ExitCode {
@@ -195,7 +199,7 @@ fn exit_code(result: Result<bool>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
         Err(error) => {
-            eprintln!("uthread-bench: {error:#}");
+            tell!("uthread-bench: {error:#}");
             ExitCode::from(if error.is::<Unavailable>() {
                 UNAVAILABLE
             } else {

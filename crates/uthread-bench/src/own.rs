@@ -7,6 +7,10 @@ mod fixed;
 #[path = "../../../peers/forks.rs"]
 mod forks;
 #[path = "../../../peers/measure.rs"]
+#[allow(
+    clippy::print_stdout,
+    reason = "the peers have the same file, and not ours for saying something"
+)]
 mod measure;
 mod requests;
 

@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::results::Subject;
+use crate::say::{say, tell};
 
 /// The repository this program was built from.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -93,7 +94,7 @@ impl Availability {
         match self {
             Availability::Here(program) => Some(program),
             Availability::Missing(missing) => {
-                eprintln!("{missing}");
+                tell!("{missing}");
                 None
             }
         }
@@ -112,7 +113,7 @@ pub(crate) fn run() {
         let path = program.map(|program| program.path.display().to_string());
         let missing = subject.missing.map(|why| format!("missing: {why}"));
         let found = path.or(missing).unwrap_or_default();
-        println!("{:18} {version:11} {found}", subject.name);
+        say!("{:18} {version:11} {found}", subject.name);
     }
 }
 
@@ -159,7 +160,7 @@ fn build(name: &'static str) -> Result<Program, Missing> {
             (cargo_build(&source, &target), path, version)
         }
     };
-    eprintln!("building the peer {name}");
+    tell!("building the peer {name}");
     run_build(name, command)?;
     Ok(Program {
         name,
@@ -175,7 +176,7 @@ fn static_web_server() -> Result<Program, Missing> {
     let tools = target().join("tools");
     let path = tools.join("bin").join(name);
     if !path.is_file() {
-        eprintln!("installing {name}");
+        tell!("installing {name}");
         run_build(name, cargo_install(name, &tools))?;
     }
     let version = version::of_program(&path, "--version");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::measure::rounds::Taken;
 use crate::measure::stats::{self, Ratio, Summary, Verdict};
+use crate::say::{self, say};
 
 /// A name is at most "ping-pong, 2 workers, ns"; a cell "1234567 (1234567..1234567)".
 const NAME_WIDTH: usize = 30;
@@ -45,30 +46,34 @@ impl Table {
     }
 
     pub(crate) fn print(&self) {
-        println!("\n{}", self.title);
-        print!("{:NAME_WIDTH$}", "");
+        say!("\n{}", self.title);
+        say::out(format_args!("{:NAME_WIDTH$}", ""));
         self.subjects
             .iter()
-            .for_each(|subject| print!("{subject:>CELL_WIDTH$}"));
-        println!();
+            .for_each(|subject| say::out(format_args!("{subject:>CELL_WIDTH$}")));
+        say!("");
         for (index, metric) in self.metrics.iter().enumerate() {
-            print!("  {:<1$}", metric.name, NAME_WIDTH - 2);
+            say::out(format_args!("  {:<1$}", metric.name, NAME_WIDTH - 2));
             for subject in 0..self.subjects.len() {
                 let cell = self
                     .summary(index, subject)
                     .map(|summary| show_summary(summary, metric.decimals));
-                print!("{:>CELL_WIDTH$}", cell.unwrap_or_else(|| "-".to_owned()));
+                say::out(format_args!(
+                    "{:>CELL_WIDTH$}",
+                    cell.unwrap_or_else(|| "-".to_owned())
+                ));
             }
-            println!();
+            say!("");
         }
         for &(above, below) in &self.comparisons {
-            println!(
+            say!(
                 "  {} / {}, with 95 % interval",
-                self.subjects[above], self.subjects[below]
+                self.subjects[above],
+                self.subjects[below]
             );
             for (index, metric) in self.metrics.iter().enumerate() {
                 if let Some(ratio) = self.ratio(index, (above, below)) {
-                    println!(
+                    say!(
                         "    {:<1$}{2}",
                         metric.name,
                         NAME_WIDTH - 4,
@@ -83,7 +88,7 @@ impl Table {
                 .filter(|taken| taken.usage.is_disturbed())
                 .count();
             if disturbed > 0 {
-                println!(
+                say!(
                     "  disturbed by other processes: {disturbed} of {} rounds of {subject}",
                     taken.len()
                 );

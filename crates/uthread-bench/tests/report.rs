@@ -1,20 +1,32 @@
 //! The report as a command: what becomes of the files in its folder. Nobody is chosen to be measured, so it takes no time.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_uthread-bench");
 
 fn report(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(PROGRAM)
+    command(folder, arguments).output().unwrap()
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
         .args(["report", "--only", "nobody", "--output"])
         .arg(folder)
-        .args(arguments)
-        .output()
-        .unwrap()
+        .args(arguments);
+    command
+}
+
+/// The end of a pipe into which nobody looks.
+fn closed() -> Stdio {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    writer.into()
 }
 
 /// A study that has one measurement, or none.
@@ -105,4 +117,39 @@ fn a_journal_of_another_build_is_refused_until_it_is_gone() {
     let output = report(folder, &["--studies", "requests", "--anew"]);
     assert!(output.status.success(), "{output:?}");
     assert!(!journal.exists());
+}
+
+#[test]
+fn whoever_has_gone_does_not_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(folder.path(), &["--studies", "requests"]);
+    let status = command.stdout(closed()).stderr(closed()).status().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(titles(folder.path()).len(), 1);
+
+    // An error is told, or not, and stays one.
+    fs::write(folder.path().join("report.json"), "{").unwrap();
+    let status = command.stdout(closed()).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn output_that_is_lost_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = command(folder.path(), &["--studies", "requests"]);
+    let output = command
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(
+        said.matches("cannot write to stdout: No space left")
+            .count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(titles(folder.path()).len(), 1, "the files are there");
 }

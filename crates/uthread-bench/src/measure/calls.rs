@@ -15,6 +15,7 @@ use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
 use super::proc::{has_ended, read_if_alive, threads, tree, tree_cpu};
+use crate::say::say;
 use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 
 /// The number of the tracepoint, where tracefs is mounted now, and where it was on older systems.
@@ -57,10 +58,10 @@ pub(crate) fn run(pid: u32, seconds: u64) -> Result<()> {
         thread::sleep(Duration::from_secs(seconds));
         Ok(tree_cpu(pid)? - before)
     })?;
-    println!("system calls: {}", counted.system_calls);
-    println!("context switches: {}", counted.switches);
-    println!("CPU of all threads: {} ns", cpu.threads_ns);
-    println!("of that kernel helper threads: {} ns", cpu.helpers_ns);
+    say!("system calls: {}", counted.system_calls);
+    say!("context switches: {}", counted.switches);
+    say!("CPU of all threads: {} ns", cpu.threads_ns);
+    say!("of that kernel helper threads: {} ns", cpu.helpers_ns);
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Runtime, try_scope};
 
 use super::requests::cpu_ns;
+use crate::say::say;
 use crate::setup::Unavailable;
 use uthread_load::SplitMix;
 
@@ -77,7 +78,7 @@ impl Reads {
     /// Prints the report as a line of JSON.
     pub(super) fn run(&self, runtime: &Runtime) -> Result<()> {
         let report = runtime.run(|| self.measure())?;
-        println!("{}", serde_json::to_string(&report)?);
+        say!("{}", serde_json::to_string(&report)?);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use uthread::{Runtime, spawn};
 #[path = "../../../../peers/compute.rs"]
 mod compute;
 
+use crate::say::say;
 use compute::Compute;
 
 /// Longer than a message of 16 bytes, so that a short read says that there is no more.
@@ -71,7 +72,7 @@ pub(super) fn serve(port: u16, runtime: Runtime, compute_us: u64, ways: Ways) ->
         compute: Compute::calibrated(compute_us),
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    println!("{}", listener.local_addr()?);
+    say!("{}", listener.local_addr()?);
     runtime.spawn(move || server.accept(&listener));
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())

@@ -7,6 +7,7 @@ use anyhow::Result;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::{Runtime, spawn};
 
+use crate::say::say;
 use crate::servers::nginx::FIXED;
 
 /// Longer than any head of a load, and a bound.
@@ -16,7 +17,7 @@ const HEADERS_MAX: usize = 32;
 /// Prints where it listens; ends when standard input does.
 pub(super) fn serve(port: u16, runtime: Runtime) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    println!("{}", listener.local_addr()?);
+    say!("{}", listener.local_addr()?);
     runtime.spawn(move || -> io::Result<()> {
         for stream in listener.incoming() {
             let stream = stream?;

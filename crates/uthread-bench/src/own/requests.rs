@@ -1,6 +1,10 @@
 //! The cost of one request through the runtime: fibers read an eventfd, and each read goes to the driver.
 
 #[path = "../../../../peers/eventfd.rs"]
+#[allow(
+    clippy::print_stdout,
+    reason = "the peers have the same file, and not ours for saying something"
+)]
 mod eventfd;
 
 use std::io::{self, Read};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::results::Results;
+use crate::say::say;
 use crate::targets;
 
 #[derive(clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .clone()
         .unwrap_or_else(|| args.report.with_extension("html"));
     write(&results, &output)?;
-    println!("{}", output.display());
+    say!("{}", output.display());
     Ok(())
 }
 

@@ -27,6 +27,7 @@ use scenarios::Planned;
 use uthread::{Driver, Runtime};
 
 use crate::mode::Mode;
+use crate::say::{say, tell};
 
 /// An epoch takes some seconds; one that takes so long hangs.
 const HANG: Duration = Duration::from_secs(120);
@@ -54,7 +55,7 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 /// Runs epochs until the time is over; false after the first violation.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(seed_by_clock);
-    println!("seed {seed}");
+    say!("seed {seed}");
     report_unplanned_panics();
     let end = Instant::now() + Duration::from_secs(60 * args.minutes);
     let mut before = None;
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         before.get_or_insert(holdings);
         print(number, &report, &holdings);
         for violation in &violations {
-            println!("{place}: {violation}");
+            say!("{place}: {violation}");
         }
         if !violations.is_empty() {
             return Ok(false);
@@ -109,7 +110,7 @@ fn watched<T: Send + 'static>(
             Err(io::Error::other("a thread of the soak panicked"))
         }
         Err(mpsc::RecvTimeoutError::Timeout) => {
-            println!("{place}: it hangs");
+            say!("{place}: it hangs");
             process::exit(i32::from(crate::FAILED));
         }
     }
@@ -127,13 +128,13 @@ fn report_unplanned(panic: &PanicHookInfo<'_>) {
     let payload: &dyn Any = panic.payload();
     if !payload.is::<Planned>() {
         PANICS.fetch_add(1, Ordering::Relaxed);
-        eprintln!("{panic}");
+        tell!("{panic}");
     }
 }
 
 fn print(number: u64, report: &Report, holdings: &Holdings) {
     let tally = &report.stage.tally;
-    println!(
+    say!(
         "epoch {number:4} {:8} fibers {:7} steals {:6} messages {:7} lost {:4} MB {:4} timeouts {:5} resets {:4} \
          refused {:4} panics {:5} rss {:4} MiB fds {:3} threads {:3} mappings {:4} addresses {:5} MiB",
         format!("{:?}", report.ending),

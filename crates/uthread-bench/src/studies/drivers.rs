@@ -24,6 +24,7 @@ use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, least_disturbed};
 use crate::place::Place;
 use crate::report::write_json;
+use crate::say::{self, tell};
 use crate::servers::Server;
 use crate::setup::find_uthread;
 use crate::{Rounds, parse_workers};
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             group.rotate_right(first);
         }
     }
-    print!("{}", page::show(args, &study.place, &rows));
+    say::out(format_args!("{}", page::show(args, &study.place, &rows)));
     let tables: Vec<_> = rows.chunks(args.drivers.len()).map(row::to_json).collect();
     let setup = study.place.to_json(args.workers);
     write_json(
@@ -127,14 +128,14 @@ impl<'a> Study<'a> {
 
     fn add_round(&self, round: usize, row: &mut Row) {
         let subject = row.subject;
-        eprint!("round {}: {subject}: ", round + 1);
+        say::err(format_args!("round {}: {subject}: ", round + 1));
         let result = limits::check(
             u64::from(subject.connections),
             subject.driver == Driver::Threads,
         )
         .and_then(|()| least_disturbed(|| self.measure(subject, &mut row.driver)));
         row.add(result);
-        eprintln!("{}", row.show_last());
+        tell!("{}", row.show_last());
     }
 
     /// On a server of its own: one that has held many connections keeps memory for them.

@@ -16,6 +16,7 @@ use crate::measure::proc::{self, Memory};
 use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, interleave};
 use crate::report::{Metric, Table, write_json};
+use crate::say::tell;
 use crate::servers::{Peer, Server};
 use crate::setup::{OPEN_FILES_SPARE, Setup, find_program};
 use crate::wrk::{self, Load, Report};
@@ -105,8 +106,7 @@ impl Study<'_> {
             .iter()
             .flat_map(|peer| [format!("{peer}"), format!("{peer}, {idle} idle")])
             .collect();
-        let progress =
-            |round, subject: usize| eprintln!("round {} {}", round + 1, subjects[subject]);
+        let progress = |round, subject: usize| tell!("round {} {}", round + 1, subjects[subject]);
         let taken = interleave(subjects.len(), rounds as usize, progress, |subject| {
             self.measure_once(peers[subject / 2], if subject % 2 == 1 { idle } else { 0 })
         })?;

@@ -9,6 +9,7 @@ use crate::load::Load;
 use crate::measure::rounds::Taken;
 use crate::place::Place;
 use crate::results::{self, Metric, Panel, Point};
+use crate::say::tell;
 use crate::study::{Alone, Cell, Journal, Measuring, Study};
 
 const NAME: &str = "latency";
@@ -104,7 +105,7 @@ impl Latency {
 
 /// What the first of the contest answers in a second.
 fn capacity(contest: &Contest, place: &Place, closed: &Load) -> Result<f64> {
-    eprintln!("latency: measuring what uthread can answer");
+    tell!("latency: measuring what uthread can answer");
     let asked = Asked {
         place,
         workers: 1,

@@ -16,6 +16,7 @@ use crate::files::{Files, Size};
 use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, interleave};
 use crate::report::{Metric, Table, write_json};
+use crate::say::tell;
 use crate::servers::{Peer, Server, pinned};
 use crate::setup::{OPEN_FILES_SPARE, Setup, find_program, find_uthread};
 use crate::wrk;
@@ -89,14 +90,14 @@ fn find_tools(args: &Args) -> Result<Vec<Tool>> {
     let mut tools = vec![Tool::Uthread(find_uthread(args.common.server.as_deref())?)];
     match find_program("wrk") {
         Ok(path) => tools.push(Tool::Wrk(path)),
-        Err(error) => eprintln!("without wrk: {error}"),
+        Err(error) => tell!("without wrk: {error}"),
     }
     let installed = env::home_dir().map(|home| home.join(".cargo/bin/oha"));
     let in_path = || find_program("oha").ok();
     let oha = args.oha.clone().or_else(in_path).or(installed);
     match oha.filter(|path| path.is_file()) {
         Some(path) => tools.push(Tool::Oha(path)),
-        None => eprintln!("without oha: cargo install oha, or --oha PATH"),
+        None => tell!("without oha: cargo install oha, or --oha PATH"),
     }
     Ok(tools)
 }
@@ -127,7 +128,7 @@ impl Study<'_> {
             ..
         } = *self.args;
         let progress = |round, tool: usize| {
-            eprintln!("load-check: round {} {}", round + 1, tools[tool].name());
+            tell!("load-check: round {} {}", round + 1, tools[tool].name());
         };
         let taken = interleave(tools.len(), rounds as usize, progress, |tool| {
             self.measure(&tools[tool])

@@ -12,6 +12,7 @@ use crate::measure::quiet::Window;
 use crate::measure::rounds::{Taken, interleave};
 use crate::peers::{self, Program};
 use crate::report::{Metric, Table, write_json};
+use crate::say::tell;
 
 /// The commands of the programs, in the order of `METRICS`. Each runs for some tenths of a second.
 const COMMANDS: &[&[&str]] = &[
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Rounds { rounds, json, .. } = &args.rounds;
     let progress = |round, subject: usize| {
         let subject: &Subject = &subjects[subject];
-        eprintln!("round {} {}", round + 1, subject.program.name);
+        tell!("round {} {}", round + 1, subject.program.name);
     };
     let taken = interleave(subjects.len(), *rounds as usize, progress, |subject| {
         let window = Window::open(None, args.rounds.quiet_wait())?;
@@ -122,7 +123,7 @@ fn figure(subject: &Subject, command: &[&str]) -> Result<f64> {
         .with_context(|| format!("run {}", program.path.display()))?;
     if !output.status.success() {
         ensure!(name != "uthread", "own {shown} failed: {}", output.status);
-        eprintln!("{name} cannot do {shown}: {}", output.status);
+        tell!("{name} cannot do {shown}: {}", output.status);
         return Ok(f64::NAN);
     }
     let text = String::from_utf8_lossy(&output.stdout);

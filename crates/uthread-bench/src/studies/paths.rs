@@ -21,6 +21,7 @@ use crate::own::echo::{Accepts, Reads, Sends};
 use crate::peers::{self, Program};
 use crate::place::Place;
 use crate::report::{Metric, Table, write_json};
+use crate::say::tell;
 use crate::servers::Server;
 use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 use crate::{Rounds, parse_workers};
@@ -210,7 +211,7 @@ impl Study<'_> {
     ) -> Result<Table> {
         let (rounds, seconds) = (self.args.rounds.rounds, self.args.seconds);
         let progress = |round, subject: usize| {
-            eprintln!("{title}: round {} {}", round + 1, subjects[subject]);
+            tell!("{title}: round {} {}", round + 1, subjects[subject]);
         };
         let taken = interleave(subjects.len(), rounds as usize, progress, measure)?;
         let workers = self.args.workers;

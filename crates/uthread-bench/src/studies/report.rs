@@ -16,6 +16,7 @@ use crate::measure::rounds::Taken;
 use crate::merge;
 use crate::page;
 use crate::results::{self, Results};
+use crate::say::{say, tell};
 use crate::setup::Unavailable;
 use crate::study::{
     Cell, Journal, Measuring, Settings, Study, run as run_studies, stop_on_interrupt,
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     results.summary = summary::markdown(&results);
     write(&results, &json)?;
     if was_stopped {
-        eprintln!("ended early; the same command goes on from here");
+        tell!("ended early; the same command goes on from here");
     } else {
         Journal::forget(&journal_path, &names)?;
     }
@@ -128,7 +129,7 @@ fn write(results: &Results, json: &Path) -> Result<()> {
         .with_context(|| format!("write {}", json.display()))?;
     let html = json.with_extension("html");
     page::write(results, &html)?;
-    println!("{}\n{}", json.display(), html.display());
+    say!("{}\n{}", json.display(), html.display());
     Ok(())
 }
 
@@ -149,7 +150,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Box<dyn S
 fn or_absent(name: &str, study: Result<Box<dyn Study>>) -> Result<Box<dyn Study>> {
     match study {
         Err(error) if error.is::<Unavailable>() => {
-            eprintln!("{name} is left out: {error:#}");
+            tell!("{name} is left out: {error:#}");
             Ok(Box::new(Absent(results::Study {
                 name: name.to_owned(),
                 title: format!("Not measured: {name}"),

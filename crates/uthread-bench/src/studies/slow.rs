@@ -12,6 +12,7 @@ use crate::measure::rounds::{Taken, interleave};
 use crate::measure::stats::{Ratio, Verdict};
 use crate::paced;
 use crate::report::{Metric, Table, write_json};
+use crate::say::{say, tell};
 use crate::servers::Peer;
 use crate::setup::{OPEN_FILES_SPARE, Setup};
 
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for &comparison in &table.comparisons {
         let name = &table.subjects[comparison.1];
         let finding = table.ratio(P99, comparison).map(judge_p99);
-        println!(
+        say!(
             "{name}: {}",
             finding.unwrap_or_else(|| "no p99 to compare".to_owned())
         );
@@ -123,8 +124,7 @@ impl Study<'_> {
             .iter()
             .flat_map(|peer| [format!("{peer}"), format!("{peer}, hostile")])
             .collect();
-        let progress =
-            |round, subject: usize| eprintln!("round {} {}", round + 1, subjects[subject]);
+        let progress = |round, subject: usize| tell!("round {} {}", round + 1, subjects[subject]);
         let taken = interleave(subjects.len(), rounds as usize, progress, |subject| {
             self.measure_once(peers[subject / 2], subject % 2 == 1)
         })?;

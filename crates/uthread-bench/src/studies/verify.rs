@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::Common;
 use crate::client::Connection;
 use crate::report::write_json;
+use crate::say::say;
 use crate::servers::Peer;
 use crate::setup::{OPEN_FILES_SPARE, Setup};
 
@@ -64,16 +65,16 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             bytes,
             mismatches,
         } = &outcome;
-        println!(
+        say!(
             "{peer}: {files} files, {bytes} bytes, {} mismatches",
             mismatches.len()
         );
         mismatches
             .iter()
             .take(MISMATCHES_SHOWN_MAX)
-            .for_each(|mismatch| println!("  {mismatch}"));
+            .for_each(|mismatch| say!("  {mismatch}"));
         if mismatches.len() > MISMATCHES_SHOWN_MAX {
-            println!("  and {} more", mismatches.len() - MISMATCHES_SHOWN_MAX);
+            say!("  and {} more", mismatches.len() - MISMATCHES_SHOWN_MAX);
         }
         all_right &= mismatches.is_empty();
         let server = peer.to_string();

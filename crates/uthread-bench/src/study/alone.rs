@@ -10,6 +10,7 @@ use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use crate::measure::stats::{Ratio, Verdict};
 use crate::report::write_json;
 use crate::results::{Panel, Results, Study as Found, significant};
+use crate::say;
 
 /// How thoroughly is measured.
 #[derive(clap::Args, Clone, Debug)]
@@ -59,7 +60,9 @@ impl Alone {
             &mut Journal::default(),
             &stop,
         )?;
-        found.iter().for_each(|study| print!("{}", show(study)));
+        found
+            .iter()
+            .for_each(|study| say::out(format_args!("{}", show(study))));
         let results = Results {
             studies: found,
             ..Results::default()

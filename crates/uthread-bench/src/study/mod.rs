@@ -22,6 +22,7 @@ pub(crate) use journal::{Journal, Settings};
 
 use crate::measure::rounds::{Taken, least_disturbed};
 use crate::results::{self, Round, significant};
+use crate::say::{self, tell};
 use journal::Entry;
 use progress::Progress;
 
@@ -94,19 +95,23 @@ pub(crate) fn run(
                 progress.skip(index);
                 continue;
             }
-            eprint!("{} {}: ", progress.show(), name(results, cell));
+            say::err(format_args!(
+                "{} {}: ",
+                progress.show(),
+                name(results, cell)
+            ));
             let begin = Instant::now();
             let round = match least_disturbed(|| study.measure(cell)) {
                 Ok(taken) => to_round(taken),
                 // A Ctrl-C reaches the servers too: what they fail by says nothing about them.
                 Err(_) if stop.load(Ordering::Relaxed) => {
-                    eprintln!("left out");
+                    tell!("left out");
                     return Ok(found);
                 }
                 Err(error) => Round::Cannot(reason(&error)),
             };
             progress.add(index, begin.elapsed());
-            eprintln!("{}", show(results, cell, &round));
+            tell!("{}", show(results, cell, &round));
             if results.facts.is_empty() {
                 let day = facts::today();
                 journal.begin(&results.name, &day)?;

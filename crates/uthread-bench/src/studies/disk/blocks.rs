@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
 
 use crate::own::disk::{self, BLOCK_BYTES, NUMBER_BYTES};
+use crate::say::tell;
 use uthread_load::SplitMix;
 
 const MIB: u64 = 1024 * 1024;
@@ -28,7 +29,7 @@ pub(super) fn prepare(folder: &Path, mib: u64) -> Result<PathBuf> {
         // Before a large file is written in vain.
         File::create(&path).with_context(|| format!("make {}", path.display()))?;
         disk::open(&path)?;
-        eprintln!("writing {}", path.display());
+        tell!("writing {}", path.display());
         write(&path, blocks).with_context(|| format!("write {}", path.display()))?;
     }
     disk::open(&path)?;
