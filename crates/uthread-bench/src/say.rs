@@ -32,6 +32,10 @@ pub(crate) fn out(text: fmt::Arguments<'_>) {
 
 /// A part of a line for whoever watches.
 pub(crate) fn err(text: fmt::Arguments<'_>) {
+    // That of a test is captured only so.
+    #[cfg(test)]
+    eprint!("{text}");
+    #[cfg(not(test))]
     let _ = io::stderr().write_fmt(text);
 }
 
