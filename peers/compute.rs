@@ -17,8 +17,11 @@ pub(crate) struct Compute {
 }
 
 impl Compute {
-    /// What this CPU, undisturbed, does in so many microseconds.
+    /// What this CPU, undisturbed, does in so many microseconds; nothing takes no time to find.
     pub(crate) fn calibrated(us: u64) -> Compute {
+        if us == 0 {
+            return Compute { steps: 0 };
+        }
         let probe = |_| {
             let begin = Instant::now();
             run_steps(PROBE_STEPS);

@@ -65,13 +65,18 @@ pub(crate) fn run(pid: u32, seconds: u64) -> Result<()> {
     Ok(())
 }
 
+/// Whether the kernel has here what system calls are counted by.
+pub(crate) fn has_tracepoint() -> bool {
+    sys_enter(&TRACEPOINTS).is_ok()
+}
+
 /// Counts what `root` and its descendants do during `work`, with the threads that they start meanwhile.
 pub(crate) fn count<T>(root: u32, work: impl FnOnce() -> Result<T>) -> Result<(T, Counted)> {
     let mut counters = Counters::attach(&threads_of(root)?);
     let calls_before = counters.as_mut().map_or(Ok(0), Counters::read)?;
-    let switches_before = switches(root)?;
+    let switches_before = Switches::read(root)?;
     let result = work()?;
-    let switches = increase(&switches_before, &switches(root)?);
+    let switches = Switches::read(root)?.since(&switches_before);
     let system_calls = match &mut counters {
         Ok(counters) => Count::Known(counters.read()? - calls_before),
         Err(reason) => Count::Unknown(reason.clone()),
@@ -154,25 +159,31 @@ fn threads_of(root: u32) -> Result<Vec<Thread>> {
     Ok(found)
 }
 
-/// How often each thread has been switched away from since it began.
-fn switches(root: u32) -> Result<BTreeMap<Thread, u64>> {
-    let mut found = BTreeMap::new();
-    for thread in threads_of(root)? {
-        let Thread { process, id } = thread;
-        if let Some(text) = read_if_alive(&format!("/proc/{process}/task/{id}/status"))? {
-            found.insert(thread, parse_switches(&text)?);
-        }
-    }
-    Ok(found)
-}
+/// How often each thread has been switched away from since it began. The kernel counts that anyway, so reading it costs the
+/// threads nothing.
+pub(crate) struct Switches(BTreeMap<Thread, u64>);
 
-/// What the threads of `after` have done since `before`, or since they began.
-fn increase(before: &BTreeMap<Thread, u64>, after: &BTreeMap<Thread, u64>) -> u64 {
-    let since = |(thread, count): (&Thread, &u64)| {
-        let earlier = before.get(thread).copied().unwrap_or(0);
-        count.saturating_sub(earlier)
-    };
-    after.iter().map(since).sum()
+impl Switches {
+    /// Of `root` and its descendants.
+    pub(crate) fn read(root: u32) -> Result<Switches> {
+        let mut found = BTreeMap::new();
+        for thread in threads_of(root)? {
+            let Thread { process, id } = thread;
+            if let Some(text) = read_if_alive(&format!("/proc/{process}/task/{id}/status"))? {
+                found.insert(thread, parse_switches(&text)?);
+            }
+        }
+        Ok(Switches(found))
+    }
+
+    /// Of the threads that are there now, since `before` or since they began.
+    pub(crate) fn since(&self, before: &Switches) -> u64 {
+        let since = |(thread, count): (&Thread, &u64)| {
+            let earlier = before.0.get(thread).copied().unwrap_or(0);
+            count.saturating_sub(earlier)
+        };
+        self.0.iter().map(since).sum()
+    }
 }
 
 /// Both kinds of `/proc/PID/task/TID/status`: those in which it waited, and those in which its time was over.
@@ -205,13 +216,13 @@ mod tests {
 
     #[test]
     fn threads_count_from_when_they_began_and_to_when_they_ended() {
-        let reading = |counts: &[(u32, u64)]| -> BTreeMap<Thread, u64> {
+        let reading = |counts: &[(u32, u64)]| {
             let thread = |&(id, count)| (Thread { process: 1, id }, count);
-            counts.iter().map(thread).collect()
+            Switches(counts.iter().map(thread).collect())
         };
         let before = reading(&[(1, 10), (2, 20), (3, 30)]);
         let after = reading(&[(1, 15), (2, 20), (4, 100)]);
-        assert_eq!(increase(&before, &after), 105);
+        assert_eq!(after.since(&before), 105);
     }
 
     #[test]

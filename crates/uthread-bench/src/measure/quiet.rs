@@ -4,6 +4,7 @@
 //! A disturbed window is a fact about the machine, not about the server, so whoever opened it measures again.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,9 @@ use super::proc::{self, Cpu, Machine};
 pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
 pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
-/// For so long after a window in which nobody else used the CPUs, the machine is taken to be quiet: the next window is
+/// How often it is looked whether it was quiet for so long: a wait ends soon after a disturbance is over.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// For so long after a window or a wait in which nobody else used the CPUs, the machine is taken to be quiet: the next window is
 /// looked at anyway when it closes, and a study has thousands.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
@@ -92,7 +95,7 @@ impl Window {
 }
 
 thread_local! {
-    /// Until when the last window speaks for the machine.
+    /// Until when the last window or wait speaks for the machine.
     static QUIET_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -105,17 +108,37 @@ pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> R
         return Ok(true);
     }
     let deadline = Instant::now() + wait_max;
-    let mut before = Reading::take(server_pid)?;
+    let mut recent = Recent::default();
+    recent.was_quiet_until(Reading::take(server_pid)?);
     while Instant::now() < deadline {
-        thread::sleep(QUIET_FOR);
-        let now = Reading::take(server_pid)?;
-        let between = now.since(&before);
-        if between.others_share + between.steal_share < OTHERS_SHARE_MAX {
+        thread::sleep(LOOK_EVERY);
+        if recent.was_quiet_until(Reading::take(server_pid)?) {
+            QUIET_UNTIL.set(Some(Instant::now() + QUIET_AFTER));
             return Ok(true);
         }
-        before = now;
     }
     Ok(false)
+}
+
+/// The readings of the last [`QUIET_FOR`], and one from before.
+#[derive(Default)]
+struct Recent(VecDeque<Reading>);
+
+impl Recent {
+    /// Whether nobody has disturbed for [`QUIET_FOR`] before this reading.
+    fn was_quiet_until(&mut self, now: Reading) -> bool {
+        let is_old_enough = |earlier: &Reading| now.at - earlier.at >= QUIET_FOR;
+        while self.0.get(1).is_some_and(is_old_enough) {
+            self.0.pop_front();
+        }
+        let first = self.0.front().filter(|first| is_old_enough(first));
+        let is_quiet = first.is_some_and(|first| {
+            let between = now.since(first);
+            between.others_share + between.steal_share < OTHERS_SHARE_MAX
+        });
+        self.0.push_back(now);
+        is_quiet
+    }
 }
 
 struct Reading {
@@ -198,6 +221,42 @@ mod tests {
         check(reading(1000, 6500, 150, 1000, 700), 0.3, 0.05);
         // Ticks are coarse: a sum that comes out below zero is nobody, not a negative process.
         check(reading(1000, 6000, 100, 1300, 1200), 0.0, 0.0);
+    }
+
+    #[test]
+    fn it_is_quiet_after_so_long_without_others_and_soon_after_that() {
+        let start = Instant::now();
+        /// Looks every 100 ms, with others busy for so many ms before each look; returns which looks found it quiet.
+        fn quiet_looks(start: Instant, busy_before_each_ms: &[u64]) -> Vec<usize> {
+            let mut recent = Recent::default();
+            let mut busy_ms = 0;
+            let mut found = Vec::new();
+            for (look, busy) in busy_before_each_ms.iter().enumerate() {
+                busy_ms += busy;
+                let reading = Reading {
+                    at: start + LOOK_EVERY * look as u32,
+                    machine: Machine {
+                        busy_ns: busy_ms * 1_000_000,
+                        steal_ns: 0,
+                    },
+                    own_ns: 0,
+                    server: Cpu::default(),
+                };
+                if recent.was_quiet_until(reading) {
+                    found.push(look);
+                }
+                assert!(recent.0.len() <= 7);
+            }
+            found
+        }
+        let check = |busy: &[u64], expected: &[usize]| {
+            assert_eq!(quiet_looks(start, busy), expected, "{busy:?}");
+        };
+        check(&[0; 8], &[5, 6, 7]);
+        check(&[0, 0, 0, 100, 0, 0, 0, 0, 0, 0], &[8, 9]);
+        check(&[9; 7], &[5, 6]);
+        check(&[11; 9], &[]);
+        check(&[100, 0, 0, 0, 0, 50, 0, 0, 0, 0, 0], &[10]);
     }
 
     #[test]

@@ -12,9 +12,9 @@ pub(super) fn draw(results: &Results) -> String {
     let again = ATTEMPTS_MAX - 1;
     format!(
         "{}<ul>\n\
-         <li><b>In quiet.</b> A measurement begins when other processes use under {share:.0} % of a CPU for {quiet} ms. If they, or \
-         the hypervisor, used more while it ran, it is taken again, at most {again} times; what stays disturbed is counted in \
-         the tables.</li>\n\
+         <li><b>In quiet.</b> A measurement begins when other processes have used under {share:.0} % of a CPU for {quiet} ms, \
+         or right after one that nobody disturbed. If they, or the hypervisor, used more while it ran, it is taken again, at most \
+         {again} times; what stays disturbed is counted in the tables.</li>\n\
          <li><b>In turn.</b> Each round measures every subject once, and each starts one subject further, so that what drifts \
          reaches all alike. By default there are 7 rounds.</li>\n\
          <li><b>In pairs.</b> A figure is the median of its rounds; the whiskers in the charts reach from the least to the most. A ratio \

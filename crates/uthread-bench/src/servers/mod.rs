@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 use uthread::Driver;
 
@@ -29,7 +30,7 @@ use crate::peers::Program;
 const START_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to end itself before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(3);
-/// How often the state of a child or a port is looked at while waiting for it.
+/// How often it is looked whether a port is open while waiting for it.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Another process may take the port between our finding it free and the server binding it; three times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
@@ -130,10 +131,18 @@ impl Server {
         let deadline = Instant::now() + wait;
         loop {
             match self.child.try_wait() {
-                Ok(None) if Instant::now() < deadline => thread::sleep(POLL_EVERY),
+                Ok(None) if Instant::now() < deadline => {}
                 Ok(status) => return status.is_some(),
                 Err(_) => return false,
             }
+            // Not waited for yet, so its id is still its own. The descriptor is readable from its end on.
+            let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
+            let left = deadline.saturating_duration_since(Instant::now());
+            let (Ok(process), Ok(left)) = (process, Timespec::try_from(left)) else {
+                return false;
+            };
+            // A signal may end it early, or nothing has: the loop looks again.
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left));
         }
     }
 }
@@ -307,6 +316,26 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_ends_is_seen_to_end_and_who_stays_is_ended() {
+        let server = |program, argument| {
+            let child = Command::new(program).arg(argument).spawn();
+            Server::new(child.unwrap())
+        };
+        let mut ends = server("sleep", "0.05");
+        assert!(ends.has_exited_within(START_MAX));
+        assert!(ends.has_exited_within(Duration::ZERO));
+
+        let mut stays = server("sleep", "600");
+        let begin = Instant::now();
+        assert!(!stays.has_exited_within(Duration::from_millis(30)));
+        assert!(begin.elapsed() >= Duration::from_millis(30));
+        let stat = format!("/proc/{}/stat", stays.pid());
+        drop(stays);
+        assert!(begin.elapsed() < STOP_MAX, "it did as it was told");
+        assert!(!Path::new(&stat).exists());
+    }
 
     #[test]
     fn the_address_is_found_in_the_startup_line() {

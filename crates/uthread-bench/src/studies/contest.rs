@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::limits;
 use crate::load::{Load, Report};
-use crate::measure::calls::{self, Count, Counted};
+use crate::measure::calls::{self, Count, Counted, Switches};
 use crate::measure::proc;
 use crate::measure::quiet::{Usage, Window, wait_until_quiet};
 use crate::measure::rounds::Taken;
@@ -33,8 +33,8 @@ pub(super) const OURS: [(&str, &[&str]); 5] = [
 /// The last is no runtime: a loop around epoll, and nothing else.
 pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "threads", "floor"];
 
-/// What starting a server, connecting, warming up and the wait for quiet take on top.
-pub(super) const AROUND_SECONDS: f64 = 2.5;
+/// What starting a server, connecting and the wait for quiet take on top.
+pub(super) const AROUND_SECONDS: f64 = 1.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What each server is measured by, each figure for one answer or of the whole.
@@ -83,33 +83,8 @@ fn figures(report: &Report, usage: &Usage, memory_bytes: u64, calls: Calls) -> V
     ]
 }
 
-/// For each answer; `NAN` where they were not counted.
-struct Calls {
-    system_calls: f64,
-    switches: f64,
-}
-
-impl Calls {
-    const UNKNOWN: Calls = Calls {
-        system_calls: f64::NAN,
-        switches: f64::NAN,
-    };
-
-    fn of(counted: &Counted, report: &Report) -> Calls {
-        let each = |count: u64| count as f64 / report.answered as f64;
-        let system_calls = match counted.system_calls {
-            Count::Known(count) => each(count),
-            Count::Unknown(_) => f64::NAN,
-        };
-        Calls {
-            system_calls,
-            switches: each(counted.switches),
-        }
-    }
-}
-
-/// Loads a server that has just been started. Its calls are counted, in a second run of the load, if `counts`: that makes
-/// it slower.
+/// Loads a server that has just been started. Its system calls are counted, in a second run of the load, if `counts` and they
+/// can be: that makes it slower.
 pub(super) fn measure(
     server: &Server,
     place: &Place,
@@ -120,24 +95,42 @@ pub(super) fn measure(
     let pid = server.pid();
     let mut window = Window::open(Some(pid), quiet_wait)?;
     let mut crowd = load.start(&place.load_cpus, server.address())?;
+    let switches = Switches::read(pid)?;
     // Connecting is no part of it.
     window.restart()?;
     let report = crowd.run()?;
     let usage = window.close()?;
+    let switches = Switches::read(pid)?.since(&switches);
     let memory_bytes = proc::tree_memory(pid)?.rss_bytes;
     drop(crowd);
-    let calls = match counts {
-        false => Calls::UNKNOWN,
-        true => {
-            let mut crowd = load.start(&place.load_cpus, server.address())?;
-            let (report, counted) = calls::count(pid, || crowd.run())?;
-            Calls::of(&counted, &report)
-        }
+    let calls = Calls {
+        system_calls: match counts && calls::has_tracepoint() {
+            false => f64::NAN,
+            true => {
+                let mut crowd = load.start(&place.load_cpus, server.address())?;
+                let (report, counted) = calls::count(pid, || crowd.run())?;
+                system_calls(&counted, &report)
+            }
+        },
+        switches: switches as f64 / report.answered as f64,
     };
     Ok(Taken {
         figures: figures(&report, &usage, memory_bytes, calls),
         usage,
     })
+}
+
+/// For each answer; `NAN` where they were not counted.
+struct Calls {
+    system_calls: f64,
+    switches: f64,
+}
+
+fn system_calls(counted: &Counted, report: &Report) -> f64 {
+    match counted.system_calls {
+        Count::Known(count) => count as f64 / report.answered as f64,
+        Count::Unknown(_) => f64::NAN,
+    }
 }
 
 /// Who echoes, and how each is started.
