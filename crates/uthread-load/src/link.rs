@@ -21,6 +21,9 @@ const SEND_BYTES_SURE: usize = 4096;
 const READ_BYTES_MIN: usize = 512;
 /// Further sources on the loopback, each with all ports of its own; no process may have as many files open.
 const SOURCES: std::ops::RangeInclusive<u8> = 2..=9;
+/// The kernel first looks for a port in one half of its 28,232, one after the other: with few of them left that takes longer
+/// than all else.
+const CONNECTIONS_PER_SOURCE: u64 = 10_000;
 
 pub(crate) struct Link {
     pub(crate) stream: Arc<TcpStream>,
@@ -39,7 +42,8 @@ impl Link {
         timeout: Duration,
     ) -> Result<Link, Failure> {
         let write_timeout = (in_flight_bytes > SEND_BYTES_SURE).then_some(timeout);
-        let stream = connect(address, timeout).map_err(|error| Failure::of("connect", &error))?;
+        let stream =
+            connect(address, index, timeout).map_err(|error| Failure::of("connect", &error))?;
         let set_up = || {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(timeout))?;
@@ -224,20 +228,30 @@ impl Inbound {
     }
 }
 
-/// From another source if all ports of the usual one are taken, which only the loopback has.
-fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
-    let result = TcpStream::connect_timeout(&address, timeout);
+/// From another source if this is one of very many connections or all ports of the usual one are taken. Only the loopback
+/// has others.
+fn connect(address: SocketAddr, index: u64, timeout: Duration) -> io::Result<TcpStream> {
+    let has_sources = address.ip().is_loopback() && address.is_ipv4();
+    let result = match source(index).filter(|_| has_sources) {
+        Some(source) => connect_from(source, address, timeout),
+        None => TcpStream::connect_timeout(&address, timeout),
+    };
     match result {
-        Err(error)
-            if is_without_port(&error) && address.ip().is_loopback() && address.is_ipv4() =>
-        {
-            SOURCES
-                .map(|last| connect_from(Ipv4Addr::new(127, 0, 0, last), address, timeout))
-                .find(|result| !matches!(result, Err(error) if is_without_port(error)))
-                .unwrap_or(Err(error))
-        }
+        Err(error) if is_without_port(&error) && has_sources => SOURCES
+            .map(|last| connect_from(Ipv4Addr::new(127, 0, 0, last), address, timeout))
+            .find(|result| !matches!(result, Err(error) if is_without_port(error)))
+            .unwrap_or(Err(error)),
         result => result,
     }
+}
+
+/// None: the usual one.
+fn source(index: u64) -> Option<Ipv4Addr> {
+    let further = usize::try_from(index / CONNECTIONS_PER_SOURCE).ok()?;
+    let last = SOURCES
+        .clone()
+        .nth(further.checked_sub(1)? % SOURCES.count())?;
+    Some(Ipv4Addr::new(127, 0, 0, last))
 }
 
 fn connect_from(source: Ipv4Addr, address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
@@ -335,6 +349,27 @@ mod tests {
         assert!(flight.check_oldest(now + TIMEOUT, TIMEOUT).is_err());
         flight.end();
         assert!(flight.check_oldest(now + TIMEOUT, TIMEOUT).is_ok());
+    }
+
+    #[test]
+    fn very_many_connections_are_of_several_sources() {
+        let check = |index, expected: Option<u8>| {
+            let last = source(index).map(|source| source.octets()[3]);
+            assert_eq!(last, expected, "{index}");
+        };
+        check(0, None);
+        check(9_999, None);
+        check(10_000, Some(2));
+        check(29_999, Some(3));
+        check(89_999, Some(9));
+        check(90_000, Some(2));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for (index, expected) in [(9_999, 1), (10_000, 2)] {
+            let stream = connect(address, index, TIMEOUT).unwrap();
+            let local = stream.local_addr().unwrap().ip();
+            assert_eq!(local, Ipv4Addr::new(127, 0, 0, expected));
+        }
     }
 
     #[test]
