@@ -1,8 +1,6 @@
 //! When something is measured, of what build and on what machine, in words.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::time::SystemTime;
 
 use rustix::system::uname;
@@ -48,18 +46,12 @@ pub(super) fn with_day(day: &str, of_run: &Facts) -> Facts {
     [day].into_iter().chain(of_run.iter().cloned()).collect()
 }
 
-/// With the commit it was built from, where that can be told.
+/// With the commit it was built from, where that is known: see `build.rs`.
 fn version() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let commit = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .current_dir(root)
-        .output();
-    let commit = commit.ok().filter(|output| output.status.success());
-    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    match commit {
-        Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
-        None => env!("CARGO_PKG_VERSION").to_owned(),
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("UTHREAD_COMMIT") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
     }
 }
 
