@@ -9,7 +9,8 @@
 //! ```
 //!
 //! [`pool`] carves stacks from large mappings and takes them back, [`larger`] has those of single fibers
-//! that need more, [`memory`] is what both ask of the kernel, [`advice`] how they ask it for many at once; [`overflow`] turns a touched guard into a readable report.
+//! that need more, [`memory`] is what both ask of the kernel, [`advice`] how they ask it for many at once; [`overflow`]
+//! turns a touched guard into a readable report, [`cache`] knows the CPU's.
 
 mod advice;
 pub(crate) mod cache;
