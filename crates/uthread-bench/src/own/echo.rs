@@ -1,13 +1,13 @@
 //! The echo server: a fiber per connection, and the ways in which connections and bytes can come and go.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::ring::{self, BufferRing, Events};
 use uthread::{Runtime, spawn};
@@ -47,9 +47,11 @@ pub(crate) enum Accepts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Reads {
-    /// The library's own: a request for each read at first, and a poll that stands for connections that last
+    /// As sockets of the library do: by system calls, once a poll stands for a connection that lasts
     #[default]
-    Single,
+    Own,
+    /// A request for each: what vectored calls are, of one buffer
+    Requests,
     /// One request for all, into buffers that the ring was lent
     Multishot,
     /// One request tells when there is something, and system calls that do not wait read it
@@ -58,11 +60,11 @@ pub(crate) enum Reads {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Sends {
-    /// The library's own: system calls that do not wait at first, and requests where they would
+    /// As sockets of the library do: by system calls that do not wait; by a request where they would
     #[default]
-    Batched,
-    /// System calls that do not wait; a request where they would have to
-    Direct,
+    Own,
+    /// A request for each, as of reads, which reach the kernel together
+    Requests,
 }
 
 /// Prints where it listens; ends when standard input does.
@@ -88,7 +90,7 @@ impl Server {
     fn accept(self, listener: &TcpListener) -> io::Result<()> {
         let buffers = match self.ways.reads {
             Reads::Multishot => Some(Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?)),
-            Reads::Single | Reads::Readiness => None,
+            Reads::Own | Reads::Requests | Reads::Readiness => None,
         };
         let start = |stream: TcpStream| {
             let buffers = buffers.clone();
@@ -109,7 +111,10 @@ impl Server {
     fn echo(self, stream: &TcpStream, buffers: Option<&BufferRing>) -> io::Result<()> {
         stream.set_nodelay(true)?;
         match self.ways.reads {
-            Reads::Single => self.echo_by_reads(stream),
+            Reads::Own => self.echo_by_reads(stream, |mut stream, message| stream.read(message)),
+            Reads::Requests => self.echo_by_reads(stream, |mut stream, message| {
+                stream.read_vectored(&mut [IoSliceMut::new(message)])
+            }),
             Reads::Multishot => {
                 let buffers = buffers.expect("they are made for such reads");
                 ring::receive(stream, buffers).try_for_each(|chunk| self.answer(stream, &chunk?))
@@ -118,10 +123,14 @@ impl Server {
         }
     }
 
-    fn echo_by_reads(self, mut stream: &TcpStream) -> io::Result<()> {
+    fn echo_by_reads(
+        self,
+        stream: &TcpStream,
+        read: impl Fn(&TcpStream, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
         let mut message = [0; READ_BYTES];
         loop {
-            let count = stream.read(&mut message)?;
+            let count = read(stream, &mut message)?;
             if count == 0 {
                 return Ok(());
             }
@@ -150,18 +159,16 @@ impl Server {
         Ok(())
     }
 
-    fn answer(self, mut stream: &TcpStream, message: &[u8]) -> io::Result<()> {
+    fn answer(self, mut stream: &TcpStream, mut message: &[u8]) -> io::Result<()> {
         self.compute.run();
-        let sent = match self.ways.sends {
-            Sends::Batched => 0,
-            Sends::Direct => {
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                match rustix::net::send(stream, message, flags) {
-                    Err(Errno::AGAIN) => 0,
-                    sent => sent?,
+        match self.ways.sends {
+            Sends::Own => stream.write_all(message),
+            Sends::Requests => {
+                while !message.is_empty() {
+                    message = &message[stream.write_vectored(&[IoSlice::new(message)])?..];
                 }
+                Ok(())
             }
-        };
-        stream.write_all(&message[sent..])
+        }
     }
 }

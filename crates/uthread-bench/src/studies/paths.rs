@@ -42,11 +42,12 @@ const CONNECTIONS: &[Metric] = &[
 ];
 
 /// What is read and sent by; the first is the library's own.
-const TRAFFIC: [(&str, Reads, Sends); 4] = [
-    ("single reads", Reads::Single, Sends::Batched),
-    ("the same, direct sends", Reads::Single, Sends::Direct),
-    ("multishot reads", Reads::Multishot, Sends::Batched),
-    ("readiness, direct sends", Reads::Readiness, Sends::Direct),
+const TRAFFIC: [(&str, Reads, Sends); 5] = [
+    ("own", Reads::Own, Sends::Own),
+    ("requests", Reads::Requests, Sends::Requests),
+    ("reads by requests", Reads::Requests, Sends::Own),
+    ("multishot reads", Reads::Multishot, Sends::Own),
+    ("readiness", Reads::Readiness, Sends::Own),
 ];
 
 /// Over which messages come at a fixed rate.
