@@ -10,7 +10,7 @@ use uthread::{shield, sleep};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
-use crate::support::pair;
+use crate::support::{HANG, pair};
 
 behaviours![(
     IN_FIBERS,
@@ -79,8 +79,10 @@ fn a_lock_of_a_file_is_waited_for_in_a_shield(place: Place) {
         let taken = shield(|| waiting.lock());
         (taken, errno(waiting.lock()))
     });
+    let canary = runtime.spawn(|| sleep(HANG));
     let dropping = std::thread::spawn(move || drop(runtime));
-    std::thread::sleep(Duration::from_millis(5)); // Either order is right.
+    // The end of the runtime has begun; before that, the lock would be taken a second time.
+    canary.join().unwrap_err();
     owner.unlock().unwrap();
     dropping.join().unwrap();
     let (taken, after) = shielded.join().unwrap();
