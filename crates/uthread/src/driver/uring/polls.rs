@@ -1,7 +1,7 @@
 //! Receives from connections that last: a poll that stands, and system calls that do not wait.
 //!
 //! A receive that has to wait enters the socket's queue of waiters, and the ring's table of what may be cancelled, and
-//! leaves both. Connections that go on and on are spared that, a seventh of the CPU of an echo:
+//! leaves both: cold memory, where there are thousands. Connections that go on and on are spared that:
 //!
 //! ```text
 //!   the first receives   requests to the ring, as any operation: most short connections see no more
