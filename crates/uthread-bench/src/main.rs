@@ -39,6 +39,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::say::tell;
+use crate::study::Alone;
 use measure::calls;
 use measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use servers::Peer;
@@ -66,7 +67,7 @@ enum Study {
     /// The same program on each driver, at 1 to 10,000 connections: rate, server CPU, latency, memory
     Drivers(drivers::Args),
     /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
-    Compute(compute::Args),
+    Compute(Alone),
     /// Messages of 16 bytes over 1 to 15,000 connections, beside other runtimes: rate, server CPU, latency, fairness
     Echo(echo::Args),
     /// Static files and a fixed response, beside other servers: rate, server CPU, latency
@@ -103,7 +104,7 @@ enum Study {
     /// All studies that set uthread beside others, as one page and as JSON
     Report(all::Args),
     /// One request to the kernel by each technique: time, CPU, system calls, switches
-    Requests(requests::Args),
+    Requests(Alone),
     /// An ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Our own side of `micro`
@@ -117,7 +118,7 @@ enum Study {
     /// Everything at once, for long, checked: nothing lost, nothing left
     Soak(soak::Args),
     /// A thousand to a million fibers, beside threads and other runtimes: creating, memory, yielding
-    Threads(threads::Args),
+    Threads(Alone),
     /// Fetch every file below a folder and compare it byte for byte
     Verify(verify::Args),
 }
@@ -166,7 +167,7 @@ impl Rounds {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().study {
-        Study::Compute(args) => compute::run(&args).map(|()| true),
+        Study::Compute(alone) => alone.run_of(compute::study).map(|()| true),
         Study::Disk(args) => disk::run(&args).map(|()| true),
         Study::Drivers(args) => drivers::run(&args).map(|()| true),
         Study::Echo(args) => echo::run(&args).map(|()| true),
@@ -185,10 +186,10 @@ fn main() -> ExitCode {
             Ok(true)
         }
         Study::Report(args) => all::run(&args),
-        Study::Requests(args) => requests::run(&args).map(|()| true),
+        Study::Requests(alone) => alone.run_of(requests::study).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
         Study::Soak(args) => soak::run(&args),
-        Study::Threads(args) => threads::run(&args).map(|()| true),
+        Study::Threads(alone) => alone.run_of(threads::study).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };
     exit_code(result.map(|is_good| is_good && !say::is_lost()))

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::results::Subject;
 use crate::say::{say, tell};
+use crate::study::Measuring;
 
 /// The repository this program was built from.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -127,6 +128,15 @@ pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result
         prefix,
         version,
     })
+}
+
+/// Those of the names that are to be measured: what a page shows of each, and the program if there is one.
+pub(crate) fn asked(
+    names: &[&'static str],
+    measuring: &Measuring,
+) -> impl Iterator<Item = (Subject, Option<Program>)> {
+    let asked = names.iter().filter(|name| measuring.includes(name));
+    asked.map(|name| find(name).into_parts())
 }
 
 /// A folder of `peers/`, which is built if it has changed; static-web-server; or what is installed by this name.

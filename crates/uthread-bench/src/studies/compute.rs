@@ -7,23 +7,13 @@ use crate::load::Load;
 use crate::measure::rounds::Taken;
 use crate::place::Place;
 use crate::results::{self, Limit, Panel, Point};
-use crate::study::{Alone, Cell, Measuring, Study};
+use crate::study::{Cell, Measuring, Study};
 
 const COMPUTE_US: [u64; 2] = [20, 200];
 const WORKERS: [usize; 2] = [1, 2];
 const CONNECTIONS: [u32; 2] = [100, 1_000];
 /// Of ours, those whose fibers differ in where they run.
 const OURS: usize = 2;
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    alone: Alone,
-}
-
-pub(crate) fn run(args: &Args) -> Result<()> {
-    args.alone.run(study(&args.alone.measuring)?)
-}
 
 pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
     Ok(Box::new(Compute::new(measuring)?))

@@ -165,8 +165,7 @@ impl Contest {
             contest.subjects.push(Subject::ours(name));
             contest.programs.push(Some(peers::own(name, prefix)?));
         }
-        for name in peers.iter().filter(|name| measuring.includes(name)) {
-            let (subject, program) = peers::find(name).into_parts();
+        for (subject, program) in peers::asked(peers, measuring) {
             contest.subjects.push(subject);
             contest.programs.push(program);
         }

@@ -103,14 +103,13 @@ impl Http {
                 driver,
             });
         }
-        for name in PEERS.iter().filter(|name| measuring.includes(name)) {
-            let (subject, program) = peers::find(name).into_parts();
-            named.push(subject);
-            subjects.push(match (program, *name) {
+        for (subject, program) in peers::asked(&PEERS, measuring) {
+            subjects.push(match (program, subject.name.as_str()) {
                 (None, _) => Who::Missing,
                 (Some(program), "nginx") => Who::Nginx(program.path),
                 (Some(program), _) => Who::StaticWebServer(program.path),
             });
+            named.push(subject);
         }
         let (panels, cases) = panels(&sizes)?;
         let files = Files::create(&sizes)?;

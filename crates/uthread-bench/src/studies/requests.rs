@@ -13,7 +13,7 @@ use crate::measure::quiet::Window;
 use crate::measure::rounds::Taken;
 use crate::peers::{self, Program};
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
-use crate::study::{Alone, Cell, Measuring, Study};
+use crate::study::{Cell, Measuring, Study};
 
 /// Ours, by name and number of fibers: the first is what the others stand beside.
 const OURS: [(&str, &str); 2] = [("uthread", "32"), ("uthread alone", "1")];
@@ -35,16 +35,6 @@ const REQUESTS_OF_THREADS: u32 = 50_000;
 const COUNTED: u32 = 20_000;
 /// The average of the techniques, with the wait for quiet.
 const SECONDS_EACH: f64 = 1.5;
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    alone: Alone,
-}
-
-pub(crate) fn run(args: &Args) -> Result<()> {
-    args.alone.run(study(&args.alone.measuring)?)
-}
 
 pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
     let own = peers::own("uthread", &["own", "--driver", "uring", "requests"])?;

@@ -12,7 +12,7 @@ use crate::peers::{self, Program};
 use crate::place::Place;
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
 use crate::servers::pinned;
-use crate::study::{Alone, Cell, Measuring, Study};
+use crate::study::{Cell, Measuring, Study};
 
 const PEERS: [&str; 4] = ["tokio", "go", "may", "threads"];
 const CREATED: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -30,21 +30,10 @@ const SPAWNS_OF_THREADS: u32 = 20_000;
 const CREATE: usize = 0;
 const YIELD: usize = 1;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    alone: Alone,
-}
-
-pub(crate) fn run(args: &Args) -> Result<()> {
-    args.alone.run(study(&args.alone.measuring)?)
-}
-
 pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
     let mut subjects = vec![Subject::ours("uthread")];
     let mut programs = vec![Some(peers::own("uthread", &["own"])?)];
-    for name in PEERS.iter().filter(|name| measuring.includes(name)) {
-        let (subject, program) = peers::find(name).into_parts();
+    for (subject, program) in peers::asked(&PEERS, measuring) {
         subjects.push(subject);
         programs.push(program);
     }

@@ -52,6 +52,14 @@ pub(crate) struct Alone {
 }
 
 impl Alone {
+    /// Runs a study that takes nothing else.
+    pub(crate) fn run_of(
+        &self,
+        study: impl FnOnce(&Measuring) -> Result<Box<dyn Study>>,
+    ) -> Result<()> {
+        self.run(study(&self.measuring)?)
+    }
+
     pub(crate) fn run(&self, study: Box<dyn Study>) -> Result<()> {
         let stop = stop_on_interrupt()?;
         let found = run(
