@@ -1,9 +1,10 @@
 //! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
 //!
 //! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
-//! error, at once or after others, or in a race with its cancellation; only a poll for what can be read waits until it is cancelled. Each completes
-//! exactly once, but for those that complete many times: their results count up until one is the last. What it would write is written at that very moment, as the kernel would: into
-//! memory that had better still be there.
+//! error, at once or after others, or in a race with its cancellation; only a poll for what can be read
+//! waits until it is cancelled. Each completes exactly once, but for those that complete many times: their
+//! results count up until one is the last. What it would write is written at that very moment, as the
+//! kernel would: into memory that had better still be there.
 //!
 //! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
 //! ends next.
