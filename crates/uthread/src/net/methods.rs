@@ -137,7 +137,7 @@ macro_rules! impl_timeouts {
             /// # Ok::<(), std::io::Error>(())
             /// ```
             pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-                self.socket.settings.read_timeout.set(timeout)
+                self.socket.settings.set_read_timeout(timeout)
             }
 
             /// Bounds each write: after it, the call returns `WouldBlock`, as on Unix in `std`. Kept on our
@@ -156,7 +156,7 @@ macro_rules! impl_timeouts {
             /// # Ok::<(), std::io::Error>(())
             /// ```
             pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-                self.socket.settings.write_timeout.set(timeout)
+                self.socket.settings.set_write_timeout(timeout)
             }
 
             /// The bound of each read, as in the example of [`set_read_timeout`](Self::set_read_timeout).
@@ -165,7 +165,7 @@ macro_rules! impl_timeouts {
             ///
             /// None; the signature is `std`'s.
             pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-                Ok(self.socket.settings.read_timeout.get())
+                Ok(self.socket.settings.read_timeout())
             }
 
             /// The bound of each write, as in the example of [`set_write_timeout`](Self::set_write_timeout).
@@ -174,7 +174,7 @@ macro_rules! impl_timeouts {
             ///
             /// None; the signature is `std`'s.
             pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-                Ok(self.socket.settings.write_timeout.get())
+                Ok(self.socket.settings.write_timeout())
             }
         }
     };

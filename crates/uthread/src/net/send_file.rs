@@ -109,7 +109,7 @@ impl<S: Inner> Socket<S> {
                 Ok(count) => return Ok(count as u64),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) if !self.settings.is_nonblocking() => {
-                    self.wait_for(PollFlags::OUT, self.settings.write_timeout.get())?;
+                    self.wait_for(PollFlags::OUT, self.settings.write_timeout())?;
                 }
                 Err(errno) => return Err(errno.into()),
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// No timeout: wait for ever.
@@ -9,10 +10,10 @@ const FOREVER: u64 = 0;
 
 /// A timeout in nanoseconds. Relaxed throughout: a setting, which guards no other memory.
 #[derive(Debug, Default)]
-pub(super) struct Timeout(AtomicU64);
+struct Timeout(AtomicU64);
 
 impl Timeout {
-    pub(super) fn get(&self) -> Option<Duration> {
+    fn get(&self) -> Option<Duration> {
         match self.0.load(Ordering::Relaxed) {
             FOREVER => None,
             nanoseconds => Some(Duration::from_nanos(nanoseconds)),
@@ -24,7 +25,7 @@ impl Timeout {
     /// # Errors
     ///
     /// `InvalidInput` for zero, as in `std`.
-    pub(super) fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
+    fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
         let nanoseconds = match timeout {
             None => FOREVER,
             Some(Duration::ZERO) => {
@@ -40,24 +41,59 @@ impl Timeout {
     }
 }
 
-/// What all clones of one socket share.
+/// What all clones of one socket share. A socket with nothing set and no clone has no memory for it, which each of its
+/// calls would have to fetch.
 #[derive(Debug, Default)]
-pub(super) struct Settings {
-    pub(super) read_timeout: Timeout,
-    pub(super) write_timeout: Timeout,
+pub(super) struct Settings(OnceLock<Arc<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    read_timeout: Timeout,
+    write_timeout: Timeout,
     /// Whether the user asked for calls that never wait.
     nonblocking: AtomicBool,
     /// Whether we made the descriptor non-blocking for a system call that has no flag for it.
-    pub(super) raised_nonblock: AtomicBool,
+    raised_nonblock: AtomicBool,
 }
 
 impl Settings {
+    /// For another handle to the same socket.
+    pub(super) fn share(&self) -> Settings {
+        Settings(OnceLock::from(Arc::clone(self.shared())))
+    }
+
+    pub(super) fn read_timeout(&self) -> Option<Duration> {
+        self.0.get()?.read_timeout.get()
+    }
+
+    pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.shared().read_timeout.set(timeout)
+    }
+
+    pub(super) fn write_timeout(&self) -> Option<Duration> {
+        self.0.get()?.write_timeout.get()
+    }
+
+    pub(super) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.shared().write_timeout.set(timeout)
+    }
+
     pub(super) fn is_nonblocking(&self) -> bool {
-        self.nonblocking.load(Ordering::Relaxed)
+        let shared = self.0.get();
+        shared.is_some_and(|shared| shared.nonblocking.load(Ordering::Relaxed))
     }
 
     pub(super) fn set_nonblocking(&self, nonblocking: bool) {
-        self.nonblocking.store(nonblocking, Ordering::Relaxed);
-        self.raised_nonblock.store(false, Ordering::Relaxed);
+        let shared = self.shared();
+        shared.nonblocking.store(nonblocking, Ordering::Relaxed);
+        shared.raised_nonblock.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn raised_nonblock(&self) -> &AtomicBool {
+        &self.shared().raised_nonblock
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.0.get_or_init(Arc::default)
     }
 }

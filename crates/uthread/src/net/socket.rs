@@ -7,7 +7,6 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use crate::sched::wait;
 /// A socket; `S` is the type of `std`, which has what does not wait.
 pub(super) struct Socket<S> {
     pub(super) inner: S,
-    pub(super) settings: Arc<Settings>,
+    pub(super) settings: Settings,
     /// Dropped after the socket was closed, or given away.
     pub(super) watcher: Watched,
 }
@@ -68,10 +67,10 @@ pub(super) trait Inner: AsFd {
 impl<S: Inner> Socket<S> {
     /// One that was made just now: without timeouts, and its calls wait.
     pub(super) fn new(inner: S) -> Socket<S> {
-        Socket::sharing(inner, Arc::default())
+        Socket::sharing(inner, Settings::default())
     }
 
-    fn sharing(inner: S, settings: Arc<Settings>) -> Socket<S> {
+    fn sharing(inner: S, settings: Settings) -> Socket<S> {
         Socket {
             inner,
             settings,
@@ -85,8 +84,8 @@ impl<S: Inner> Socket<S> {
         let (fd, settings) = (socket.inner.as_fd(), &socket.settings);
         // A socket that cannot tell has none; a timeout read is never zero.
         let timeout = |id| sockopt::socket_timeout(fd, id).unwrap_or(None);
-        let _ = settings.read_timeout.set(timeout(Timeout::Recv));
-        let _ = settings.write_timeout.set(timeout(Timeout::Send));
+        let _ = settings.set_read_timeout(timeout(Timeout::Recv));
+        let _ = settings.set_write_timeout(timeout(Timeout::Send));
         let flags = rustix::fs::fcntl_getfl(fd);
         settings.set_nonblocking(flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)));
         socket
@@ -96,9 +95,9 @@ impl<S: Inner> Socket<S> {
     pub(super) fn release(self) -> S {
         // `setsockopt` and `fcntl` with valid arguments do not fail on an open socket.
         let (fd, settings) = (self.inner.as_fd(), &self.settings);
-        let _ = sockopt::set_socket_timeout(fd, Timeout::Recv, settings.read_timeout.get());
-        let _ = sockopt::set_socket_timeout(fd, Timeout::Send, settings.write_timeout.get());
-        if settings.raised_nonblock.swap(false, Ordering::Relaxed) {
+        let _ = sockopt::set_socket_timeout(fd, Timeout::Recv, settings.read_timeout());
+        let _ = sockopt::set_socket_timeout(fd, Timeout::Send, settings.write_timeout());
+        if settings.raised_nonblock().swap(false, Ordering::Relaxed) {
             let _ = rustix::io::ioctl_fionbio(fd, false);
         }
         self.inner
@@ -109,10 +108,7 @@ impl<S: Inner> Socket<S> {
         &self,
         clone: impl FnOnce(&S) -> io::Result<S>,
     ) -> io::Result<Socket<S>> {
-        Ok(Socket::sharing(
-            clone(&self.inner)?,
-            Arc::clone(&self.settings),
-        ))
+        Ok(Socket::sharing(clone(&self.inner)?, self.settings.share()))
     }
 
     pub(super) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
@@ -135,7 +131,7 @@ impl<S: Inner> Socket<S> {
             peek,
             drains: S::DRAINS,
         });
-        let count = self.perform(&mut operation, self.settings.read_timeout.get())?;
+        let count = self.perform(&mut operation, self.settings.read_timeout())?;
         Ok(count as usize)
     }
 
@@ -146,7 +142,7 @@ impl<S: Inner> Socket<S> {
             message,
             peek,
         });
-        let count = self.perform(&mut operation, self.settings.read_timeout.get())?;
+        let count = self.perform(&mut operation, self.settings.read_timeout())?;
         Ok(count as usize)
     }
 
@@ -155,7 +151,7 @@ impl<S: Inner> Socket<S> {
             socket: self.descriptor(),
             message,
         });
-        let count = self.perform(&mut operation, self.settings.write_timeout.get())?;
+        let count = self.perform(&mut operation, self.settings.write_timeout())?;
         Ok(count as usize)
     }
 
@@ -199,7 +195,7 @@ impl<S: Inner> Socket<S> {
             socket: self.descriptor(),
             buffer,
         });
-        let count = self.perform(&mut operation, self.settings.write_timeout.get())?;
+        let count = self.perform(&mut operation, self.settings.write_timeout())?;
         Ok(count as usize)
     }
 
@@ -218,7 +214,7 @@ impl<S: Inner> Socket<S> {
     /// Makes the descriptor non-blocking for system calls that have no flag for it.
     pub(super) fn raise_nonblock(&self) -> io::Result<()> {
         let settings = &self.settings;
-        if !settings.is_nonblocking() && !settings.raised_nonblock.swap(true, Ordering::Relaxed) {
+        if !settings.is_nonblocking() && !settings.raised_nonblock().swap(true, Ordering::Relaxed) {
             rustix::io::ioctl_fionbio(&self.inner, true)?;
         }
         Ok(())
@@ -230,7 +226,7 @@ impl<S: Inner> Socket<S> {
         let mut operation = Operation::Socket(SocketOperation::Accept {
             listener: self.descriptor(),
             peer: &mut peer,
-            raised_nonblock: &self.settings.raised_nonblock,
+            raised_nonblock: self.settings.raised_nonblock(),
         });
         let result = loop {
             match self.perform(&mut operation, None) {

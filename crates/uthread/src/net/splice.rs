@@ -48,11 +48,11 @@ impl<S: Inner> StreamSocket for Socket<S> {
     }
 
     fn await_bytes(&self) -> io::Result<()> {
-        self.wait_for(PollFlags::IN, self.settings.read_timeout.get())
+        self.wait_for(PollFlags::IN, self.settings.read_timeout())
     }
 
     fn await_room(&self) -> io::Result<()> {
-        self.wait_for(PollFlags::OUT, self.settings.write_timeout.get())
+        self.wait_for(PollFlags::OUT, self.settings.write_timeout())
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -242,7 +242,7 @@ impl UnixDatagram {
         await_room: impl Fn(Option<Duration>) -> io::Result<()>,
     ) -> io::Result<usize> {
         let settings = &self.socket.settings;
-        let timeout = settings.write_timeout.get();
+        let timeout = settings.write_timeout();
         let blocks = !wait::is_on_worker() && timeout.is_none();
         if settings.is_nonblocking() || blocks {
             return self.socket.send_message(message);
