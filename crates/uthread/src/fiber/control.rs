@@ -324,6 +324,14 @@ impl Started {
         cache::prefetch(self.0);
     }
 
+    /// Begins to look for the page of the stack where the fiber goes on. The control block must be there by then.
+    #[inline(always)]
+    pub(crate) fn prefetch_page(self) {
+        if let Some(left_off) = self.control().switch.left_off.get() {
+            cache::prefetch_bytes(left_off, 1);
+        }
+    }
+
     /// Begins to load the stack, from where the fiber goes on towards its base, where the switch links the
     /// worker's. The control block must be there by then.
     #[inline(always)]
