@@ -48,9 +48,9 @@ pub(crate) enum FileOperation<'a> {
     },
 }
 
-impl FileOperation<'_> {
+impl<'a> FileOperation<'a> {
     /// The descriptor that it is on, if there is one before it.
-    pub(super) fn target(&self) -> Option<Descriptor<'_>> {
+    pub(super) fn target(&self) -> Option<Descriptor<'a>> {
         match self {
             FileOperation::Open { .. } => None,
             FileOperation::Read { file, .. }

@@ -66,9 +66,9 @@ pub(crate) enum Operation<'a> {
     Raw(raw::RawOperation<'a>),
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
     /// The descriptor that it is on, if it is on one.
-    pub(crate) fn target(&self) -> Option<Descriptor<'_>> {
+    pub(crate) fn target(&self) -> Option<Descriptor<'a>> {
         match self {
             Operation::Socket(operation) => Some(operation.target()),
             Operation::File(operation) => operation.target(),

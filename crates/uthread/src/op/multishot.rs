@@ -25,9 +25,9 @@ pub(crate) enum MultishotOperation<'a> {
     },
 }
 
-impl MultishotOperation<'_> {
+impl<'a> MultishotOperation<'a> {
     /// The descriptor that it is on.
-    pub(super) fn target(&self) -> Descriptor<'_> {
+    pub(super) fn target(&self) -> Descriptor<'a> {
         match self {
             MultishotOperation::Accept { listener } => *listener,
             MultishotOperation::Receive { socket, .. } => *socket,

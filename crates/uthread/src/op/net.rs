@@ -62,9 +62,9 @@ pub(crate) enum SocketOperation<'a> {
     },
 }
 
-impl SocketOperation<'_> {
+impl<'a> SocketOperation<'a> {
     /// The descriptor that it is on.
-    pub(super) fn target(&self) -> Descriptor<'_> {
+    pub(super) fn target(&self) -> Descriptor<'a> {
         match self {
             SocketOperation::Accept { listener, .. } => *listener,
             SocketOperation::Connect { socket, .. }
