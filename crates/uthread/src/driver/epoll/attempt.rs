@@ -29,7 +29,7 @@ pub(super) enum Attempt {
 }
 
 /// For what an operation waits, if there are events for it.
-pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'a>, Interest)> {
+pub(super) fn interest<'a>(operation: &Operation<'a>) -> Option<(Descriptor<'a>, Interest)> {
     let interest = match operation {
         Operation::Socket(
             SocketOperation::Accept { .. }
@@ -63,6 +63,19 @@ pub(super) fn interest<'a>(operation: &'a Operation<'_>) -> Option<(Descriptor<'
         | Operation::Raw(_) => return None,
     };
     Some((operation.target()?, interest))
+}
+
+/// Whether an operation moves bytes over a connection, or a datagram.
+pub(super) fn is_on_connection(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Socket(
+            SocketOperation::Receive { .. }
+                | SocketOperation::ReceiveMessage { .. }
+                | SocketOperation::Send { .. }
+                | SocketOperation::SendMessage { .. }
+        )
+    )
 }
 
 /// Tries to carry an operation out.

@@ -1,6 +1,7 @@
 //! The epoll driver: system calls that do not wait, and where they would, a wait for readiness.
 //!
 //! ```text
+//!   at once          one on a connection, unless it would be in vain
 //!   flush or wait    each operation that gathered is attempted
 //!     done             its result is kept until it is reaped
 //!     not ready        it waits for an event of its descriptor, and is attempted again
@@ -187,6 +188,12 @@ impl Driver for Epoll {
         });
     }
 
+    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
+        let result = self.core.state().attempt(operation)?;
+        self.counts.submissions += 1;
+        Some(in_one(result))
+    }
+
     fn cancel(&mut self, target: Token) {
         let gathered = self
             .gathered
@@ -254,6 +261,31 @@ impl Completions for EpollCompletions {
     }
 }
 
+impl State {
+    /// Carries an operation on a connection out, unless it would be in vain.
+    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
+        if !attempt::is_on_connection(operation) {
+            return None;
+        }
+        let (descriptor, interest) = attempt::interest(operation)?;
+        let watched = &mut self.watched;
+        if watched.is_unready(descriptor, interest) {
+            return None;
+        }
+        self.attempts += 1;
+        match attempt::attempt(operation, watched) {
+            Attempt::Done(result) => Some(result),
+            Attempt::NotReady | Attempt::Blocks(_) => {
+                // The submission that follows need not try again. It also tells of what cannot be watched.
+                if watched.watch(descriptor).is_ok() {
+                    watched.note_unready(descriptor, interest);
+                }
+                None
+            }
+        }
+    }
+}
+
 impl Core {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -269,7 +301,8 @@ impl Core {
         // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
         let operation = unsafe { pending.operation.as_mut() };
         let watched = &mut state.watched;
-        if let Some((descriptor, interest)) = attempt::interest(operation)
+        let waits_for = attempt::interest(operation);
+        if let Some((descriptor, interest)) = waits_for
             && watched.is_unready(descriptor, interest)
         {
             return watched.wait(descriptor.fd.as_raw_fd(), interest, pending);
@@ -279,8 +312,7 @@ impl Core {
             Attempt::Done(result) => result,
             Attempt::Blocks(done) => return self.send_to_pool(pending, done),
             Attempt::NotReady => {
-                let waits = attempt::interest(operation);
-                let (descriptor, interest) = waits.expect("what is not ready will be");
+                let (descriptor, interest) = waits_for.expect("what is not ready will be");
                 let fd = descriptor.fd.as_raw_fd();
                 match watched.watch(descriptor) {
                     Ok(_) => {
@@ -327,8 +359,11 @@ impl Core {
             match data {
                 WAKE_UP => state.woken = true,
                 fd => {
-                    for pending in state.watched.take_ready(fd as RawFd, flags) {
-                        self.proceed(&mut state, pending);
+                    let event = state.watched.note(fd as RawFd, flags);
+                    for _ in 0..event.waiting {
+                        if let Some(pending) = state.watched.take(&event) {
+                            self.proceed(&mut state, pending);
+                        }
                     }
                 }
             }

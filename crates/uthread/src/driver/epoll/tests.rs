@@ -245,6 +245,38 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
 }
 
 #[test]
+fn what_is_there_is_taken_at_once_and_what_is_not_costs_one_call() {
+    let mut both = Both::new();
+    let (ours, mut peer) = Watchable::pair();
+    let mut attempt = || {
+        let mut operation = Operation::Socket(SocketOperation::Receive {
+            socket: ours.descriptor(),
+            buffer: &mut [0; 8],
+            peek: false,
+            drains: true,
+        });
+        let before = both.driver.counts().enters;
+        let result = both.driver.attempt(&mut operation);
+        let calls = both.driver.counts().enters - before;
+        if result.is_none() && calls == 0 {
+            both.driver.wait(Some(Duration::ZERO));
+        }
+        (result, calls)
+    };
+    assert_eq!([attempt(), attempt()], [(None, 1), (None, 0)]);
+    peer.write_all(b"one").unwrap();
+    // Of what has come the driver learns when it looks.
+    assert_eq!([attempt(), attempt()], [(None, 0), (Some(3), 1)]);
+    // It was less than asked for.
+    assert_eq!(attempt(), (None, 0));
+    peer.write_all(b"as much, and more").unwrap();
+    assert_eq!([attempt(), attempt()], [(None, 0), (Some(8), 1)]);
+    assert_eq!([attempt(), attempt()], [(Some(8), 1), (Some(1), 1)]);
+    drop(peer);
+    assert_eq!([attempt(), attempt()], [(None, 0), (Some(0), 1)]);
+}
+
+#[test]
 fn two_instances_hear_of_the_same_file() {
     let (mut one, mut other) = (Both::new(), Both::new());
     let (ours, mut peer) = Watchable::pair();

@@ -3,7 +3,7 @@
 //! Each descriptor is registered once, edge-triggered and for everything. Events carry its number: one that
 //! is left from an older file of the same number only lets operations try again in vain.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,8 +47,20 @@ pub(super) struct Watched {
     epoll: Arc<OwnedFd>,
     /// By descriptor: bounded by the limit of open files.
     files: Vec<File>,
-    /// Where each waiting operation does. Bounded by the number of fibers.
-    waiting: HashMap<Token, RawFd>,
+    /// How many operations wait. Bounded by the number of fibers.
+    waiting: usize,
+    /// Where the operation of a token waited last, by the token's index.
+    latest: Vec<RawFd>,
+}
+
+/// In place of a descriptor where no operation has waited yet.
+const NO_FILE: RawFd = -1;
+
+/// What has come, and for how many that wait for its descriptor.
+pub(super) struct Event {
+    fd: RawFd,
+    ready: Interest,
+    pub(super) waiting: usize,
 }
 
 struct File {
@@ -76,7 +88,8 @@ impl Watched {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             epoll,
             files: Vec::new(),
-            waiting: HashMap::new(),
+            waiting: 0,
+            latest: Vec::new(),
         }
     }
 
@@ -141,26 +154,35 @@ impl Watched {
 
     /// Lets an operation wait for a descriptor that is watched.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, pending: Pending) {
-        self.waiting.insert(pending.token, fd);
+        let index = pending.token.index();
+        if index >= self.latest.len() {
+            self.latest.resize(index + 1, NO_FILE);
+        }
+        self.latest[index] = fd;
+        self.waiting += 1;
         self.file(fd).waiting.push_back((interest, pending));
     }
 
     pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.waiting > 0
     }
 
     /// Forgets a waiting operation; false if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
-        let Some(fd) = self.waiting.remove(&token) else {
+        let latest = self.latest.get(token.index());
+        let Some(&fd) = latest.filter(|fd| **fd != NO_FILE) else {
             return false;
         };
         let waiting = &mut self.file(fd).waiting;
+        let before = waiting.len();
         waiting.retain(|(_, pending)| pending.token != token);
-        true
+        let has_waited = waiting.len() < before;
+        self.waiting -= usize::from(has_waited);
+        has_waited
     }
 
-    /// Takes note of an event, and hands out the operations that may go on.
-    pub(super) fn take_ready(&mut self, fd: RawFd, flags: EventFlags) -> VecDeque<Pending> {
+    /// Takes note of an event.
+    pub(super) fn note(&mut self, fd: RawFd, flags: EventFlags) -> Event {
         let mut ready = Interest::NONE;
         let is_final = flags.intersects(FINAL);
         if is_final || flags.contains(EventFlags::IN) {
@@ -172,18 +194,21 @@ impl Watched {
         let file = self.file(fd);
         file.unready.0 &= !ready.0;
         file.is_final |= is_final;
-        let mut taken = VecDeque::new();
-        for _ in 0..file.waiting.len() {
-            match file.waiting.pop_front() {
-                Some((interest, pending)) if interest.intersects(ready) => taken.push_back(pending),
-                Some(waiting) => file.waiting.push_back(waiting),
-                None => {}
-            }
+        let waiting = file.waiting.len();
+        Event { fd, ready, waiting }
+    }
+
+    /// Looks at the first of those that wait: hands it out if it may go on after the event, or else puts it behind the
+    /// others.
+    pub(super) fn take(&mut self, event: &Event) -> Option<Pending> {
+        let waiting = &mut self.file(event.fd).waiting;
+        let (interest, pending) = waiting.pop_front()?;
+        if !interest.intersects(event.ready) {
+            waiting.push_back((interest, pending));
+            return None;
         }
-        for pending in &taken {
-            self.waiting.remove(&pending.token);
-        }
-        taken
+        self.waiting -= 1;
+        Some(pending)
     }
 
     fn file(&mut self, fd: RawFd) -> &mut File {
