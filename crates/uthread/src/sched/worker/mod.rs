@@ -49,6 +49,10 @@ const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
 /// The same where none wait, but fibers do for events that the worker has to look for.
 const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
 
+/// So many looks at the clock for that are spared after each: there are several for each fiber, and they cost as much as
+/// the rest of a switch.
+const LOOKS_SPARED: u32 = 7;
+
 /// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor a
 /// stream of newer ones can keep it from starting.
 const NEW_FIBER_TURN: usize = 4;
@@ -73,6 +77,8 @@ pub(crate) struct Worker {
     flush_at: Cell<Option<Instant>>,
     /// When it ends otherwise, as a fiber waits for what the driver has to look for.
     look_at: Cell<Option<Instant>>,
+    /// How many looks at the clock for that are still spared.
+    looks_spared: Cell<u32>,
     /// Whether this worker is counted as searching.
     searching: Cell<bool>,
     /// Whether the last look before a sleep saw work that any worker may take.
@@ -129,6 +135,7 @@ impl Worker {
             turns_to_new: Cell::new(NEW_FIBER_TURN),
             flush_at: Cell::new(None),
             look_at: Cell::new(None),
+            looks_spared: Cell::new(0),
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
@@ -228,13 +235,23 @@ impl Worker {
         self.start_oldest().or_else(|| self.ready.pop())
     }
 
-    /// Whether submissions have waited for long, or wait in vain.
+    /// Whether submissions have waited for long, or wait in vain; or nobody has looked for events for long.
     fn is_flush_due(&self) -> bool {
-        let Some(flush_at) = self.flush_at.get().or(self.look_at.get()) else {
+        if let Some(flush_at) = self.flush_at.get() {
+            let driver = self.driver.borrow();
+            return driver.is_flush_due() || driver.now() >= flush_at;
+        }
+        let Some(look_at) = self.look_at.get() else {
             return false;
         };
-        let driver = self.driver.borrow();
-        driver.is_flush_due() || driver.now() >= flush_at
+        if let Some(spared) = self.looks_spared.get().checked_sub(1) {
+            self.looks_spared.set(spared);
+            return false;
+        }
+        // Once due, it stays so until the look.
+        let is_due = self.now() >= look_at;
+        self.looks_spared.set(if is_due { 0 } else { LOOKS_SPARED });
+        is_due
     }
 
     /// Passes on what the driver has, without sleeping.
