@@ -38,6 +38,8 @@ pub(crate) struct World {
     state: u64,
     /// The longest that an operation has waited to be passed on.
     gathered_max: Duration,
+    /// How many operations were carried out at once.
+    attempted: usize,
 }
 
 impl World {
@@ -46,6 +48,7 @@ impl World {
             origin: Instant::now(),
             clock: Duration::ZERO,
             gathered_max: Duration::ZERO,
+            attempted: 0,
             // Neighbouring seeds shall not begin alike, and zero would stay zero.
             state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }
@@ -64,6 +67,11 @@ impl World {
     /// The longest that an operation has waited to be passed on to the kernel.
     pub(crate) fn gathered_max(&self) -> Duration {
         self.gathered_max
+    }
+
+    /// How many operations were carried out at once.
+    pub(crate) fn attempted(&self) -> usize {
+        self.attempted
     }
 
     /// A number below `bound`, which is not zero (xorshift; its period is enough for any simulation).
@@ -369,6 +377,7 @@ impl Driver for Sim {
         }
         let flight = Flight::new(&mut world, operation, Token(0));
         deliver(&flight);
+        world.attempted += 1;
         self.seat.borrow_mut().counts.submissions += 1;
         Some(flight.result)
     }

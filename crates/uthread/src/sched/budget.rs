@@ -2,15 +2,23 @@
 
 use std::cell::Cell;
 
-/// Calls of all fibers of a worker between two yields: a yield costs as much as one call or two, and so
-/// long a neighbour waits for some microseconds.
+/// Calls of a fiber between two switches: a yield costs as much as one call or two, and so long a neighbour waits for
+/// some microseconds.
 const CALLS_MAX: u32 = 128;
 
 /// Of such calls one that enters the kernel makes so many: it takes a microsecond or several.
 const CALLS_OF_A_SYSTEM_CALL: u32 = 16;
 
-/// Counts a call; whether it is the one after which the caller yields. Fibers of a worker share the count:
-/// whoever never suspends comes upon the last one in time, and the others lose little by it.
+thread_local! {
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Another fiber goes on, which has made none.
+pub(crate) fn renew() {
+    CALLS.set(0);
+}
+
+/// Counts a call; whether it is the one after which the caller yields.
 pub(crate) fn is_used_up() -> bool {
     is_used_up_by(1)
 }
@@ -23,9 +31,6 @@ pub(crate) fn is_used_up_by_system_call() -> bool {
 /// Never inlined, as every access to a thread-local that fibers make.
 #[inline(never)]
 fn is_used_up_by(spent: u32) -> bool {
-    thread_local! {
-        static CALLS: Cell<u32> = const { Cell::new(0) };
-    }
     let calls = CALLS.get() + spent;
     let used_up = calls >= CALLS_MAX;
     CALLS.set(if used_up { 0 } else { calls });

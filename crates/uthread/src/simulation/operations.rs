@@ -100,6 +100,40 @@ fn what_was_submitted_leaves_while_others_compute() {
     });
 }
 
+/// Otherwise whoever computes between calls would wait for all others twice or more for each of its messages.
+#[test]
+fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
+    // Fewer than those after which it gives way.
+    const CALLS: usize = 7;
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 1, mode);
+        let at_once = Arc::new(AtomicUsize::new(0));
+        let fibers: Vec<_> = (0..30)
+            .map(|_| {
+                let at_once = Arc::clone(&at_once);
+                simulation.spawn(move || {
+                    let standard_input = io::stdin();
+                    for _ in 0..CALLS {
+                        compute(Duration::from_micros(200));
+                        let begin = wait::now();
+                        let mut send = Operation::Socket(SocketOperation::Send {
+                            socket: Descriptor::unwatched(standard_input.as_fd()),
+                            buffer: &[7; 8],
+                        });
+                        let _ = wait::perform(&mut send, None);
+                        let is_at_once = wait::now() == begin;
+                        at_once.fetch_add(usize::from(is_at_once), Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
+        let attempted = simulation.world().borrow().attempted();
+        assert_eq!(at_once.load(Ordering::Relaxed), attempted);
+        simulation.shut_down();
+    });
+}
+
 /// Fibers that receive and compute, until they are told to end.
 struct Computing {
     fibers: Vec<thread::JoinHandle<()>>,

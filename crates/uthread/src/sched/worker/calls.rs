@@ -95,6 +95,10 @@ impl Worker {
     fn attempt(&self, operation: &mut Operation<'_>) -> Option<i32> {
         let result = self.driver.borrow_mut().attempt(operation)?;
         self.remote.counters.completions.add(1);
+        // The fiber keeps its turn: who computes between calls would else wait for all others once more.
+        if self.is_flush_due() {
+            self.flush();
+        }
         Some(result)
     }
 
@@ -203,12 +207,8 @@ pub(in crate::sched) fn perform(
         if let Some(refusal) = cancellation::refusal() {
             return Some(Err(refusal));
         }
-        let attempted = current::with_fiber(|worker| {
-            let result = worker.attempt(operation)?;
-            Some((result, worker.is_flush_due()))
-        })?;
-        if let Some((result, is_turn_over)) = attempted {
-            if budget::is_used_up_by_system_call() || is_turn_over {
+        if let Some(result) = current::with_fiber(|worker| worker.attempt(operation))? {
+            if budget::is_used_up_by_system_call() {
                 suspend(fiber, Pause::Yielded);
             }
             break Completion {

@@ -7,6 +7,7 @@ use std::thread;
 use super::{BATCH_FIBERS, Worker};
 use crate::fiber::control::{Registration, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
+use crate::sched::budget;
 use crate::stack::Stack;
 use crate::stack::pool::BATCH_STACKS;
 
@@ -25,6 +26,7 @@ impl Worker {
             .spawn_site
             .store(Some(fiber.control().spawn_site()));
         self.running.set(Some(fiber));
+        budget::renew();
         let resumed = resume(fiber);
         self.running.set(None);
         counters.running.set(0);
