@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use crate::compute::Compute;
-use crate::start;
+use crate::threads::spawn;
 
 /// Longer than a message of 16 bytes, so that a short read says that there is no more.
 const BUFFER_BYTES: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) fn serve(port: u16, compute: Compute) {
 fn accept(listener: &TcpListener, compute: Compute) {
     for stream in listener.incoming() {
         let stream = stream.expect("a connection");
-        start(move || echo(stream, compute));
+        spawn(move || echo(stream, compute));
     }
 }
 
