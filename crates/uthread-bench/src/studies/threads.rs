@@ -3,9 +3,12 @@
 //!
 //! Every figure is taken by a process of its own; `peers/README.md` tells what each command measures.
 
+use std::hint::black_box;
+
 use anyhow::{Context, Result, ensure};
 
 use super::printed::printed;
+use crate::measure::kernel::KernelMemory;
 use crate::measure::quiet::Window;
 use crate::measure::rounds::Taken;
 use crate::peers::{self, Program};
@@ -25,6 +28,9 @@ const SECONDS_EACH: f64 = 2.0;
 /// One after the other: some tenths of a second of fibers, and of threads of the system.
 const SPAWNS: u32 = 1_000_000;
 const SPAWNS_OF_THREADS: u32 = 20_000;
+
+/// Of one that was created: its page of stack, and what the system and the runtime keep of it.
+const CREATED_BYTES: u64 = 6 * 1024;
 
 /// Places of the panels.
 const CREATE: usize = 0;
@@ -91,6 +97,9 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
             .to_owned(),
         facts: Vec::new(),
         notes: vec![
+            "Before each creation as much memory is used and given back: no figure has the time in which the host of a \
+             virtual machine finds it its first pages."
+                .to_owned(),
             "One worker, on one CPU. A fiber has a stack from when it begins, at least one page of it in memory; a task \
              of Tokio has none."
                 .to_owned(),
@@ -122,6 +131,9 @@ impl Study for Threads {
                 vec!["spawn".to_owned(), count.to_string()]
             }
         };
+        if cell.panel == CREATE {
+            use_memory(u64::from(CREATED[cell.point]) * CREATED_BYTES)?;
+        }
         let window = Window::open(None, self.measuring.quiet_wait())?;
         let mut command = pinned(&self.place.server_cpus, &program.path);
         command.args(program.prefix).args(arguments);
@@ -135,6 +147,14 @@ impl Study for Threads {
     fn seconds_each(&self) -> f64 {
         SECONDS_EACH
     }
+}
+
+/// A virtual machine may have to be given, and its host to clear, each page that it never used: several microseconds, which
+/// whoever comes first would pay. The free pages used last are used next.
+fn use_memory(bytes: u64) -> Result<()> {
+    let bytes = bytes.min(KernelMemory::read()?.available / 2);
+    drop(black_box(vec![1_u8; usize::try_from(bytes)?]));
+    Ok(())
 }
 
 fn numbers(text: &str) -> Result<Vec<f64>> {
