@@ -34,10 +34,10 @@ const HEADLINES: &[Headline] = &[
         "CPU",
     ),
     headline(
-        "echo of 16 bytes, 10,000 connections: CPU",
+        "echo of 16 bytes, 15,000 connections: CPU",
         "echo",
         "",
-        "10,000",
+        "15,000",
         "CPU",
     ),
     headline(
@@ -150,10 +150,11 @@ fn when_and_where(studies: &[&Study]) -> String {
     }
     let is_one = groups.len() == 1;
     let sentence = |(facts, names): (&Facts, Vec<&str>)| {
-        let values: Vec<&str> = facts.iter().map(|(_, value)| value.as_str()).collect();
+        let facts = facts.iter().map(|(name, value)| format!("{name} {value}"));
+        let facts = facts.collect::<Vec<_>>().join(", ");
         match is_one {
-            true => format!("{}.", values.join(", ")),
-            false => format!("Of {}: {}.", names.join(", "), values.join(", ")),
+            true => format!("They are of {facts}."),
+            false => format!("Those of {} are of {facts}.", names.join(", ")),
         }
     };
     let sentences: Vec<String> = groups.into_iter().map(sentence).collect();
@@ -256,7 +257,7 @@ mod tests {
                 "| --- | --- | --- | --- |",
                 row,
                 "",
-                "Medians, with the ratio's 95 % interval. 2026-11-22, 6.18.",
+                "Medians, with the ratio's 95 % interval. They are of date 2026-11-22, kernel 6.18.",
             ];
             assert_eq!(lines, expected);
         };
@@ -284,7 +285,7 @@ mod tests {
         merged.studies.extend([http, compute]);
         let lines = markdown(&merged);
         assert_eq!(lines.len(), 2 + 2 + 2);
-        let expected = "Medians, with the ratio's 95 % interval. Of echo: 2026-11-22, 6.18. Of http: 2026-11-23, 6.18.";
+        let expected = "Medians, with the ratio's 95 % interval. Those of echo are of date 2026-11-22, kernel 6.18. Those of http are of date 2026-11-23, kernel 6.18.";
         assert_eq!(lines[5], expected);
     }
 
