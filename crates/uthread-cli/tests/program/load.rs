@@ -1,7 +1,7 @@
 //! The load generator: what it counts, what it calls wrong, and how it ends.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 use std::thread;
 
@@ -211,8 +211,10 @@ fn a_server_that_closes_is_told_and_connected_to_again() {
             stream.read_exact(&mut message)?;
             stream.write_all(&message)?;
         }
-        // All was read: this end is no reset.
-        stream.read_exact(&mut message)
+        stream.read_exact(&mut message)?;
+        stream.shutdown(Shutdown::Write)?;
+        // All is read, whatever else was due meanwhile: this end is no reset.
+        io::copy(stream, &mut io::sink()).map(|_| ())
     });
     for options in [&[][..], &["--rate=1000"]] {
         let report = report(

@@ -360,7 +360,8 @@ mod tests {
         let before = mappings();
         let stacks = take(&pool, 10_000);
         if pool.guards.are_regions() {
-            assert!(mappings() - before < 100);
+            // Tests beside it give theirs back meanwhile.
+            assert!(mappings() < before + 100);
         }
         pool.give(stacks);
     }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as native};
 use std::time::Duration;
@@ -250,15 +250,19 @@ fn a_socket_can_be_used_after_its_reader_was_cancelled(place: Place) {
 fn who_waits_for_another_fiber_is_unwound(place: Place) {
     let runtime = place.runtime();
     let (sender, receiver) = native::channel();
+    let (end, ended) = mpsc::channel();
     let joining = place.spawn_waiting(&runtime, move || {
         let other = spawn(move || {
-            let slept = panic::catch_unwind(|| sleep(Duration::from_millis(20)));
-            sender.send(slept.is_ok()).unwrap();
+            let waited = panic::catch_unwind(AssertUnwindSafe(|| ended.recv()));
+            sender
+                .send(waited.is_ok_and(|waited| waited.is_ok()))
+                .unwrap();
         });
         other.join()
     });
     joining.cancel();
     assert!(is_cut_off(joining.join()));
+    end.send(()).unwrap();
     assert!(receiver.recv().unwrap(), "the other one was cancelled too");
 }
 
