@@ -1,18 +1,53 @@
 //! Buffers that live as long as one response.
 //!
 //! A connection that waits for its next request should hold no response buffer, and one that answers should not allocate
-//! one. So each thread keeps a few: borrowed while a response is made and sent, back before the connection waits again.
+//! one. So each thread keeps some: borrowed while a response is made and sent, back before the connection waits again.
 
 use std::cell::RefCell;
+use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::thread::LocalKey;
 
-/// Buffers kept per thread: few responses are half sent at the same moment, as most leave in one write.
-const KEPT_MAX: usize = 16;
-/// Largest buffer worth keeping: a body that is sent in one piece, and its head.
-const KEPT_BYTES_MAX: usize = 80 * 1024;
+/// Kept per thread and kind: what a hundred connections have in hand at the same moment, with files of 16 KiB.
+const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 thread_local! {
-    static KEPT: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static SCRATCHES: RefCell<Kept> = const { RefCell::new(Kept::new()) };
+    static PIECES: RefCell<Kept> = const { RefCell::new(Kept::new()) };
+}
+
+/// The latest is the first to be taken again: it is still in the cache.
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Kept {
+    const fn new() -> Kept {
+        Kept {
+            buffers: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+
+    fn give(&mut self, buffer: Vec<u8>) {
+        let bytes = self.bytes + buffer.capacity();
+        if bytes <= KEPT_BYTES_MAX {
+            self.buffers.push(buffer);
+            self.bytes = bytes;
+        }
+    }
+}
+
+/// At the end of a thread what it kept is gone already; then this goes the same way.
+fn give_back(to: &'static LocalKey<RefCell<Kept>>, buffer: Vec<u8>) {
+    let _ = to.try_with(|kept| kept.borrow_mut().give(buffer));
 }
 
 /// An empty buffer, that goes back to the thread it is dropped on.
@@ -23,7 +58,7 @@ impl Scratch {
     /// Never inlined, like `drop`: the address of a thread-local must not be remembered across a blocking call.
     #[inline(never)]
     pub(crate) fn take() -> Scratch {
-        let mut buffer = KEPT.with_borrow_mut(|kept| kept.pop()).unwrap_or_default();
+        let mut buffer = SCRATCHES.with_borrow_mut(Kept::take);
         buffer.clear();
         Scratch(buffer)
     }
@@ -32,17 +67,7 @@ impl Scratch {
 impl Drop for Scratch {
     #[inline(never)]
     fn drop(&mut self) {
-        let buffer = std::mem::take(&mut self.0);
-        if buffer.capacity() > KEPT_BYTES_MAX {
-            return;
-        }
-        // At the end of a thread its buffers are gone already; then this one goes the same way.
-        let _ = KEPT.try_with(|kept| {
-            let mut kept = kept.borrow_mut();
-            if kept.len() < KEPT_MAX {
-                kept.push(buffer);
-            }
-        });
+        give_back(&SCRATCHES, mem::take(&mut self.0));
     }
 }
 
@@ -60,6 +85,46 @@ impl DerefMut for Scratch {
     }
 }
 
+/// So many bytes to be written over, with whatever they had before: to clear them costs as much as to read a file into them.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Piece {
+    /// Never inlined, as [`Scratch::take`].
+    #[inline(never)]
+    pub(crate) fn take(length: usize) -> Piece {
+        let mut bytes = PIECES.with_borrow_mut(Kept::take);
+        if bytes.len() < length {
+            bytes.resize(length, 0);
+        }
+        Piece { bytes, length }
+    }
+}
+
+impl Drop for Piece {
+    #[inline(never)]
+    fn drop(&mut self) {
+        give_back(&PIECES, mem::take(&mut self.bytes));
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl DerefMut for Piece {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.length]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,10 +139,24 @@ mod tests {
     }
 
     #[test]
-    fn an_outsized_buffer_is_not_kept() {
-        let mut large = Scratch::take();
-        large.reserve(KEPT_BYTES_MAX + 1);
-        drop(large);
-        assert!(Scratch::take().capacity() <= KEPT_BYTES_MAX);
+    fn a_piece_is_as_long_as_asked_for_and_keeps_its_bytes() {
+        let mut first = Piece::take(1000);
+        first.fill(7);
+        let place = first.as_ptr();
+        drop(first);
+        assert_eq!(*Piece::take(10), [7; 10]);
+        let last = Piece::take(900);
+        assert_eq!((last.as_ptr(), last.len()), (place, 900));
+        assert_eq!(Piece::take(2000).len(), 2000);
+    }
+
+    #[test]
+    fn no_more_than_the_bound_is_kept() {
+        let pieces: Vec<_> = (0..5).map(|_| Piece::take(KEPT_BYTES_MAX / 4)).collect();
+        drop(pieces);
+        let kept = PIECES.with_borrow(|kept| (kept.buffers.len(), kept.bytes));
+        assert_eq!(kept, (4, KEPT_BYTES_MAX));
+        drop(Piece::take(KEPT_BYTES_MAX + 1));
+        assert_eq!(PIECES.with_borrow(|kept| kept.buffers.len()), 3);
     }
 }

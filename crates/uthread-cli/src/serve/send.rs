@@ -6,6 +6,7 @@ use uthread::fs::File;
 use uthread::net::TcpStream;
 
 use super::respond::{Body, Response};
+use super::scratch::Piece;
 use crate::http::range::Span;
 
 /// Largest span that is read behind the head, so that head and body leave in one write. Beyond it the cost of copying
@@ -16,15 +17,18 @@ const INLINE_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
     match &response.body {
         Body::Buffered => write(stream, out),
+        Body::Span(file, span) if span.bytes <= INLINE_BYTES_MAX => {
+            send_at_once(stream, out, file, *span)
+        }
         Body::Span(file, span) => {
-            send_span(stream, out, file, *span)?;
-            write(stream, out)
+            write(stream, out)?;
+            send_file(stream, file, *span)
         }
         Body::Parts(file, parts) => {
             for part in parts {
                 out.extend_from_slice(part.head.as_bytes());
                 if let Some(span) = part.span {
-                    send_span(stream, out, file, span)?;
+                    send_part(stream, out, file, span)?;
                 }
             }
             write(stream, out)
@@ -32,8 +36,17 @@ pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -
     }
 }
 
+/// Sends a head and a small span in one write.
+fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io::Result<()> {
+    let mut piece = Piece::take(head.len() + span.bytes as usize);
+    let (start, body) = piece.split_at_mut(head.len());
+    start.copy_from_slice(head);
+    read_exact_at(file, body, span.offset)?;
+    write(stream, &piece)
+}
+
 /// Adds a small span to `out`; sends `out` and a large span, and leaves `out` empty.
-fn send_span(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> io::Result<()> {
+fn send_part(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> io::Result<()> {
     // Several small parts may add up: each is let in only while the buffer is small.
     if span.bytes <= INLINE_BYTES_MAX && (out.len() as u64) < INLINE_BYTES_MAX {
         let start = out.len();
@@ -42,7 +55,7 @@ fn send_span(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> 
     }
     write(stream, out)?;
     out.clear();
-    send_file(stream, file, span.offset, span.bytes)
+    send_file(stream, file, span)
 }
 
 fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
@@ -52,9 +65,9 @@ fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
     stream.write_all(out)
 }
 
-/// Sends `bytes` bytes of the file; fails when it has become shorter.
-fn send_file(stream: &TcpStream, file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    if stream.send_file(file, offset, bytes)? == bytes {
+/// Sends a span of the file; fails when it has become shorter.
+fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
+    if stream.send_file(file, span.offset, span.bytes)? == span.bytes {
         Ok(())
     } else {
         Err(io::ErrorKind::UnexpectedEof.into())
