@@ -29,6 +29,9 @@ use crate::servers::pinned;
 /// Long enough that a garbage collector knows its heap.
 pub(crate) const WARM_UP_SECONDS: u64 = 1;
 
+/// Of each connection, on the average: with fewer, which ones the end cuts off is most of how they differ.
+const ANSWERS_TO_COMPARE: u64 = 30;
+
 const CONNECTED: &str = "connected";
 const FAILED: &str = "failed: ";
 /// Of a message, as in the paper that had the first such study.
@@ -72,9 +75,9 @@ pub(crate) struct Report {
     pub(crate) p999_us: f64,
     pub(crate) p9999_us: f64,
     pub(crate) max_us: f64,
-    /// Answers on the connection that got the most.
-    pub(crate) most_served: u64,
-    pub(crate) least_served: u64,
+    /// Answers on the connection that got the most, to those on the one that got the least; `NAN` where these are too few
+    /// to tell.
+    pub(crate) fairness: f64,
     /// Of its CPUs, how much it needed itself.
     pub(crate) busy_share: Option<f64>,
     /// Why it was the load that limited the figures, if it was.
@@ -106,16 +109,6 @@ fn serve(address: SocketAddr, load: &Load) -> Result<()> {
     say!("{}", serde_json::to_string(&crowd.run()?)?);
     io::copy(&mut stdin, &mut io::sink())?;
     Ok(())
-}
-
-impl Report {
-    /// Most to least served connection; `NAN` if one got nothing.
-    pub(crate) fn fairness(&self) -> f64 {
-        match self.least_served {
-            0 => f64::NAN,
-            least => self.most_served as f64 / least as f64,
-        }
-    }
 }
 
 impl Load {
@@ -261,11 +254,18 @@ fn summarise(report: &uthread_load::Report) -> Result<Report> {
         p999_us: latency.p999,
         p9999_us: latency.p9999,
         max_us: latency.max,
-        most_served: report.most_served,
-        least_served: report.least_served,
+        fairness: fairness(report),
         busy_share: report.cpu_share,
         saturated: report.saturated.clone(),
     })
+}
+
+/// One that got nothing counts as if it had got one answer.
+fn fairness(report: &uthread_load::Report) -> f64 {
+    if report.measured < ANSWERS_TO_COMPARE * report.connections {
+        return f64::NAN;
+    }
+    report.most_served as f64 / report.least_served.max(1) as f64
 }
 
 fn failures(report: &uthread_load::Report) -> String {
@@ -325,6 +325,19 @@ mod tests {
             (3, 5.0, 7.0)
         );
         assert_eq!(report.saturated, [Saturation::Busy]);
+        let fairness_of = |measured, least_served| {
+            let changed = uthread_load::Report {
+                connections: 10,
+                measured,
+                most_served: 40,
+                least_served,
+                ..good.clone()
+            };
+            summarise(&changed).unwrap().fairness
+        };
+        assert_eq!(fairness_of(300, 20), 2.0);
+        assert_eq!(fairness_of(300, 0), 40.0);
+        assert!(fairness_of(299, 20).is_nan());
         let check = |change: fn(&mut uthread_load::Report), reason: &str| {
             let mut bad = good.clone();
             change(&mut bad);

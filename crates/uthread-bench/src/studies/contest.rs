@@ -75,7 +75,7 @@ fn figures(report: &Report, usage: &Usage, memory_bytes: u64, calls: Calls) -> V
         report.p99_us,
         report.p999_us,
         report.p9999_us,
-        report.fairness(),
+        report.fairness,
         memory_bytes as f64 / MIB,
         calls.system_calls,
         calls.switches,

@@ -62,6 +62,8 @@ impl Echo {
             notes: vec![
                 place.describe(1),
                 "Floor is no runtime: a loop around epoll that does this and nothing else.".to_owned(),
+                "Of connections that got fewer than 30 answers on the average it is not told how evenly they are served."
+                    .to_owned(),
                 "Polling: a thread of the kernel takes the requests. Here it shares the one CPU of the server."
                     .to_owned(),
                 "Where the load is busy all the time (load busy), it is the load that limits the rate, and the CPU for \

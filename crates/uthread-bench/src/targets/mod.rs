@@ -104,7 +104,7 @@ pub(crate) const TARGETS: &[Target] = &[
         goal: Goal::AtMost(1.05),
     },
     Target {
-        what: "Echo: the most served connection under 2 times the least served",
+        what: "Echo: the most served connection under 2 times the least, where each got 30 answers on the average",
         study: "echo",
         panel: "",
         points: &[],
