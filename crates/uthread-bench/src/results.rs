@@ -199,14 +199,17 @@ impl Panel {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// A point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity".
+    /// A point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity",
+    /// "16 at a time".
     pub(crate) fn place(&self, point: usize) -> String {
         let (axis, label) = (&self.axis, &self.points[point].label);
         match (axis.strip_suffix('s'), label.as_str()) {
             (_, _) if axis.is_empty() => label.clone(),
             (Some(one), "1") => format!("{label} {one}"),
             (Some(_), _) => format!("{label} {axis}"),
-            (None, _) if axis.starts_with("of ") => format!("{label} {axis}"),
+            (None, _) if axis.starts_with("of ") || axis == "at a time" => {
+                format!("{label} {axis}")
+            }
             (None, _) => format!("{axis} {label}"),
         }
     }
@@ -346,6 +349,7 @@ pub(crate) mod tests {
         check("connections", Point::number(1e4), "10,000 connections");
         check("queue depth", Point::number(32.0), "queue depth 32");
         check("of capacity", Point::name("20 %"), "20 % of capacity");
+        check("at a time", Point::number(16.0), "16 at a time");
         check("", Point::name("as it is"), "as it is");
     }
 
