@@ -265,7 +265,7 @@ fn fairness(report: &uthread_load::Report) -> f64 {
     if report.measured < ANSWERS_TO_COMPARE * report.connections {
         return f64::NAN;
     }
-    report.most_served as f64 / report.least_served.max(1) as f64
+    report.fairness.unwrap_or(report.most_served as f64)
 }
 
 fn failures(report: &uthread_load::Report) -> String {
@@ -325,12 +325,13 @@ mod tests {
             (3, 5.0, 7.0)
         );
         assert_eq!(report.saturated, [Saturation::Busy]);
-        let fairness_of = |measured, least_served| {
+        let fairness_of = |measured, least_served: u64| {
             let changed = uthread_load::Report {
                 connections: 10,
                 measured,
                 most_served: 40,
                 least_served,
+                fairness: (least_served > 0).then(|| 40.0 / least_served as f64),
                 ..good.clone()
             };
             summarise(&changed).unwrap().fairness

@@ -139,6 +139,7 @@ fn what_else_there_is_goes_on() {
     }
     let _ = sender.send(());
     reader.join().unwrap();
+    assert!(reads.load(Ordering::Relaxed) >= 20);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
+/// Largest buffer worth keeping: a body that is sent in one piece, and its head.
+const KEPT_BYTES_EACH_MAX: usize = 80 * 1024;
 /// Kept per thread and kind: what a hundred connections have in hand at the same moment, with files of 16 KiB.
 const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
@@ -38,7 +40,7 @@ impl Kept {
 
     fn give(&mut self, buffer: Vec<u8>) {
         let bytes = self.bytes + buffer.capacity();
-        if bytes <= KEPT_BYTES_MAX {
+        if buffer.capacity() <= KEPT_BYTES_EACH_MAX && bytes <= KEPT_BYTES_MAX {
             self.buffers.push(buffer);
             self.bytes = bytes;
         }
@@ -151,12 +153,23 @@ mod tests {
     }
 
     #[test]
+    fn an_outsized_buffer_is_not_kept() {
+        let mut large = Scratch::take();
+        large.reserve(KEPT_BYTES_EACH_MAX + 1);
+        drop(large);
+        assert!(Scratch::take().capacity() <= KEPT_BYTES_EACH_MAX);
+    }
+
+    #[test]
     fn no_more_than_the_bound_is_kept() {
-        let pieces: Vec<_> = (0..5).map(|_| Piece::take(KEPT_BYTES_MAX / 4)).collect();
+        let most = KEPT_BYTES_MAX / KEPT_BYTES_EACH_MAX;
+        let pieces: Vec<_> = (0..=most)
+            .map(|_| Piece::take(KEPT_BYTES_EACH_MAX))
+            .collect();
         drop(pieces);
         let kept = PIECES.with_borrow(|kept| (kept.buffers.len(), kept.bytes));
-        assert_eq!(kept, (4, KEPT_BYTES_MAX));
-        drop(Piece::take(KEPT_BYTES_MAX + 1));
-        assert_eq!(PIECES.with_borrow(|kept| kept.buffers.len()), 3);
+        assert_eq!(kept, (most, most * KEPT_BYTES_EACH_MAX));
+        drop(Piece::take(KEPT_BYTES_EACH_MAX + 1));
+        assert_eq!(PIECES.with_borrow(|kept| kept.buffers.len()), most - 1);
     }
 }
