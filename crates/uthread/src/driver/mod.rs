@@ -13,6 +13,7 @@
 pub(crate) mod eventfd;
 
 pub(crate) mod epoll;
+mod latest;
 pub(crate) mod native;
 pub(crate) mod page_cache;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::{Pending, Token};
+use crate::driver::latest::Latest;
 use crate::op::descriptor::Descriptor;
 
 /// Which readiness an operation waits for.
@@ -49,12 +50,9 @@ pub(super) struct Watched {
     files: Vec<File>,
     /// How many operations wait. Bounded by the number of fibers.
     waiting: usize,
-    /// Where the operation of a token waited last, by the token's index.
-    latest: Vec<RawFd>,
+    /// The descriptor for which the operation of a token waited last.
+    latest: Latest<RawFd>,
 }
-
-/// In place of a descriptor where no operation has waited yet.
-const NO_FILE: RawFd = -1;
 
 /// What has come, and for how many that wait for its descriptor.
 pub(super) struct Event {
@@ -89,7 +87,7 @@ impl Watched {
             epoll,
             files: Vec::new(),
             waiting: 0,
-            latest: Vec::new(),
+            latest: Latest::default(),
         }
     }
 
@@ -154,11 +152,7 @@ impl Watched {
 
     /// Lets an operation wait for a descriptor that is watched.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, pending: Pending) {
-        let index = pending.token.index();
-        if index >= self.latest.len() {
-            self.latest.resize(index + 1, NO_FILE);
-        }
-        self.latest[index] = fd;
+        self.latest.note(pending.token, fd);
         self.waiting += 1;
         self.file(fd).waiting.push_back((interest, pending));
     }
@@ -169,8 +163,7 @@ impl Watched {
 
     /// Forgets a waiting operation; false if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
-        let latest = self.latest.get(token.index());
-        let Some(&fd) = latest.filter(|fd| **fd != NO_FILE) else {
+        let Some(fd) = self.latest.of(token) else {
             return false;
         };
         let waiting = &mut self.file(fd).waiting;

@@ -27,6 +27,7 @@ use rustix::io::{Errno, retry_on_intr};
 use slab::Slab;
 
 use super::cancellations::{self, Cancellations};
+use crate::driver::latest::Latest;
 use crate::driver::{Token, in_one, native};
 use crate::op::descriptor::Descriptor;
 use crate::op::net::SocketOperation;
@@ -53,8 +54,8 @@ struct State {
     polls: Slab<Poll>,
     /// Results of receives that came without a completion of the ring; bounded by the fibers.
     done: Vec<(Token, i32)>,
-    /// The poll for which the operation of a token waited last, by the token's index.
-    latest: Vec<u32>,
+    /// The poll for which the operation of a token waited last.
+    latest: Latest<u32>,
 }
 
 #[derive(Default)]
@@ -153,11 +154,7 @@ impl Polls {
         let begins = !poll.stands;
         poll.stands = true;
         poll.waiting = Some(token);
-        let index = token.index();
-        if index >= state.latest.len() {
-            state.latest.resize(index + 1, u32::MAX);
-        }
-        state.latest[index] = key;
+        state.latest.note(token, key);
         if begins { Needs::Poll } else { Needs::Nothing }
     }
 
@@ -165,9 +162,8 @@ impl Polls {
     pub(super) fn cancel(&self, token: Token) -> bool {
         let mut state = self.lock();
         let waits = |poll: &Poll| poll.waiting == Some(token);
-        let latest = state.latest.get(token.index()).copied();
-        let latest = latest.filter(|key| state.polls.get(*key as usize).is_some_and(waits));
-        let Some(key) = latest else {
+        let is_waited_for = |key: &u32| state.polls.get(*key as usize).is_some_and(waits);
+        let Some(key) = state.latest.of(token).filter(is_waited_for) else {
             return false;
         };
         state.polls[key as usize].waiting = None;
