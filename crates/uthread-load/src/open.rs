@@ -112,7 +112,7 @@ fn send<'scope>(
     message: &mut Vec<u8>,
 ) {
     drive.note_due();
-    if due.elapsed() >= drive.timeout {
+    if due.elapsed() >= drive.timeout || drive.is_ending() {
         let late = "the generator had no time to send it";
         return drive.note_unsent(Failure::new(Kind::TimedOut, late));
     }

@@ -220,11 +220,12 @@ impl Drive<'_> {
             let fibers: Vec<_> = slots.iter_mut().zip(&lines).map(start).collect();
             self.task.spins.then(|| scope.spawn(|| self.spin()));
             let lines = lines.as_slice();
-            scope.spawn(move || open::pace(scope, self, pacer, schedule, lines));
+            let pacing = scope.spawn(move || open::pace(scope, self, pacer, schedule, lines));
             let usage = self.watch();
             self.await_last(|| {
                 let settled = self.settled.load(Ordering::Relaxed);
-                settled >= self.due.load(Ordering::Relaxed)
+                // What fell due just before the end may be sent after it.
+                pacing.is_finished() && settled >= self.due.load(Ordering::Relaxed)
             });
             end_all(fibers);
             usage

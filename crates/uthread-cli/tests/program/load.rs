@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -12,6 +14,9 @@ use crate::harness::{Program, command};
 
 /// Short, and without a warm-up.
 const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
+
+/// Messages that fall due in that time at 50 a second and one worker: the schedule is the same in every run.
+const DUE: u64 = 16;
 
 fn load(kind: &str, address: &str, options: &[&str]) -> Output {
     let arguments = [&["load", kind, address], options, &QUICK].concat();
@@ -62,12 +67,13 @@ fn assert_all_right(report: &Value) {
 }
 
 /// Answers each connection by `serve`, until it returns; for as long as the test runs.
-fn server(serve: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+fn server(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
+            let serve = serve.clone();
             thread::spawn(move || serve(&mut stream));
         }
     });
@@ -75,10 +81,7 @@ fn server(serve: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
 }
 
 /// Sends back each message of 16 bytes as `change` makes it of its number.
-fn echo_changed(
-    stream: &mut TcpStream,
-    change: impl Fn(u64, &mut [u8; 16]),
-) -> std::io::Result<()> {
+fn echo_changed(stream: &mut TcpStream, change: impl Fn(u64, &mut [u8; 16])) -> io::Result<()> {
     let mut message = [0; 16];
     for number in 0.. {
         stream.read_exact(&mut message)?;
@@ -145,6 +148,43 @@ fn an_open_loop_sends_what_is_due_and_no_more() {
     // Of 100 due, by chance; a busy machine delays some, and loses none.
     let answered = count(&report, "answered");
     assert!((60..=140).contains(&answered), "{report}");
+}
+
+#[test]
+fn what_fell_due_while_the_generator_stood_still_is_sent_and_answered() {
+    // Says when the first message of the run has come: the second, after the greeting.
+    let (begun_in, begun) = mpsc::channel();
+    let address = server(move |stream| {
+        let begun_in = begun_in.clone();
+        echo_changed(stream, move |number, _| {
+            if number == 1 {
+                let _ = begun_in.send(());
+            }
+        })
+    });
+    for options in [
+        &[][..],
+        &["--spin"],
+        &["--driver=epoll"],
+        &["--driver=threads"],
+    ] {
+        let few = ["load", "tcp", &address, "--rate=50", "--connections=1"];
+        let child = command(&[&few, options, &QUICK].concat())
+            .stdout(Stdio::piped())
+            .spawn();
+        let child = child.unwrap();
+        let pid = Pid::from_child(&child);
+        begun.recv().unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        // Until after the end of the run.
+        thread::sleep(Duration::from_millis(300));
+        kill_process(pid, Signal::CONT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["errors"], Value::Array(Vec::new()), "{report}");
+        assert_eq!(count(&report, "unanswered"), 0, "{report}");
+        assert_eq!(count(&report, "answered"), DUE, "{options:?}: {report}");
+    }
 }
 
 #[test]
