@@ -191,10 +191,10 @@ impl Registered {
     pub(super) fn end(&mut self, ring: &Submitter<'_>) {
         self.home.close();
         self.forget_retired(ring);
-        let nothing = vec![-1; self.files.places.next.into()];
-        if !nothing.is_empty() {
-            // Else the end of the ring does it.
-            let _ = ring.register_files_update(0, &nothing);
+        if self.files.is_made == Some(true) {
+            // Else the end of the ring does it. Kernels before 6.4 close a file that is taken out of its place up to a
+            // second later, but those of the whole table at once.
+            let _ = ring.unregister_files();
         }
     }
 
