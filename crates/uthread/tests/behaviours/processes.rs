@@ -64,15 +64,15 @@ fn a_command_is_as_it_was_built(place: Place) {
             .args(["me", "x y"])
             .env_clear()
             .envs([("A", "1")]);
-        command.env("PATH", "/usr/bin:/bin").current_dir("/usr");
+        command.env("PATH", "/usr/bin:/bin").current_dir("/proc");
         assert_eq!(command.get_program(), "sh");
         assert_eq!(command.get_args().count(), 4);
-        assert_eq!(command.get_current_dir().unwrap().to_str(), Some("/usr"));
+        assert_eq!(command.get_current_dir().unwrap().to_str(), Some("/proc"));
         for _ in 0..2 {
             let output = command.output().unwrap();
             assert_eq!(
                 String::from_utf8_lossy(&output.stdout),
-                "me 1 no /usr x y\n"
+                "me 1 no /proc x y\n"
             );
         }
     });

@@ -20,7 +20,10 @@ fn what_cannot_be_polled_for_completes_as_ever() {
     let file = tempfile::tempfile().unwrap();
     let direct = rustix::fs::OFlags::DIRECT;
     for flags in [rustix::fs::OFlags::empty(), direct] {
-        rustix::fs::fcntl_setfl(&file, flags).unwrap();
+        // Files in memory know no such flag before Linux 6.6.
+        if rustix::fs::fcntl_setfl(&file, flags) == Err(Errno::INVAL) {
+            continue;
+        }
         let mut watcher = Watcher::new();
         watcher.set_direct(true);
         let file = Descriptor {
