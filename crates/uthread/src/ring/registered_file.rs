@@ -64,7 +64,8 @@ impl<F: Sealed> Sealed for &mut F {
 /// calls do the same by the descriptor. So they do where the ring has 1,024 files, where the process may open fewer, and
 /// on kernels before 5.19, as [`is_registered`](RegisteredFile::is_registered) tells.
 ///
-/// Dropping it closes the file, on whatever thread, or ends the use of one that was borrowed.
+/// Dropping it closes the file, on whatever thread, or ends the use of one that was borrowed. Before Linux 6.4 a file that
+/// the ring has is closed up to a second later.
 ///
 /// ```
 /// use std::io::{Read, Write};
