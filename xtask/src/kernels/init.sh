@@ -7,6 +7,8 @@ export PATH=/bin HOME=/
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+mkdir /dev/pts
+mount -t devpts -o ptmxmode=0666 pts /dev/pts
 mount -t tmpfs -o mode=1777 tmp /tmp
 exec </dev/null >/dev/ttyS1 2>/dev/ttyS0
 stty -F /dev/ttyS1 -opost

@@ -56,20 +56,22 @@ pub(super) const DOCTOR_PACKAGE: &str = "uthread-cli";
 pub(super) const UNIT_TESTS: &str = "lib";
 
 /// The runs, each a program, by the target that cargo builds it of, and the filter by which it finds its tests.
-pub(super) const RUNS: [(&str, &str); 7] = [
+pub(super) const RUNS: [(&str, &str); 9] = [
     (UNIT_TESTS, "driver::"),
     (UNIT_TESTS, "stack::"),
     ("drivers", ""),
     ("restrictions", ""),
     ("locked_memory", ""),
     ("few_descriptors", ""),
+    ("kernel_polling", ""),
+    ("io_polling", ""),
     ("behaviours", ""),
 ];
 
 /// What the tests find in their environment.
 pub(super) const ENVIRONMENT: [(&str, &str); 1] = [
     // More that wake up all the time leave an emulated CPU no time to start the next.
-    ("UTHREAD_SLEEPERS", "300"),
+    ("UTHREAD_SLEEPERS", "100"),
 ];
 
 /// What the names of tests have in common that say nothing here, each with the reason.
@@ -100,11 +102,11 @@ pub(super) const LEFT_OUT: [(&str, &str); 6] = [
     ),
 ];
 
-/// How long one run may take: three times what the longest took. A hang costs its tests, not those of the next.
-pub(super) const RUN_LIMIT: Duration = Duration::from_secs(14 * 60);
+/// How long one run may take: twice what the longest took. A hang costs its tests, not those of the next.
+pub(super) const RUN_LIMIT: Duration = Duration::from_secs(44 * 60);
 
 /// How long a guest may take from power on to power off.
-pub(super) const GUEST_LIMIT: Duration = Duration::from_secs(15 * 60);
+pub(super) const GUEST_LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// The memory of a guest: the files live in it too.
 pub(super) const GUEST_MEMORY_MIB: usize = 2048;
