@@ -26,8 +26,7 @@ use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
-pub(crate) use outcome::Outcome;
-use outcome::drop_quietly;
+pub(crate) use outcome::{Outcome, drop_quietly};
 pub(crate) use waiter::Waiter;
 
 /// A fiber as queues hold it.

@@ -138,7 +138,7 @@ impl<T> Outcome<T> {
 
 /// Drops a value nobody asked for. A panic of its destructor has nobody to go to, and what that panic
 /// carries is leaked: its destructor might panic as well.
-pub(super) fn drop_quietly<T>(value: T) {
+pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
         mem::forget(payload);
     }

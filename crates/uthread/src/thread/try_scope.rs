@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::builder::start;
 use super::{JoinHandle, scope};
-use crate::fiber::{Cancelled, Children, Identity, is_cut_off};
+use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
 use crate::sched::held::lock;
 use crate::sched::wait;
 
@@ -63,30 +63,36 @@ where
     let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
     drop(within);
     let failure = &scope.failure;
-    let (value, payload) = match result {
-        Ok(Ok(value)) => (Some(value), None),
-        Ok(Err(error)) => {
-            failure.fail(error);
-            (None, None)
-        }
+    // No user code runs from here until the fibers have ended, not even a destructor: it could unwind, or wait and be
+    // cut short, while they still borrow.
+    let (result, second) = match result {
+        Ok(Ok(value)) => (Ok(Some(value)), None),
+        Ok(Err(error)) => (Ok(None), failure.fail(error)),
         Err(payload) => {
             failure.end();
-            (None, Some(payload))
+            (Err(payload), None)
         }
     };
-    let panics = payload.as_ref().is_some_and(|payload| !is_cut_off(payload));
+    let panics = result.as_ref().is_err_and(|payload| !is_cut_off(payload));
     scope::await_end(&failure.children, panics);
-    match (failure.take_error(), payload, value) {
-        (_, Some(payload), _) if panics => panic::resume_unwind(payload),
-        (Some(error), ..) => Err(error),
-        (None, Some(payload), _) => panic::resume_unwind(payload),
-        (None, None, Some(value)) => {
+    drop_quietly(second);
+    match (result, failure.take_error()) {
+        (Err(payload), first) if panics => {
+            drop_quietly(first);
+            panic::resume_unwind(payload)
+        }
+        (result, Some(first)) => {
+            drop_quietly(result);
+            Err(first)
+        }
+        (Err(payload), None) => panic::resume_unwind(payload),
+        (Ok(Some(value)), None) => {
             if failure.children.were_cut_off() {
                 wait::unwind_if_cancelled();
             }
             Ok(value)
         }
-        (None, None, None) => unreachable!("without a value there is an error"),
+        (Ok(None), None) => unreachable!("without a value there is an error"),
     }
 }
 
@@ -130,7 +136,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         let run = move || match panic::catch_unwind(AssertUnwindSafe(f)) {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
-                failure.fail(error);
+                drop(failure.fail(error));
                 None
             }
             Err(payload) => {
@@ -232,13 +238,19 @@ struct Failure<E> {
 }
 
 impl<E> Failure<E> {
-    fn fail(&self, error: E) {
+    /// Ends the scope with this error; returns the error if another came first.
+    fn fail(&self, error: E) -> Option<E> {
         let mut first = lock(&self.error);
-        if first.is_none() {
-            *first = Some(error);
-        }
+        let second = match *first {
+            None => {
+                *first = Some(error);
+                None
+            }
+            Some(_) => Some(error),
+        };
         drop(first);
         self.end();
+        second
     }
 
     fn end(&self) {

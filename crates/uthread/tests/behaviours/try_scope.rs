@@ -1,11 +1,14 @@
 //! Scopes that end with the first failure.
 
 use std::io::{self, Read};
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use uthread::net::TcpListener;
+use uthread::sync::oneshot;
 use uthread::thread::{Cancelled, is_cancelled};
 use uthread::{scope, shield, sleep, spawn, timeout, try_scope};
 
@@ -25,6 +28,8 @@ behaviours![
             a_fiber_spawned_after_the_failure_ends_too,
             a_child_cancelled_by_hand_is_no_failure,
             after_it_the_caller_goes_on,
+            a_second_error_is_dropped_after_the_fibers_have_ended,
+            a_panic_beside_an_error_is_dropped_after_the_fibers_have_ended,
         ]
     ),
     (
@@ -34,6 +39,7 @@ behaviours![
             a_shield_in_the_body_holds_it_off,
             an_outer_failure_ends_an_inner_scope,
             the_caller_may_be_cancelled,
+            a_second_error_that_waits_is_dropped_after_the_fibers_have_ended,
         ]
     )
 ];
@@ -249,4 +255,75 @@ fn the_caller_may_be_cancelled(place: Place) {
         let payload = caller.join().unwrap_err();
         assert!(payload.is::<Cancelled>());
     });
+}
+
+/// An error whose destructor reports whether the shielded fiber had ended, and then does something.
+struct Last {
+    ended: Arc<AtomicBool>,
+    drops_late: Arc<AtomicBool>,
+    then: fn(),
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let late = self.ended.load(Ordering::Relaxed);
+        self.drops_late.store(late, Ordering::Relaxed);
+        (self.then)();
+    }
+}
+
+/// Asserts that a scope that has failed, and whose body then does what `second` says, drops what came of that after its
+/// shielded fiber has ended, and not before it ends itself.
+fn assert_dropped_late(then: fn(), second: fn(Last) -> Result<(), Option<Last>>) {
+    let (ended, drops_late) = (Arc::default(), Arc::default());
+    let last = Last {
+        ended: Arc::clone(&ended),
+        drops_late: Arc::clone(&drops_late),
+        then,
+    };
+    let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+        try_scope(|scope| {
+            let (begins, has_begun) = oneshot::channel();
+            let ended = &ended;
+            scope.spawn(move || {
+                shield(|| {
+                    begins.send(()).unwrap();
+                    sleep(Duration::from_millis(5));
+                    ended.store(true, Ordering::Relaxed);
+                });
+                Ok(())
+            });
+            shield(|| has_begun.recv().unwrap());
+            let failing = scope.spawn(|| Err::<(), _>(None));
+            assert!(shield(|| failing.join()).is_err());
+            second(last)
+        })
+    }));
+    assert!(ended.load(Ordering::Relaxed), "the scope waits for all");
+    drop(caught);
+    assert!(
+        drops_late.load(Ordering::Relaxed),
+        "and runs no code before"
+    );
+}
+
+fn a_second_error_is_dropped_after_the_fibers_have_ended(place: Place) {
+    fn panics() {
+        panic::resume_unwind(Box::new("a destructor"));
+    }
+    place.run(|| assert_dropped_late(panics, |last| Err(Some(last))));
+}
+
+fn a_second_error_that_waits_is_dropped_after_the_fibers_have_ended(place: Place) {
+    place.run(|| {
+        // The caller may not wait any more when it does.
+        let in_time = timeout(Duration::from_millis(1), || {
+            assert_dropped_late(|| sleep(HOUR), |last| Err(Some(last)));
+        });
+        assert_eq!(in_time, Ok(()));
+    });
+}
+
+fn a_panic_beside_an_error_is_dropped_after_the_fibers_have_ended(place: Place) {
+    place.run(|| assert_dropped_late(|| (), |last| panic::resume_unwind(Box::new(last))));
 }
