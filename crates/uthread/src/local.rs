@@ -450,7 +450,12 @@ struct EndOfThread;
 
 impl Drop for EndOfThread {
     fn drop(&mut self) {
-        if let Err(payload) = OF_THREAD.with(|locals| locals.close()) {
+        let ended = OF_THREAD.with(|locals| {
+            let ended = locals.end();
+            locals.close();
+            ended
+        });
+        if let Err(payload) = ended {
             panic::resume_unwind(payload);
         }
     }

@@ -92,20 +92,13 @@ impl Locals {
         result
     }
 
-    /// The same, and no more values can be made.
-    ///
-    /// # Errors
-    ///
-    /// As [`Locals::end`].
-    pub(crate) fn close(&self) -> thread::Result<()> {
-        let result = self.end();
+    /// Makes no more values; those that are left need no destructor.
+    pub(crate) fn close(&self) {
         let mut places = self.0.borrow_mut();
         places.closed = true;
         let values = mem::take(&mut places.values);
         drop(places);
-        // Without destructors of their own.
         drop(values);
-        result
     }
 
     fn take_newest(&self) -> Option<Place> {

@@ -26,6 +26,7 @@ use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
+use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
 pub(crate) use waiter::Waiter;
 
@@ -225,8 +226,7 @@ where
             children.note_end(payload);
         }
         self.outcome.complete(result);
-        // Of a value that nobody asked for, the destructor may have made more.
-        let _ = self.end_locals(Ok(()));
+        self.close_locals();
         // Last: after this the scope's borrows may end.
         if let Some(children) = &self.scope {
             children.discharge(&self.control);
@@ -234,16 +234,8 @@ where
     }
 
     /// Drops what the fiber keeps by keys. A panic of a destructor is its result, if it has no other.
-    ///
-    /// Shielded: a destructor that waits, which is called without a panic, would be cut short.
     fn end_locals<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
-        let Some(locals) = self.control.locals.get() else {
-            return result;
-        };
-        let outer = self.control.limits.enter_shield();
-        let ended = locals.end();
-        self.control.limits.leave(outer);
-        match (ended, result) {
+        match (self.shield(Locals::end), result) {
             (Err(payload), Ok(value)) => {
                 drop_quietly(value);
                 Err(payload)
@@ -254,6 +246,29 @@ where
             }
             (Ok(()), result) => result,
         }
+    }
+
+    /// Drops what the destructors of the result, and of panics, have made since. No value is made after this: it would end
+    /// with the control block, on any thread.
+    fn close_locals(&self) {
+        // Comes to an end, as the value of each key is made once.
+        while let Err(payload) = self.shield(Locals::end) {
+            drop_quietly(payload);
+        }
+        if let Some(locals) = self.control.locals.get() {
+            locals.close();
+        }
+    }
+
+    /// Ends locals in a shield: a destructor that waits, which is called without a panic, would be cut short.
+    fn shield(&self, end: impl FnOnce(&Locals) -> thread::Result<()>) -> thread::Result<()> {
+        let Some(locals) = self.control.locals.get() else {
+            return Ok(());
+        };
+        let outer = self.control.limits.enter_shield();
+        let ended = end(locals);
+        self.control.limits.leave(outer);
+        ended
     }
 }
 

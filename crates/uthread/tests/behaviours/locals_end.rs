@@ -34,7 +34,8 @@ behaviours![
             values_are_dropped_when_the_runtime_cancels,
             values_are_dropped_when_the_fiber_is_cancelled,
             a_destructor_waits_whatever_has_ended_the_fiber,
-            what_a_value_nobody_asked_for_makes_is_dropped_too
+            what_a_value_nobody_asked_for_makes_is_dropped_too,
+            what_the_payload_of_a_late_panic_makes_is_dropped_too
         ]
     ),
     (
@@ -327,6 +328,41 @@ fn what_a_value_nobody_asked_for_makes_is_dropped_too(place: Place) {
         drop(fiber);
         detached.send(()).unwrap();
         assert_eq!(dropped.recv(), Ok(id), "on its own stack");
+    });
+}
+
+/// Otherwise it would end with the last handle, on whichever thread that is.
+fn what_the_payload_of_a_late_panic_makes_is_dropped_too(place: Place) {
+    struct Payload(ours::Sender<ThreadId>);
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            let sender = self.0.clone();
+            let tell_and_panic = move || {
+                sender.send(current().id()).unwrap();
+                resume_unwind(Box::new("the destructor of a late value"));
+            };
+            CALLS_FIRST.with(|calls| calls.later(tell_and_panic));
+        }
+    }
+    struct PanicsLate(ours::Sender<ThreadId>);
+    impl Drop for PanicsLate {
+        fn drop(&mut self) {
+            let payload = Payload(self.0.clone());
+            CALLS.with(|calls| calls.later(|| resume_unwind(Box::new(payload))));
+        }
+    }
+    place.run(|| {
+        let (sender, dropped) = ours::channel();
+        let (detached, is_detached) = ours::channel();
+        let fiber = spawn(move || {
+            is_detached.recv().unwrap();
+            PanicsLate(sender)
+        });
+        let last_handle = fiber.thread().clone();
+        drop(fiber);
+        detached.send(()).unwrap();
+        assert_eq!(dropped.recv(), Ok(last_handle.id()), "on its own stack");
+        assert!(dropped.recv().is_err(), "and once");
     });
 }
 
