@@ -1,6 +1,6 @@
 //! Fork and join: two closures, of which an idle worker may take the second.
 
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::{self, Location};
 use std::sync::Arc;
 
 use crate::fiber::{Cancelled, Control, Fiber, Identity};
@@ -56,7 +56,7 @@ where
     let second = JoinHandle::new(joinable);
     // An error is the fiber's end as well, which is joined below.
     let _ = wait::spawn_here(fiber, None);
-    let first = panic::catch_unwind(AssertUnwindSafe(a));
+    let first = wait::catch_unwind(a);
     if wait::take_back(&offered) {
         match first {
             Ok(_) => offered.run(),

@@ -1,7 +1,7 @@
 //! Time by the names of `std::time`, and what happens again and again; single waits are in
 //! [`thread`](crate::thread).
 
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 
 pub use std::time::*;
 
@@ -55,7 +55,7 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 /// ```
 pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     let within = wait::Within::enter(|limits| limits.enter_deadline(instant));
-    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    let result = wait::catch_unwind(f);
     drop(within);
     match result {
         Ok(value) => Ok(value),

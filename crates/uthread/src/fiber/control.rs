@@ -70,10 +70,14 @@ pub(crate) struct Control {
     pub(crate) operation: AtomicU64,
     /// The fiber's place among the children of its scope.
     pub(super) place_in_scope: Cell<usize>,
-    /// Whether it is known to be suspended in the midst of unwinding.
-    pub(crate) unwinding: Cell<bool>,
-    /// The number of its last panic among those of the process; zero before the first.
-    pub(crate) last_panic: Cell<u32>,
+    /// Whether the fiber panics, as far as its worker knows.
+    pub(crate) panics: Cell<bool>,
+    /// The number of its last panic among those of the process.
+    pub(crate) last_panic: Cell<Option<u32>>,
+    /// Whether it is in a panic hook. Set when it suspends during a panic.
+    pub(crate) in_panic_hook: Cell<bool>,
+    /// The epoch in which its worker counts it among those suspended during their panics.
+    pub(crate) counted_panic: Cell<Option<u32>>,
 }
 
 /// All that a switch to the fiber and back touches outside the stacks, together in as many bytes as a
@@ -137,8 +141,10 @@ impl Control {
             whereabouts: Whereabouts::new(),
             operation: AtomicU64::new(u64::MAX),
             place_in_scope: Cell::default(),
-            unwinding: Cell::default(),
+            panics: Cell::default(),
             last_panic: Cell::default(),
+            in_panic_hook: Cell::default(),
+            counted_panic: Cell::default(),
         }
     }
 

@@ -283,13 +283,16 @@ where
 
     fn run(&self) {
         let closure = self.take_closure();
-        self.finish(panic::catch_unwind(AssertUnwindSafe(closure)));
+        let result = panic::catch_unwind(AssertUnwindSafe(closure));
+        self.control.panics.set(false);
+        self.finish(result);
     }
 
     fn abandon(&self, payload: Payload) {
         // A destructor of the closure's captures may panic: that too is the fiber's result.
         let closure = self.take_closure();
         let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(closure)));
+        self.control.panics.set(false);
         self.finish(Err(dropped.err().unwrap_or(payload)));
     }
 }

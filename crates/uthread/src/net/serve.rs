@@ -3,7 +3,6 @@
 //! Whoever accepts holds a place before it does, so that what there is no place for stays in the kernel's queue.
 
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -139,7 +138,7 @@ where
             scope.spawn(|| {
                 let _place = place;
                 // Its panic has been reported, and is no concern of the others.
-                let _ = panic::catch_unwind(AssertUnwindSafe(|| handler(stream, address)));
+                let _ = wait::catch_unwind(|| handler(stream, address));
             });
         }
     })

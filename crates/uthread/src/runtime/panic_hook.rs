@@ -12,6 +12,7 @@ use std::thread;
 
 use crate::fiber::Control;
 use crate::sched::wait;
+use crate::stack::panic_frames;
 
 /// Whether what threads print is captured. Relaxed: whoever sets it goes on to start the fibers.
 static CAPTURED: AtomicBool = AtomicBool::new(false);
@@ -23,6 +24,7 @@ pub(super) fn install() {
         return;
     }
     INSTALLED.call_once(|| {
+        panic_frames::learn();
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             wait::note_panic();

@@ -134,6 +134,28 @@ impl Ready {
         self.pop_queue()
     }
 
+    /// Takes a fiber out that only this worker may run; whether it was there.
+    pub(crate) fn take_out(&self, fiber: Started) -> bool {
+        let (mut queue, prefetched) = match &self.places {
+            Places::Own { next, .. } if next.get() == Some(fiber) => {
+                next.set(None);
+                return true;
+            }
+            Places::Own {
+                queue, prefetched, ..
+            } => (queue.borrow_mut(), Some(prefetched)),
+            Places::Offered { staying, .. } => (staying.borrow_mut(), None),
+        };
+        let Some(index) = queue.iter().position(|queued| *queued == fiber) else {
+            return false;
+        };
+        queue.remove(index);
+        if let Some(prefetched) = prefetched {
+            prefetched.set(prefetched.get().min(index));
+        }
+        true
+    }
+
     fn replace_next(&self, fiber: Option<Started>) -> Option<Started> {
         match &self.places {
             Places::Own { next, .. } => next.replace(fiber),

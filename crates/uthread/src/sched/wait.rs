@@ -16,7 +16,7 @@ use crate::stack::Stack;
 pub(crate) use super::cancellation::{
     Within, deadline, is_cancelled, is_shut_down, refusal, refuse_if_cancelled, unwind_if_cancelled,
 };
-pub(crate) use super::worker::panics::{Since, is_panicking, note as note_panic};
+pub(crate) use super::worker::panics::{Since, catch_unwind, is_panicking, note as note_panic};
 
 /// Carries an operation out; returns only after its terminal completion.
 ///

@@ -10,13 +10,14 @@
 //!
 //! [`pool`] carves stacks from large mappings and takes them back, [`larger`] has those of single fibers
 //! that need more, [`memory`] is what both ask of the kernel, [`advice`] how they ask it for many at once; [`overflow`]
-//! turns a touched guard into a readable report, [`cache`] knows the CPU's.
+//! turns a touched guard into a readable report, [`panic_frames`] tells whether a stack is in a panic hook, [`cache`] knows the CPU's.
 
 mod advice;
 pub(crate) mod cache;
 mod larger;
 mod memory;
 pub(crate) mod overflow;
+pub(crate) mod panic_frames;
 pub(crate) mod pool;
 
 use std::num::NonZeroUsize;

@@ -56,8 +56,9 @@ pub fn park_timeout(duration: Duration) {
 
 /// Whether the calling fiber unwinds because of a panic, or the calling thread outside the runtime.
 ///
-/// [`std::thread::panicking`] speaks of the worker instead, where another fiber may be suspended in the
-/// midst of its panic. While one is, that another fiber of the worker panics is not always noticed.
+/// [`std::thread::panicking`] returns true in every fiber of a worker while one of them is suspended in a destructor during its
+/// panic. While one is, a panic of another fiber goes unnoticed if [`resume_unwind`](std::panic::resume_unwind) began it, or if
+/// the program has replaced the panic hook since the first runtime was built.
 ///
 /// ```
 /// struct Guard;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::{self, Location};
 use std::sync::Arc;
 
 use super::builder::start;
@@ -47,7 +47,7 @@ where
         scope: PhantomData,
         env: PhantomData,
     };
-    let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let result = wait::catch_unwind(|| f(&scope));
     await_end(&scope.children, result.is_err());
     match result {
         Err(payload) => panic::resume_unwind(payload),

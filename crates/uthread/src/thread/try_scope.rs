@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::{self, Location};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -60,7 +60,7 @@ where
         scope: PhantomData,
         env: PhantomData,
     };
-    let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let result = wait::catch_unwind(|| f(&scope));
     drop(within);
     let failure = &scope.failure;
     // No user code runs from here until the fibers have ended, not even a destructor: it could unwind, or wait and be
@@ -133,7 +133,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     {
         let identity = Identity::anonymous(Location::caller());
         let failure = Arc::clone(&self.failure);
-        let run = move || match panic::catch_unwind(AssertUnwindSafe(f)) {
+        let run = move || match wait::catch_unwind(f) {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
                 drop(failure.fail(error));

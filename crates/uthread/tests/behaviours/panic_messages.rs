@@ -1,6 +1,7 @@
 //! What a panic says. Hooks belong to the process, so each trial has one of its own.
 
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 use std::{process, thread};
 
 use rustix::stdio::dup2_stderr;
@@ -8,8 +9,10 @@ use rustix::stdio::dup2_stderr;
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_A_THREAD, behaviours};
+use uthread::io::{Read, Write};
+use uthread::sync::Mutex;
 use uthread::thread::Builder;
-use uthread::{Driver, Runtime, current, io, spawn};
+use uthread::{Driver, Runtime, current, io, sleep, spawn, yield_now};
 
 behaviours![
     (
@@ -20,7 +23,9 @@ behaviours![
             a_hook_that_was_there_before_is_called,
             a_hook_that_comes_later_replaces_it,
             a_runtime_may_start_in_the_midst_of_a_panic,
-            a_message_that_nobody_reads_harms_nobody
+            a_message_that_nobody_reads_harms_nobody,
+            a_hook_may_wait_while_others_panic,
+            a_hook_that_comes_later_may_wait_while_others_panic
         ]
     ),
     (ON_A_THREAD, [a_thread_that_is_no_fiber_says_what_it_did]),
@@ -146,6 +151,56 @@ fn a_message_that_nobody_reads_harms_nobody(place: Place) {
             assert_eq!(spawn(|| 5).join().unwrap(), 5);
         });
     });
+}
+
+/// Has panics wait before they say anything, by each kind of wait, and say how many there were after that.
+fn set_waiting_hook() {
+    static LOCK: Mutex<u32> = Mutex::new(0);
+    panic::set_hook(Box::new(|_| {
+        sleep(Duration::from_millis(1));
+        yield_now();
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"a").unwrap();
+        reader.read_exact(&mut [0]).unwrap();
+        let mut count = LOCK.lock().unwrap();
+        *count += 1;
+        sleep(Duration::from_millis(1));
+        if *count == PANICS {
+            eprintln!("all said");
+        }
+    }));
+}
+
+const PANICS: u32 = 5;
+
+/// Lets fibers panic at once.
+fn fail_together() {
+    let failing: Vec<_> = (0..PANICS)
+        .map(|_| spawn(|| panic!("on purpose")))
+        .collect();
+    for fiber in failing {
+        let failed: Result<(), _> = fiber.join();
+        assert!(failed.is_err());
+    }
+}
+
+/// A second panic on the thread of a hook would end the process.
+fn a_hook_may_wait_while_others_panic(place: Place) {
+    let Some(output) = child() else {
+        set_waiting_hook();
+        return place.run(fail_together);
+    };
+    assert!(said(&output).ends_with("\nall said\n"));
+}
+
+fn a_hook_that_comes_later_may_wait_while_others_panic(place: Place) {
+    let Some(output) = child() else {
+        return place.run(|| {
+            set_waiting_hook();
+            fail_together();
+        });
+    };
+    assert_eq!(said(&output), "all said\n");
 }
 
 fn a_thread_that_is_no_fiber_says_what_it_did(_: Place) {

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
+use uthread::sync::Mutex;
 use uthread::sync::mpsc::{Receiver, Sender, channel};
-use uthread::thread::{Cancelled, panicking};
-use uthread::{blocking, scope, sleep, spawn, yield_now};
+use uthread::thread::{Cancelled, panicking, park};
+use uthread::time::Elapsed;
+use uthread::{blocking, scope, sleep, spawn, timeout, yield_now};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 behaviours![
     (
@@ -30,7 +35,15 @@ behaviours![
         ]
     ),
     (ON_ONE_WORKER, [a_capture_that_panics_harms_no_shutdown]),
-    (IN_FIBERS, [run_passes_a_panic_on_and_the_runtime_lives]),
+    (
+        IN_FIBERS,
+        [
+            run_passes_a_panic_on_and_the_runtime_lives,
+            waits_end_as_ever_beside_a_fiber_that_panicked_and_waits,
+            locks_are_poisoned_as_ever_beside_a_fiber_that_panicked_and_waits,
+            the_end_of_a_runtime_poisons_no_lock
+        ]
+    ),
 ];
 
 /// Panics when dropped, quietly.
@@ -314,4 +327,102 @@ fn a_panic_is_that_of_its_fiber_and_of_no_other(place: Place) {
         assert!(failing.join().is_err());
         assert!(!panicking());
     });
+}
+
+/// Calls `call` while a fiber that began before waits in a destructor during its panic: on the same worker where there is
+/// one.
+fn beside_a_fiber_that_panicked_and_waits(call: impl FnOnce()) {
+    struct Waits(Sender<()>, Receiver<()>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            self.1.recv().unwrap();
+        }
+    }
+    let (begins, begun) = channel();
+    let (end, ends) = channel();
+    let failing = spawn(move || {
+        let _waits = Waits(begins, ends);
+        fail("on purpose")
+    });
+    begun.recv().unwrap();
+    yield_now();
+    call();
+    end.send(()).unwrap();
+    let failed: Result<(), _> = failing.join();
+    assert!(failed.unwrap_err().is::<&str>());
+}
+
+fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
+    const SOON: Duration = Duration::from_millis(2);
+    place.run(|| {
+        beside_a_fiber_that_panicked_and_waits(|| {
+            let (sender, receiver) = channel::<()>();
+            // Again and again: what a time limit or a cancellation has unwound, or a panic, leaves nothing behind.
+            for _ in 0..3 {
+                assert_eq!(timeout(SOON, || receiver.recv()), Err(Elapsed));
+                assert_eq!(timeout(SOON, || sleep(HOUR)), Err(Elapsed));
+                assert_eq!(timeout(SOON, park), Err(Elapsed));
+                let scoped = caught(|| scope(|_| -> () { panic!("on purpose") }));
+                assert!(scoped.is_err() && !panicking());
+                let sleeping = spawn(|| sleep(HOUR));
+                yield_now();
+                sleeping.cancel();
+                assert!(sleeping.join().unwrap_err().is::<Cancelled>());
+            }
+            drop(sender);
+            assert!(receiver.recv().is_err());
+        });
+    });
+}
+
+fn locks_are_poisoned_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
+    // With the library's panic hook, which the tests replace.
+    alone(|| {
+        place.run(|| {
+            beside_a_fiber_that_panicked_and_waits(|| {
+                let lock = Mutex::new(());
+                drop(lock.lock().unwrap());
+                assert!(!lock.is_poisoned());
+                let failed = scope(|scope| {
+                    let failing = scope.spawn(|| {
+                        let _guard = lock.lock().unwrap();
+                        assert!(!panicking());
+                        panic!("on purpose");
+                    });
+                    failing.join().is_err()
+                });
+                assert!(failed && lock.is_poisoned());
+            });
+        })
+    });
+}
+
+fn the_end_of_a_runtime_poisons_no_lock(place: Place) {
+    let locks: Arc<[Mutex<()>; 3]> = Arc::default();
+    let runtime = place.runtime();
+    let waits: [fn(); 3] = [
+        || sleep(HOUR),
+        park,
+        || {
+            let socket = uthread::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.recv(&mut [0]).unwrap();
+        },
+    ];
+    let fibers: Vec<_> = waits
+        .into_iter()
+        .enumerate()
+        .map(|(index, wait)| {
+            let locks = Arc::clone(&locks);
+            place.spawn_waiting(&runtime, move || {
+                let _guard = locks[index].lock().unwrap();
+                wait();
+            })
+        })
+        .collect();
+    drop(runtime);
+    for fiber in fibers {
+        assert!(fiber.join().is_err());
+    }
+    assert!(locks.iter().all(|lock| !lock.is_poisoned()));
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Worker;
+use super::{Worker, panics};
 use crate::fiber::control::{Completion, Registration};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
@@ -259,6 +260,9 @@ pub(in crate::sched) fn park_until(running: Started, deadline: Instant) {
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     debug_assert_eq!(current::with_fiber(Worker::running_fiber), Some(running));
+    if thread::panicking() {
+        panics::note_suspension(running);
+    }
     // SAFETY: it is the running fiber that calls.
     unsafe { running.control().suspend(pause) };
 }

@@ -27,12 +27,16 @@ impl Worker {
             .store(Some(fiber.control().spawn_site()));
         self.running.set(Some(fiber));
         budget::renew();
-        let resumed = resume(fiber);
+        let resumed = loop {
+            match resume(fiber) {
+                Resumed::Paused(pause) if self.is_kept_by(fiber) => self.await_kept(fiber, pause),
+                resumed => break resumed,
+            }
+        };
         self.running.set(None);
         counters.running.set(0);
         match resumed {
             Resumed::Paused(pause) => {
-                self.note_unwinding(fiber);
                 if self.migrating {
                     // The count of a thread's panics would not move with it.
                     let unwinds = thread::panicking();
@@ -44,9 +48,7 @@ impl Worker {
                 self.hand_on(fiber, pause);
             }
             Resumed::Ended(stack) => {
-                if self.unwinding.get() > 0 && fiber.control().unwinding.get() {
-                    self.unwinding.update(|count| count - 1);
-                }
+                self.note_end_of_panic(fiber);
                 counters.ended.add(1);
                 let Registration { worker, place } = fiber.control().registration.get();
                 let (ended, deserted) = self.with_desk(worker as usize, |desk| {
@@ -65,7 +67,7 @@ impl Worker {
     }
 
     /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
-    fn hand_on(&self, fiber: Started, pause: Pause) {
+    pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),
             Pause::Parked => {

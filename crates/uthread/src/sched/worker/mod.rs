@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`fibers`] is how a fiber starts, runs and ends here, [`calls`] what the running fiber asks for,
-//! [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] whose
-//! panic the thread's is, [`shutdown`] how it ends.
+//! [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] which
+//! fibers panic, [`shutdown`] how it ends.
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
 //! others take from is in [`Remote`] and, where fibers migrate, at its [`Desk`].
@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::Worker as Deque;
 
+use self::panics::Panics;
 use super::current;
 use super::desk::Desk;
 use super::held::Held;
@@ -88,8 +89,7 @@ pub(crate) struct Worker {
     balancing: Cell<usize>,
     /// How many switches each worker had made at this one's last look at what it runs next.
     switches_seen: RefCell<Vec<u64>>,
-    /// How many fibers are known to be suspended in the midst of unwinding.
-    unwinding: Cell<usize>,
+    panics: Panics,
 }
 
 /// What a turn of the loop came to.
@@ -141,7 +141,7 @@ impl Worker {
             cancelled_all: Cell::new(false),
             balancing: Cell::new(0),
             switches_seen: RefCell::default(),
-            unwinding: Cell::new(0),
+            panics: Panics::default(),
         })
     }
 
@@ -468,8 +468,13 @@ impl Worker {
         self.remote.counters.add_idle(idle);
     }
 
-    pub(crate) fn wake_up(&self) {
+    /// Lets others at the desk again.
+    fn open_desk(&self) {
         self.desk.lock().door.open();
+    }
+
+    pub(crate) fn wake_up(&self) {
+        self.open_desk();
         let idle = self.shared.idle();
         let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
         self.searching.set(searching);

@@ -1,23 +1,149 @@
-//! Whether the calling fiber panics. `std` counts panics per thread: what it says of a worker's thread is
-//! as true of each fiber that is suspended there while it unwinds.
+//! Which fibers of a worker panic. `std` counts panics per thread, so while one fiber is suspended in a destructor during its
+//! panic, `std::thread::panicking` is true of all fibers of that worker.
 //!
-//! Beside such a fiber it is known of one that its cancellation unwinds. Of one that panics by `panic!` it is
-//! known when that began, because a hook has noted it, but not whether it is over. Only what is passed on by
-//! `resume_unwind` goes unnoticed there.
+//! ```text
+//!   no other fiber is suspended in its panic   what std says is true of the running fiber
+//!   another one is                             the running fiber panics if it did when it was resumed, or if the panic
+//!                                              hook has seen it begin since, or if its cancellation unwinds it
+//! ```
+//!
+//! In the second case the library learns of the end of a panic at its own frames ([`catch_unwind`]) or when the fiber
+//! suspends after the others have ended. It does not learn of a `resume_unwind` that the program calls, nor of a panic whose hook
+//! the program has replaced.
+//!
+//! A panic hook that waits keeps its worker: `std` aborts the process if another panic begins on the thread meanwhile, so
+//! nothing else may run there.
 
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::Worker;
-use crate::sched::current;
+use crate::fiber::{Control, Pause, Started};
+use crate::sched::{current, wait};
+use crate::stack::panic_frames;
 
-/// How many panics have begun in this process. Relaxed: a fiber asks about its own.
-static BEGUN: AtomicU32 = AtomicU32::new(0);
+/// How long a worker whose fiber waits in a panic hook sleeps before it looks for mail: its sleep is not announced.
+const HOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Fibers of one worker that are suspended in the midst of their panics.
+#[derive(Debug, Default)]
+pub(super) struct Panics {
+    suspended: Cell<u32>,
+    /// Counts the times at which all were forgotten. What a fiber has from an earlier time does not count.
+    epoch: Cell<u32>,
+}
+
+impl Panics {
+    /// Those beside this fiber, which is running or has just paused.
+    fn others(&self, control: &Control) -> u32 {
+        self.suspended.get() - u32::from(self.counts(control))
+    }
+
+    fn counts(&self, control: &Control) -> bool {
+        control.counted_panic.get() == Some(self.epoch.get())
+    }
+
+    /// Counts the fiber, or does not any more.
+    fn set(&self, control: &Control, panics: bool) {
+        let others = self.others(control);
+        control.panics.set(panics);
+        control
+            .counted_panic
+            .set(panics.then_some(self.epoch.get()));
+        self.suspended.set(others + u32::from(panics));
+    }
+
+    /// Nobody panics on this thread: also not those whose panics were over unnoticed.
+    fn forget(&self) {
+        self.suspended.set(0);
+        self.epoch.update(|epoch| epoch.wrapping_add(1));
+    }
+}
 
 impl Worker {
-    /// Whether the thread's panic is the running fiber's: it is known to be, or nobody else's is known.
-    fn is_panic_of_running_fiber(&self) -> bool {
-        self.unwinding.get() == 0 || self.running_fiber().control().unwinding.get()
+    /// Whether the running fiber panics.
+    fn does_running_panic(&self) -> bool {
+        let fiber = self.running_fiber();
+        let control = fiber.control();
+        thread::panicking() && (self.panics.others(control) == 0 || control.panics.get())
+    }
+
+    /// Whether the running fiber can be ended by unwinding it. A second panic, in a destructor, would abort the process.
+    pub(in crate::sched) fn begin_unwinding(&self) -> bool {
+        let begins = cfg!(panic = "unwind") && !self.does_running_panic();
+        if begins {
+            self.note_panic();
+        }
+        begins
+    }
+
+    /// Notes that the running fiber begins to panic.
+    fn note_panic(&self) {
+        let fiber = self.running_fiber();
+        let control = fiber.control();
+        let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        control.last_panic.set(Some(number));
+        // Where no other fiber panics, `std` knows when it is over.
+        control.panics.set(self.panics.suspended.get() > 0);
+    }
+
+    /// Whether a fiber that has just left its stack keeps its worker, as it waits in a panic hook.
+    #[inline(always)]
+    pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
+        (thread::panicking() || self.panics.suspended.get() > 0) && self.look_for_panic(fiber)
+    }
+
+    #[cold]
+    fn look_for_panic(&self, fiber: Started) -> bool {
+        let control = fiber.control();
+        if !thread::panicking() {
+            self.panics.set(control, false);
+            self.panics.forget();
+            return false;
+        }
+        let panics = self.panics.others(control) == 0 || control.panics.get();
+        self.panics.set(control, panics);
+        panics && control.in_panic_hook.get()
+    }
+
+    /// Waits until a fiber can go on that keeps this worker, and runs no other meanwhile.
+    #[cold]
+    pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
+        self.running.set(None);
+        if self.migrating {
+            fiber.control().stays_on.set(Some(self.index as u32));
+        }
+        self.hand_on(fiber, pause);
+        loop {
+            self.look_around();
+            if self.ready.take_out(fiber) {
+                break;
+            }
+            if self.close_desk() {
+                self.wait(Some(HOOK_PAUSE));
+            }
+            self.open_desk();
+        }
+        self.running.set(Some(fiber));
+    }
+
+    /// A fiber has ended.
+    #[inline(always)]
+    pub(super) fn note_end_of_panic(&self, fiber: Started) {
+        if self.panics.suspended.get() > 0 {
+            self.look_for_panic_end(fiber);
+        }
+    }
+
+    #[cold]
+    fn look_for_panic_end(&self, fiber: Started) {
+        self.panics.set(fiber.control(), false);
+        if !thread::panicking() {
+            self.panics.forget();
+        }
     }
 }
 
@@ -26,10 +152,13 @@ impl Worker {
 pub(crate) fn is_panicking() -> bool {
     #[cold]
     fn is_own() -> bool {
-        current::with_fiber(Worker::is_panic_of_running_fiber).unwrap_or(true)
+        current::with_fiber(Worker::does_running_panic).unwrap_or(true)
     }
     thread::panicking() && is_own()
 }
+
+/// How many panics have begun in this process. Relaxed: a fiber asks about its own.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// A time, to ask about the caller's panics since.
 #[derive(Debug, Clone, Copy)]
@@ -51,30 +180,51 @@ impl Since {
     /// A time since which no panic counts.
     pub(crate) fn never() -> Since {
         Since {
-            begun: 0,
+            begun: BEGUN.load(Ordering::Relaxed).wrapping_add(u32::MAX / 2),
             panicking: true,
         }
     }
 
-    /// Whether the caller has begun to panic since, and still does.
+    /// Whether the caller has begun to panic since, and still does. The end of a runtime, which unwinds its fibers and fails their
+    /// calls, is no panic of theirs.
     #[inline]
     pub(crate) fn has_panicked(self) -> bool {
-        #[cold]
-        fn is_begun_after(begun: u32) -> bool {
-            // The counts may have wrapped around.
-            last_of_caller().wrapping_sub(begun).cast_signed() > 0
-        }
-        thread::panicking() && !self.panicking && (is_panicking() || is_begun_after(self.begun))
+        thread::panicking() && self.has_begun() && !wait::is_shut_down()
     }
-}
 
-fn last_of_caller() -> u32 {
-    let last = current::with_fiber(|worker| worker.running_fiber().control().last_panic.get());
-    last.unwrap_or(0)
+    #[cold]
+    fn has_begun(self) -> bool {
+        let last = wait::with_control(|control| control.last_panic.get()).flatten();
+        // The counts may have wrapped around.
+        let is_later = |last: u32| last.wrapping_sub(self.begun).cast_signed() > 0;
+        last.is_some_and(is_later) || !self.panicking && is_panicking()
+    }
 }
 
 /// Notes that the caller begins to panic: called by the hook of panics.
 pub(crate) fn note() {
-    let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    current::with_fiber(|worker| worker.running_fiber().control().last_panic.set(number));
+    current::with_fiber(Worker::note_panic);
+}
+
+/// As [`panic::catch_unwind`], after which the caller is known not to panic any more.
+///
+/// # Errors
+///
+/// What the panic carries.
+pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
+    let panicked = is_panicking();
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    if result.is_err() {
+        wait::with_control(|control| control.panics.set(panicked));
+    }
+    result
+}
+
+/// Called by a fiber that is about to suspend while something panics on its thread.
+#[cold]
+#[inline(never)]
+pub(in crate::sched) fn note_suspension(fiber: Started) {
+    let panics = current::with_fiber(Worker::does_running_panic) == Some(true);
+    let in_hook = panics && panic_frames::is_in_hook();
+    fiber.control().in_panic_hook.set(in_hook);
 }

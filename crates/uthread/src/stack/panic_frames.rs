@@ -1,0 +1,165 @@
+//! Tells a panic hook from a destructor. `std` counts a panic from before its hook to after the last destructor, and a
+//! program may replace the hook at any time; but while it runs, and only then, the functions that begin a panic are on the stack.
+//!
+//! Their addresses are learned once, from a panic of our own.
+
+use std::ffi::{c_int, c_void};
+use std::panic;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+/// Where the functions start that are on the stack between a panic and its hook; none before they are learned.
+static FUNCTIONS: OnceLock<Vec<usize>> = OnceLock::new();
+
+/// More than there are: `std` has some eight.
+const FUNCTIONS_MAX: usize = 64;
+
+const CONTINUE: c_int = 0;
+const STOP: c_int = 4;
+
+#[allow(unsafe_code, reason = "the unwinder, which the standard library links")]
+unsafe extern "C-unwind" {
+    fn _Unwind_Backtrace(
+        visit: extern "C" fn(frame: *mut c_void, visitor: *mut c_void) -> c_int,
+        visitor: *mut c_void,
+    ) -> c_int;
+    safe fn _Unwind_GetRegionStart(frame: *mut c_void) -> usize;
+}
+
+/// Learns the functions, once: called by a thread that does not panic, while no other changes the hook.
+#[inline(never)]
+pub(crate) fn learn() {
+    if cfg!(panic = "abort") || cfg!(miri) {
+        return;
+    }
+    FUNCTIONS.get_or_init(|| {
+        let functions = Arc::new(Mutex::new(Vec::new()));
+        let found = Arc::clone(&functions);
+        let previous = Arc::new(panic::take_hook());
+        let others = Arc::clone(&previous);
+        let learner = thread::current().id();
+        panic::set_hook(Box::new(move |panic| {
+            if thread::current().id() == learner {
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                *found = functions_above(begin as fn() as usize);
+            } else {
+                others(panic);
+            }
+        }));
+        let _ = panic::catch_unwind(begin);
+        drop(panic::take_hook());
+        match Arc::try_unwrap(previous) {
+            Ok(previous) => panic::set_hook(previous),
+            Err(shared) => panic::set_hook(Box::new(move |panic| shared(panic))),
+        }
+        // Those are on the stack whenever it is looked at.
+        let own = functions_above(learn as fn() as usize);
+        let functions = functions.lock().unwrap_or_else(PoisonError::into_inner);
+        functions
+            .iter()
+            .copied()
+            .filter(|function| !own.contains(function))
+            .collect()
+    });
+}
+
+/// Whether the caller is called by a panic hook.
+pub(crate) fn is_in_hook() -> bool {
+    let Some(functions) = FUNCTIONS.get() else {
+        return false;
+    };
+    let mut found = false;
+    visit(&mut |function| {
+        found = functions.contains(&function);
+        !found
+    });
+    found
+}
+
+/// Panics; what it calls to do so is what [`learn`] looks for.
+#[inline(never)]
+fn begin() {
+    panic!("learns what is on the stack of a panic hook");
+}
+
+/// The functions on the stack, down to where `end` starts.
+fn functions_above(end: usize) -> Vec<usize> {
+    let mut functions = Vec::new();
+    visit(&mut |function| {
+        let goes_on = function != end && functions.len() < FUNCTIONS_MAX;
+        if goes_on {
+            functions.push(function);
+        }
+        goes_on
+    });
+    functions
+}
+
+/// Calls `visitor` with the start of the function of each frame, the innermost first, as long as it returns true.
+#[allow(
+    unsafe_code,
+    reason = "the unwinder calls back with a pointer to the visitor"
+)]
+fn visit(mut visitor: &mut dyn FnMut(usize) -> bool) {
+    extern "C" fn visit_frame(frame: *mut c_void, visitor: *mut c_void) -> c_int {
+        let visitor = visitor.cast::<&mut dyn FnMut(usize) -> bool>();
+        // SAFETY: it is the pointer that was passed below, whose target lives until that call returns.
+        let visitor = unsafe { &mut *visitor };
+        match visitor(_Unwind_GetRegionStart(frame)) {
+            true => CONTINUE,
+            false => STOP,
+        }
+    }
+    // SAFETY: the visitor is passed as `visit_frame` expects it.
+    unsafe { _Unwind_Backtrace(visit_frame, (&raw mut visitor).cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::{is_in_hook, learn};
+
+    static IN_HOOK: AtomicU32 = AtomicU32::new(0);
+    static IN_DESTRUCTOR: AtomicU32 = AtomicU32::new(0);
+
+    struct Looks;
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            IN_DESTRUCTOR.fetch_add(u32::from(is_in_hook()) + 10, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_hook_is_told_from_a_destructor() {
+        learn();
+        let tester = std::thread::current().id();
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().id() == tester {
+                IN_HOOK.fetch_add(u32::from(is_in_hook()), Ordering::Relaxed);
+            } else {
+                previous(panic);
+            }
+        }));
+        let panics: [fn(); 4] = [
+            || panic!("a message"),
+            || panic!("{} message", 1),
+            || panic::panic_any(5),
+            || drop([1, 2][std::hint::black_box(3)..].to_vec()),
+        ];
+        for panics in panics {
+            let caught = panic::catch_unwind(|| {
+                let _looks = Looks;
+                panics();
+            });
+            assert!(caught.is_err());
+        }
+        assert!(!is_in_hook());
+        let _ = panic::take_hook();
+        assert_eq!(IN_HOOK.load(Ordering::Relaxed), 4);
+        assert_eq!(IN_DESTRUCTOR.load(Ordering::Relaxed), 40);
+    }
+}
