@@ -4,17 +4,25 @@
 //! choice that has come to its end, which will attempt again and find this one enlisted. Nor does a choice
 //! meet itself, where it has both ends.
 
+use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
 use super::channel::{Channel, Receiving, Side};
 use crate::sync::select::{Event, Place};
 
 /// That a value can be received.
-pub struct Received<'a, T>(&'a Channel<T>);
+pub struct Received<'a, T> {
+    channel: &'a Channel<T>,
+    /// The channel is shared, but the receiver it borrows is not, and the channel knows of one only.
+    not_send: PhantomData<*const ()>,
+}
 
 impl<'a, T> Received<'a, T> {
     pub(crate) fn new(channel: &'a Channel<T>) -> Received<'a, T> {
-        Received(channel)
+        Received {
+            channel,
+            not_send: PhantomData,
+        }
     }
 }
 
@@ -22,7 +30,7 @@ impl<T> Event for Received<'_, T> {
     type Output = Result<T, RecvError>;
 
     fn attempt(&mut self) -> Option<Result<T, RecvError>> {
-        match self.0.attempt_recv() {
+        match self.channel.attempt_recv() {
             Ok(value) => Some(Ok(value)),
             Err(TryRecvError::Disconnected) => Some(Err(RecvError)),
             Err(TryRecvError::Empty) => None,
@@ -30,7 +38,7 @@ impl<T> Event for Received<'_, T> {
     }
 
     fn enlist(&mut self, place: Place) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.channel.lock();
         let has_come = !state.queue.is_empty()
             || state.senders == 0
             || state.line.iter().any(|in_line| {
@@ -44,7 +52,7 @@ impl<T> Event for Received<'_, T> {
     }
 
     fn withdraw(&mut self) {
-        self.0.lock().receiver = Receiving::Not;
+        self.channel.lock().receiver = Receiving::Not;
     }
 
     fn claimed(&mut self) -> Result<T, RecvError> {

@@ -53,6 +53,19 @@ use super::promise::{self, Promised, Settled};
 ///     scope.spawn(|| select::try_choose(&mut [&mut select::recv(&receiver)]));
 /// });
 /// ```
+///
+/// Nor can a case be given away while the receiver is used on:
+///
+/// ```compile_fail,E0277
+/// use uthread::sync::{mpsc, select};
+///
+/// let (_sender, receiver) = mpsc::channel::<i32>();
+/// let mut case = select::recv(&receiver);
+/// uthread::scope(|scope| {
+///     scope.spawn(move || select::choose(&mut [&mut case]));
+///     receiver.recv().unwrap();
+/// });
+/// ```
 pub fn recv<R: Receive>(receiver: R) -> Case<R::Event> {
     Case::new(receiver.event())
 }
