@@ -123,6 +123,16 @@ impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 /// }
 /// drop(guard);
 /// ```
+///
+/// As a value of a shorter life could be stored through it, it is not taken for a guard of one:
+///
+/// ```compile_fail
+/// use uthread::sync::MutexGuard;
+///
+/// fn shorten<'a, 'b>(guard: MutexGuard<'a, &'static str>) -> MutexGuard<'a, &'b str> {
+///     guard
+/// }
+/// ```
 #[must_use = "if unused the mutex is unlocked at once"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized + 'a> {

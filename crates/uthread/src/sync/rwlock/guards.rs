@@ -4,9 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 use super::RwLock;
 use crate::sched::wait::Since;
+use crate::sync::lock::Lock;
 
 /// The right of one reader to what a [`RwLock`] protects, until it is dropped; see the example of [`RwLock::read`].
 ///
@@ -19,11 +21,30 @@ use crate::sched::wait::Since;
 ///     scope.spawn(move || drop(reader));
 /// });
 /// ```
+///
+/// Like a reference it may be taken for one of a shorter life:
+///
+/// ```
+/// use uthread::sync::{RwLock, RwLockReadGuard};
+///
+/// fn longer<'a>(guard: &RwLockReadGuard<'_, &'a str>, other: &'a str) -> &'a str {
+///     if guard.len() > other.len() { **guard } else { other }
+/// }
+///
+/// fn shorten<'a, 'b>(guard: RwLockReadGuard<'a, &'static str>) -> RwLockReadGuard<'a, &'b str> {
+///     guard
+/// }
+///
+/// let lock = RwLock::new("for ever");
+/// let local = String::from("a while");
+/// assert_eq!(longer(&shorten(lock.read().unwrap()), &local), "for ever");
+/// ```
 #[must_use = "if unused the lock is given back at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
-    lock: &'a RwLock<T>,
-    not_send: PhantomData<*const T>,
+    /// Not the `RwLock`, which is invariant in `T`: a guard that only reads is covariant, as `std`'s.
+    data: NonNull<T>,
+    lock: &'a Lock,
 }
 
 /// The right of the one writer to what a [`RwLock`] protects, until it is dropped; see the example of
@@ -49,6 +70,16 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
 /// }
 /// drop(writer);
 /// ```
+///
+/// As a value of a shorter life could be stored through it, it is not taken for a guard of one:
+///
+/// ```compile_fail
+/// use uthread::sync::RwLockWriteGuard;
+///
+/// fn shorten<'a, 'b>(guard: RwLockWriteGuard<'a, &'static str>) -> RwLockWriteGuard<'a, &'b str> {
+///     guard
+/// }
+/// ```
 #[must_use = "if unused the lock is given back at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized + 'a> {
@@ -69,8 +100,8 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     #[inline]
     pub(super) fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
         RwLockReadGuard {
-            lock,
-            not_send: PhantomData,
+            data: lock.data_pointer(),
+            lock: &lock.lock,
         }
     }
 }
@@ -113,7 +144,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     #[allow(unsafe_code, reason = "the lock guards the cell")]
     fn deref(&self) -> &T {
         // SAFETY: the guard has the lock for reading, so nobody has a mutable reference.
-        unsafe { &*self.lock.data.get() }
+        unsafe { self.data.as_ref() }
     }
 }
 
@@ -140,7 +171,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.lock.unlock_read();
+        self.lock.unlock_read();
     }
 }
 

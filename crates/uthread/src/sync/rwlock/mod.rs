@@ -5,6 +5,7 @@ mod guards;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
 pub use guards::{RwLockReadGuard, RwLockWriteGuard};
@@ -209,6 +210,10 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.poison.judge(self.data.get_mut())
+    }
+
+    fn data_pointer(&self) -> NonNull<T> {
+        NonNull::new(self.data.get()).expect("a cell is somewhere")
     }
 }
 
