@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{FileType, Metadata};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 
 use crate::sched::offload;
@@ -41,6 +42,10 @@ pub struct ReadDir {
     source: Option<std::fs::ReadDir>,
     fetched: VecDeque<io::Result<DirEntry>>,
 }
+
+// What has been fetched is whole whenever anything can panic.
+impl UnwindSafe for ReadDir {}
+impl RefUnwindSafe for ReadDir {}
 
 impl Iterator for ReadDir {
     type Item = io::Result<DirEntry>;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Mutex, PoisonError};
 
 use super::once_lock::OnceLock;
@@ -35,6 +36,10 @@ pub struct LazyLock<T, F = fn() -> T> {
     /// poisoned.
     make: Mutex<Option<F>>,
 }
+
+// As of `std`'s: what the function captures is seen by whoever calls it first.
+impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
+impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// A value that `f` will make; see the example of [`LazyLock`].

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::fiber::{FiberRef, Waiter};
 use crate::sched::wait;
@@ -65,6 +66,9 @@ impl Thread {
         self.0.unpark();
     }
 }
+
+impl UnwindSafe for Thread {}
+impl RefUnwindSafe for Thread {}
 
 impl fmt::Debug for Thread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{self, Location};
-use std::sync::Arc;
+use std::panic::{self, Location, RefUnwindSafe};
+use std::sync::{Arc, Mutex};
 
 use super::builder::start;
 use super::{JoinHandle, Result, Thread};
@@ -83,6 +83,8 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
+impl RefUnwindSafe for Scope<'_, '_> {}
+
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Scope").finish_non_exhaustive()
@@ -129,6 +131,7 @@ impl<'scope> Scope<'scope, '_> {
             handle,
             children: Arc::clone(&self.children),
             scope: PhantomData,
+            value: PhantomData,
         };
         (fiber, handle)
     }
@@ -154,6 +157,8 @@ pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
     children: Arc<Children>,
     scope: PhantomData<&'scope ()>,
+    /// It is sent and shared where its value may be sent, as `std`'s.
+    value: PhantomData<Arc<Mutex<T>>>,
 }
 
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {

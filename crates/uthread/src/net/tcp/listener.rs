@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::iter::FusedIterator;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -218,3 +219,5 @@ impl Iterator for Incoming<'_> {
         Some(self.listener.accept().map(|(stream, _)| stream))
     }
 }
+
+impl FusedIterator for Incoming<'_> {}
