@@ -47,4 +47,7 @@
 //! # Calls that return at once
 //!
 //! A call that has its result need not suspend, so a loop of such calls could keep its worker. Channels let the others run after
-//! 128 calls at the latest; a loop over a file in the page cache goes through the driver and so gives others their turn.
+//! 128 calls at the latest, and so does each call that only looks whether something has come: `try_lock`, `try_recv`,
+//! `is_finished`, `try_wait`, `OnceLock::get`, `Once::is_completed`. A loop that reads an atomic calls none of these: let it call
+//! [`yield_now`](crate::yield_now), or better wait. A loop over a file in the page cache goes through the driver and so gives
+//! others their turn.

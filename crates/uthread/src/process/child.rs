@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use super::output::{read_all, read_both};
 use super::pidfd::Pidfd;
 use super::{ChildStderr, ChildStdin, ChildStdout};
-use crate::sched::offload;
+use crate::sched::{offload, wait};
 use crate::signal::Signal;
 
 /// A child process, as [`std::process::Child`]; made by [`Command::spawn`](super::Command::spawn).
@@ -150,6 +150,9 @@ impl Child {
                 Some(pidfd) => pidfd.reap()?,
                 None => self.inner.try_wait()?,
             };
+        }
+        if self.status.is_none() {
+            wait::spend_try();
         }
         Ok(self.status)
     }

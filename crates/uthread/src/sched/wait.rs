@@ -133,8 +133,10 @@ pub(crate) fn spend_turn() {
     }
 }
 
-/// Called by each try of a lock that fails: as [`spend_turn`], so that a loop of them lets the fiber run that
-/// has the lock. A cancelled fiber may go on with its loop as long as with one of refused calls.
+/// Called by each look at what other fibers do that finds it not done yet, a try of a lock above all: as [`spend_turn`],
+/// so that a loop of them lets the fiber run that it waits for. A cancelled fiber may go on with its loop as long as with
+/// one of refused calls.
+#[cold]
 pub(crate) fn spend_try() {
     if in_fiber() && budget::is_used_up() {
         let _ = yield_within_call();

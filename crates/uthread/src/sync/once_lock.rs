@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::once::Once;
+use crate::sched::wait;
 
 /// A cell whose value is set once, by the name of [`std::sync::OnceLock`]: by whichever fiber or thread comes first,
 /// while the others wait.
@@ -39,7 +40,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, if there is one. Does not wait.
+    /// The value, if there is one. Does not wait, but a loop that finds none lets the other fibers run now and then.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::from(1);
@@ -47,7 +48,11 @@ impl<T> OnceLock<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        self.value.get()
+        let value = self.value.get();
+        if value.is_none() {
+            wait::spend_try();
+        }
+        value
     }
 
     /// The value, if there is one.
@@ -111,7 +116,7 @@ impl<T> OnceLock<T> {
     /// ```
     #[inline]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
-        if let Some(value) = self.get() {
+        if let Some(value) = self.value.get() {
             return value;
         }
         self.once.call_once_force(|_| drop(self.value.set(f())));
@@ -141,7 +146,7 @@ impl<T> OnceLock<T> {
     }
 
     fn initialized(&self) -> &T {
-        self.get().expect("it was set before that ended")
+        self.value.get().expect("it was set before that ended")
     }
 }
 

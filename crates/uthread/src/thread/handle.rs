@@ -21,7 +21,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
             .debug_struct("JoinHandle")
             .field("id", &self.fiber.control().id())
             .field("name", &self.fiber.control().name())
-            .field("is_finished", &self.is_finished())
+            .field("is_finished", &self.fiber.outcome().is_done())
             .finish()
     }
 }
@@ -129,7 +129,11 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.fiber.outcome().is_done()
+        let finished = self.fiber.outcome().is_done();
+        if !finished {
+            wait::spend_try();
+        }
+        finished
     }
 }
 

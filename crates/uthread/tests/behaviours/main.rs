@@ -33,6 +33,7 @@ mod locks;
 mod locks_as_std;
 mod locks_cancelled;
 mod onces;
+mod polling_loops;
 
 mod net;
 mod net_addresses;
@@ -133,6 +134,7 @@ const MODULES: &[harness::Module] = &modules![
     locks_cancelled,
     conditions,
     onces,
+    polling_loops,
     net,
     net_addresses,
     net_faults,

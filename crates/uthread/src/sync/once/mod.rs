@@ -7,6 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::atomic::AtomicU32;
+use crate::sched::wait;
 use progress::Progress;
 
 /// Lets something be done once, by the name of [`std::sync::Once`], whichever fiber or thread comes first: the others
@@ -68,7 +69,7 @@ impl Once {
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
-        if !self.is_completed() {
+        if !self.progress.is_complete() {
             let mut f = Some(f);
             self.progress
                 .run(false, &mut |_| f.take().into_iter().for_each(|f| f()));
@@ -93,7 +94,7 @@ impl Once {
     /// ```
     #[inline]
     pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
-        if !self.is_completed() {
+        if !self.progress.is_complete() {
             let mut f = Some(f);
             self.progress.run(true, &mut |poisoned| {
                 let state = OnceState {
@@ -115,7 +116,11 @@ impl Once {
     /// ```
     #[inline]
     pub fn is_completed(&self) -> bool {
-        self.progress.is_complete()
+        let completed = self.progress.is_complete();
+        if !completed {
+            wait::spend_try();
+        }
+        completed
     }
 
     /// Waits until a call has returned.

@@ -69,7 +69,11 @@ impl Semaphore {
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     pub fn available_permits(&self) -> usize {
-        self.permits.available()
+        let available = self.permits.available();
+        if available == 0 {
+            wait::spend_try();
+        }
+        available
     }
 
     /// Adds so many permits, for whoever waits.
@@ -255,7 +259,7 @@ impl fmt::Debug for Semaphore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Semaphore")
-            .field("available_permits", &self.available_permits())
+            .field("available_permits", &self.permits.available())
             .finish()
     }
 }

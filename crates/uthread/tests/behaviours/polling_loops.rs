@@ -1,0 +1,130 @@
+//! Calls that only look whether something has come: a loop of them lets the fibers run that could bring it, as a loop on
+//! a thread does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, ON_WORKERS, behaviours};
+use uthread::fs::File;
+use uthread::process::{Command, Stdio};
+use uthread::sync::{
+    LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore, broadcast, mpsc, oneshot, promise,
+};
+
+behaviours![
+    (ON_WORKERS, [a_loop_of_looks_lets_the_others_run]),
+    (EVERYWHERE, [readers_of_a_cell_wait_for_its_writers])
+];
+
+/// Far more rounds than a fiber may look before the others of its worker get a turn.
+const ROUNDS_MAX: usize = 2048;
+
+/// When a loop gives up that waits for another fiber, which takes no longer on any machine.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+fn a_loop_of_looks_lets_the_others_run(place: Place) {
+    place.runtime_of(1).run(|| {
+        looks_at_what_is_set_once();
+        looks_at_what_is_locked();
+        looks_at_what_is_sent();
+        looks_at_what_ends();
+    });
+}
+
+/// Checks that a fiber of the same worker gets to run beside a loop of these looks.
+#[track_caller]
+fn lets_others_run(mut look: impl FnMut()) {
+    let ran = AtomicBool::new(false);
+    uthread::scope(|scope| {
+        scope.spawn(|| ran.store(true, Ordering::Relaxed));
+        let rounds = (0..ROUNDS_MAX).take_while(|_| {
+            look();
+            !ran.load(Ordering::Relaxed)
+        });
+        assert!(rounds.count() < ROUNDS_MAX, "it keeps the worker");
+    });
+}
+
+fn looks_at_what_is_set_once() {
+    let once = Once::new();
+    lets_others_run(|| assert!(!once.is_completed()));
+    let cell = OnceLock::<i32>::new();
+    lets_others_run(|| assert!(cell.get().is_none()));
+    let lazy = LazyLock::new(|| 1);
+    lets_others_run(|| assert!(LazyLock::get(&lazy).is_none()));
+}
+
+fn looks_at_what_is_locked() {
+    let mutex = Mutex::new(());
+    let guard = mutex.lock().unwrap();
+    lets_others_run(|| assert!(mutex.try_lock().is_err()));
+    drop(guard);
+    let lock = RwLock::new(());
+    let writer = lock.write().unwrap();
+    lets_others_run(|| assert!(lock.try_read().is_err()));
+    lets_others_run(|| assert!(lock.try_write().is_err()));
+    drop(writer);
+    let semaphore = Semaphore::new(0);
+    lets_others_run(|| assert!(semaphore.try_acquire().is_none()));
+    lets_others_run(|| assert_eq!(semaphore.available_permits(), 0));
+    let directory = tempfile::tempdir().unwrap();
+    let file = File::create(directory.path().join("locked")).unwrap();
+    file.lock().unwrap();
+    let other = File::open(directory.path().join("locked")).unwrap();
+    lets_others_run(|| assert!(other.try_lock().is_err()));
+}
+
+fn looks_at_what_is_sent() {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    lets_others_run(|| assert!(receiver.try_recv().is_err()));
+    lets_others_run(|| assert_eq!(receiver.try_iter().count(), 0));
+    let (sender, _receiver) = mpsc::sync_channel(0);
+    lets_others_run(|| assert!(sender.try_send(()).is_err()));
+    let (_sender, receiver) = oneshot::channel::<()>();
+    let mut receiver = Some(receiver);
+    lets_others_run(|| {
+        let Err(oneshot::TryRecvError::Empty(empty)) = receiver.take().unwrap().try_recv() else {
+            panic!("nobody sends");
+        };
+        receiver = Some(empty);
+    });
+    let (_sender, mut receiver) = broadcast::channel::<()>(1);
+    lets_others_run(|| assert!(receiver.try_recv().is_err()));
+    let (_promise, promised) = promise::channel::<()>();
+    lets_others_run(|| assert!(promised.try_get().is_err()));
+}
+
+fn looks_at_what_ends() {
+    let (_sender, receiver) = mpsc::channel::<()>();
+    let waiting = uthread::spawn(move || receiver.recv().is_err());
+    lets_others_run(|| assert!(!waiting.is_finished()));
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    lets_others_run(|| assert!(child.try_wait().unwrap().is_none()));
+    child.wait().unwrap();
+}
+
+/// One of `std`'s own tests, which began with more readers than there are workers.
+fn readers_of_a_cell_wait_for_its_writers(place: Place) {
+    const READERS: usize = 10;
+    const WRITERS: usize = 3;
+    place.run(|| {
+        let cell: &'static OnceLock<String> = Box::leak(Box::default());
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..READERS {
+            let sender = sender.clone();
+            uthread::spawn(move || {
+                let start = Instant::now();
+                while cell.get().is_none() && start.elapsed() < TIME_MAX {}
+                sender.send(cell.get()).unwrap();
+            });
+        }
+        for _ in 0..WRITERS {
+            uthread::spawn(|| cell.set("Hello, World".to_owned()));
+        }
+        for _ in 0..READERS {
+            let value = receiver.recv().unwrap();
+            assert_eq!(value.map(String::as_str), Some("Hello, World"));
+        }
+    });
+}
