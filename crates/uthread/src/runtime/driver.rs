@@ -27,8 +27,8 @@ pub enum Driver {
     ///
     /// What the program sees of it: fibers run at the same time and in any order; a FIFO is opened only
     /// together with its other end; of [`join`](crate::join), the second closure has a thread of its own;
-    /// thread-locals are the fiber's; nobody looks for stalls. When a runtime is dropped, `SIGURG` interrupts
-    /// the calls of what is left.
+    /// thread-locals are the fiber's, and `join` waits for their destructors as `std`'s does; nobody looks for stalls.
+    /// When a runtime is dropped, `SIGURG` interrupts the calls of what is left.
     Threads,
 }
 

@@ -17,6 +17,7 @@
 //! | [`timers`] | the timer wheel |
 //! | [`watch`] | who notices a fiber that keeps its worker |
 //! | [`threads`] | fibers that are threads, without a worker |
+//! | [`thread_ends`] | whose thread-locals are still to be dropped |
 //! | [`offload`] | threads for calls that only block |
 //! | [`turn`] | a fair lock for fibers and threads |
 //! | [`cancellation`] | whether the caller may wait |
@@ -43,6 +44,7 @@ pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod ring;
 pub(crate) mod shared;
+pub(crate) mod thread_ends;
 pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod turn;

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::counters::Counters;
 use super::held::lock;
+use super::thread_ends;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Home, Started, Waiter, end_park, wake};
 use crate::stack::pool::STACK_SIZE_MIN;
@@ -135,10 +136,13 @@ impl Threads {
             builder = builder.name(name.replace('\0', ""));
         }
         let (threads, body) = (Arc::clone(self), Arc::clone(&fiber));
-        if let Err(error) = builder.spawn(move || threads.run(&body)) {
-            self.leave(control.id());
-            fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
-            return Err(error);
+        match builder.spawn(move || threads.run(&body)) {
+            Ok(thread) => thread_ends::keep(control.id(), thread),
+            Err(error) => {
+                self.leave(control.id());
+                fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
+                return Err(error);
+            }
         }
         Ok(())
     }

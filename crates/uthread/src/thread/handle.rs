@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Result, Thread};
 use crate::fiber::{self, FiberRef, Joinable};
-use crate::sched::wait;
+use crate::sched::{thread_ends, wait};
 
 /// A handle to wait for a fiber and take its result; see the example of [`join`](JoinHandle::join). Dropping
 /// it detaches the fiber.
@@ -77,6 +77,7 @@ impl<T> JoinHandle<T> {
                 wait::park();
             }
         }
+        thread_ends::await_end(self.fiber.control().id());
         outcome.take()
     }
 
@@ -87,6 +88,7 @@ impl<T> JoinHandle<T> {
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.cancel());
         }
+        thread_ends::await_end(self.fiber.control().id());
         outcome.take()
     }
 
@@ -139,6 +141,7 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
+        thread_ends::detach(self.fiber.control().id());
         self.fiber.outcome().detach();
     }
 }

@@ -15,6 +15,7 @@ mod mirror;
 mod names;
 mod panic_messages;
 mod panics;
+mod thread_ends;
 
 mod broadcast;
 mod channels;
@@ -118,6 +119,7 @@ const MODULES: &[harness::Module] = &modules![
     mirror,
     names,
     panics,
+    thread_ends,
     channels,
     channels_runtime,
     broadcast,
