@@ -8,7 +8,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{OFlags, ResolveFlags};
-use rustix::io::Errno;
 
 use super::File;
 use crate::op::Operation;
@@ -198,7 +197,7 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// The kernel's; `InvalidInput` (`EINVAL`) for options that contradict each other.
+    /// The kernel's; `InvalidInput` for options that contradict each other, in the words of `std`.
     ///
     /// ```
     /// let file = uthread::fs::OpenOptions::new().read(true).open("Cargo.toml")?;
@@ -218,13 +217,14 @@ impl OpenOptions {
             (true, true, false) => OFlags::RDWR,
             (false, _, true) => OFlags::WRONLY | OFlags::APPEND,
             (true, _, true) => OFlags::RDWR | OFlags::APPEND,
-            (false, false, false) => return Err(Errno::INVAL.into()),
+            (false, false, false) if creates || self.truncate => return refuse(NOT_WRITTEN),
+            (false, false, false) => return refuse(NO_ACCESS),
         };
         // As `std`: what would silently change nothing, or everything, is refused.
         let writes = self.write || self.append;
         if (creates || self.truncate) && !writes || self.append && self.truncate && !self.create_new
         {
-            return Err(Errno::INVAL.into());
+            return refuse(NOT_WRITTEN);
         }
         let creation = match (self.create, self.truncate, self.create_new) {
             (_, _, true) => OFlags::CREATE | OFlags::EXCL,
@@ -265,6 +265,14 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
+/// What `std` says of options without an access, and of those that would change a file only to be read.
+const NO_ACCESS: &str = "must specify at least one of read, write, or append access";
+const NOT_WRITTEN: &str = "creating or truncating a file requires write or append access";
+
+fn refuse<T>(reason: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
 pub(super) fn open(
     directory: Option<BorrowedFd<'_>>,
     path: &Path,
@@ -292,7 +300,7 @@ pub(crate) fn kernel_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            "a path must not contain a NUL byte",
+            "file name contained an unexpected NUL byte",
         )
     })
 }

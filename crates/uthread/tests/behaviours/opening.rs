@@ -69,9 +69,15 @@ impl Pair {
     }
 }
 
-/// What two calls have to agree on: the number of an error is the kernel's, where it is one's.
-fn kinds<T>(result: io::Result<T>) -> Result<T, ErrorKind> {
-    result.map_err(|error| error.kind())
+/// What two calls have to agree on of an error: its kind, its number if it is the kernel's, and its text.
+type Failure = (ErrorKind, Option<i32>, String);
+
+fn failure(error: &io::Error) -> Failure {
+    (error.kind(), error.raw_os_error(), error.to_string())
+}
+
+fn failures<T>(result: io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| failure(&error))
 }
 
 fn flag(flags: OFlags) -> i32 {
@@ -82,13 +88,13 @@ fn flag(flags: OFlags) -> i32 {
 fn effect(
     path: &Path,
     opened: io::Result<impl Read + Write>,
-) -> (Vec<Result<usize, ErrorKind>>, Option<Vec<u8>>) {
+) -> (Vec<Result<usize, Failure>>, Option<Vec<u8>>) {
     let steps = match opened {
-        Err(error) => vec![Err(error.kind())],
+        Err(error) => vec![Err(failure(&error))],
         Ok(mut file) => vec![
-            kinds(file.write(b"new")),
-            kinds(file.read(&mut [0; 100])),
-            kinds(file.write(b"er")),
+            failures(file.write(b"new")),
+            failures(file.read(&mut [0; 100])),
+            failures(file.write(b"er")),
         ],
     };
     (steps, std::fs::read(path).ok())
@@ -218,16 +224,12 @@ fn what_cannot_be_opened_fails_as_with_std(place: Place) {
             (PathBuf::from("/proc/version/"), Pair::reading()),
         ];
         for (path, pair) in cases {
-            let ours = pair.ours.open(&path).map(drop).map_err(numbers);
-            let theirs = pair.theirs.open(&path).map(drop).map_err(numbers);
+            let ours = failures(pair.ours.open(&path).map(drop));
+            let theirs = failures(pair.theirs.open(&path).map(drop));
             assert_eq!(ours, theirs, "{} {pair:?}", path.display());
         }
         assert!(!at("nothing").exists());
     });
-}
-
-fn numbers(error: io::Error) -> (ErrorKind, Option<i32>) {
-    (error.kind(), error.raw_os_error())
 }
 
 fn custom_flags_reach_the_kernel(place: Place) {
@@ -253,7 +255,7 @@ fn custom_flags_reach_the_kernel(place: Place) {
         widening.read(true).custom_flags(flag(OFlags::RDWR));
         let error = widening.open(&path).unwrap().write(b"x").unwrap_err();
         assert_eq!(
-            numbers(error).1,
+            error.raw_os_error(),
             Some(rustix::io::Errno::BADF.raw_os_error())
         );
 
@@ -356,12 +358,9 @@ fn reads_and_writes_against_the_grain_fail_as_with_std(place: Place) {
         let write_only = OpenOptions::new().write(true).open(&path).unwrap();
         let itself = File::open(directory.path()).unwrap();
         let badf = Some(rustix::io::Errno::BADF.raw_os_error());
+        assert_eq!((&read_only).write(b"x").unwrap_err().raw_os_error(), badf);
         assert_eq!(
-            (&read_only).write(b"x").map_err(numbers).unwrap_err().1,
-            badf
-        );
-        assert_eq!(
-            (&write_only).read(&mut [0]).map_err(numbers).unwrap_err().1,
+            (&write_only).read(&mut [0]).unwrap_err().raw_os_error(),
             badf
         );
         let error = (&itself).read(&mut [0]).unwrap_err();
