@@ -120,7 +120,7 @@ pub(super) fn for_each_address<A: ToSocketAddrs, R>(
     Err(refused.unwrap_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the name resolved to no address",
+            "could not resolve to any addresses",
         )
     }))
 }

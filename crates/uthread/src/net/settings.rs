@@ -31,7 +31,7 @@ impl Timeout {
             Some(Duration::ZERO) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "a timeout of zero: use None to wait for ever",
+                    "cannot set a 0 duration timeout",
                 ));
             }
             Some(timeout) => u64::try_from(timeout.as_nanos()).unwrap_or(FOREVER),

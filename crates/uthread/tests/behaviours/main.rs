@@ -72,6 +72,7 @@ mod processes;
 mod signals;
 
 mod conversions;
+mod errors_as_std;
 
 mod multishot;
 mod raw_chains;
@@ -169,6 +170,7 @@ const MODULES: &[harness::Module] = &modules![
     processes,
     signals,
     conversions,
+    errors_as_std,
     multishot,
     received,
     registered_buffers,
