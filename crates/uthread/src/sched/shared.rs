@@ -50,6 +50,8 @@ pub(crate) struct Remote {
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
+    /// Whether the worker has ended. Relaxed: the watch only looks once more.
+    has_ended: AtomicBool,
     /// Where fibers migrate: what can be taken of those that have started.
     pub(super) offer: Option<Offer>,
     /// And where they wait.
@@ -88,6 +90,7 @@ impl Shared {
                     counters: Counters::default(),
                     idle: Arc::clone(&idle),
                     waker: Mutex::new(None),
+                    has_ended: AtomicBool::new(false),
                     offer,
                     desk: OnceLock::new(),
                     names: Mutex::default(),
@@ -219,9 +222,7 @@ impl Shared {
     }
 
     pub(super) fn is_anybody_awake(&self) -> bool {
-        self.remotes
-            .iter()
-            .any(|remote| !remote.sleeper.is_asleep())
+        self.remotes.iter().any(|remote| remote.is_awake())
     }
 
     /// Whether others have started that may wait for the worker that runs a fiber. What has not may start
@@ -254,7 +255,13 @@ impl Shared {
 impl Remote {
     /// Called by the worker before it runs, and with `None` when it has ended.
     pub(super) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
+        self.has_ended.store(waker.is_none(), Ordering::Relaxed);
         *lock(&self.waker) = waker;
+    }
+
+    /// Whether the worker neither sleeps nor has ended.
+    pub(super) fn is_awake(&self) -> bool {
+        !self.sleeper.is_asleep() && !self.has_ended.load(Ordering::Relaxed)
     }
 
     fn claim(&self) -> bool {

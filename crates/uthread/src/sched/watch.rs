@@ -217,7 +217,7 @@ impl Watch {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
             let runs = !remote.sleeper.is_asleep() && remote.counters.running.get() != 0;
-            awake |= !remote.sleeper.is_asleep();
+            awake |= remote.is_awake();
             let fresh = Post {
                 switches,
                 since: now,
