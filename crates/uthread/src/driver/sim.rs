@@ -6,6 +6,9 @@
 //! results count up until one is the last. What it would write is written at that very moment, as the
 //! kernel would: into memory that had better still be there.
 //!
+//! Cancellations go by the ring's own protocol ([`Cancellations`]): the simulated kernel misses some entries, and an
+//! operation that waits for an event ends without the kernel.
+//!
 //! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
 //! ends next.
 
@@ -20,6 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
+use super::uring::cancellations::Cancellations;
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
@@ -59,6 +63,10 @@ impl World {
         self.clock
     }
 
+    fn now(&self) -> Instant {
+        self.origin + self.clock
+    }
+
     pub(crate) fn advance_to(&mut self, clock: Duration) {
         assert!(clock >= self.clock, "time does not go back");
         self.clock = clock;
@@ -96,7 +104,10 @@ pub(crate) struct Sim {
 
 /// What has arrived for a worker and is not yet reaped: completions, and wake-ups among them.
 #[derive(Clone, Default)]
-pub(crate) struct Arrivals(Arc<Mutex<VecDeque<Arrival>>>);
+pub(crate) struct Arrivals {
+    queue: Arc<Mutex<VecDeque<Arrival>>>,
+    cancellations: Arc<Cancellations>,
+}
 
 enum Arrival {
     Completion(Token, Completion),
@@ -108,7 +119,6 @@ enum Arrival {
 pub(crate) struct Seat {
     submitted: Vec<Flight>,
     in_flight: Vec<Flight>,
-    cancels: Vec<Token>,
     counts: Counts,
 }
 
@@ -121,6 +131,8 @@ struct Flight {
     /// Whether it completes again.
     more: bool,
     due: Option<Duration>,
+    /// Whether a request to cancel it has missed it.
+    was_missed: bool,
     result: i32,
     /// What a receiving operation writes on completion.
     buffer: Option<NonNull<[u8]>>,
@@ -128,7 +140,7 @@ struct Flight {
 
 impl Arrivals {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arrival>> {
-        self.0.lock().expect("nothing panics under it")
+        self.queue.lock().expect("nothing panics under it")
     }
 }
 
@@ -140,12 +152,17 @@ impl Wake for Arrivals {
 
 impl Completions for Arrivals {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
-        let mut arrivals = self.lock();
-        let count = arrivals.len().min(max);
+        let count = self.lock().len().min(max);
+        let arrived: Vec<_> = self.lock().drain(..count).collect();
         let mut woken = false;
-        for arrival in arrivals.drain(..count) {
+        for arrival in arrived {
             match arrival {
-                Arrival::Completion(token, completion) => complete(token, completion),
+                Arrival::Completion(token, completion) => {
+                    if !completion.more {
+                        self.cancellations.note_end(token);
+                    }
+                    complete(token, completion);
+                }
                 Arrival::WakeUp => woken = true,
             }
         }
@@ -172,6 +189,7 @@ impl Sim {
     /// A view of this driver that outlives its way into a worker.
     pub(crate) fn watch(&self) -> Watch {
         Watch {
+            origin: self.world.borrow().origin,
             seat: Rc::clone(&self.seat),
             arrivals: self.arrivals.clone(),
         }
@@ -180,6 +198,8 @@ impl Sim {
 
 /// What ends the wait of a worker from outside.
 pub(crate) struct Watch {
+    /// When the clock stood at zero.
+    origin: Instant,
     seat: Rc<RefCell<Seat>>,
     arrivals: Arrivals,
 }
@@ -188,19 +208,27 @@ impl Watch {
     /// When the wait ends by itself, if ever: at once after a wake-up, else with the next completion.
     pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
         let seat = self.seat.borrow();
-        let at_once = !self.arrivals.lock().is_empty()
-            || !seat.submitted.is_empty()
-            || !seat.cancels.is_empty();
-        if at_once {
+        if !self.arrivals.lock().is_empty() || !seat.submitted.is_empty() {
             return Some(clock);
         }
-        seat.in_flight.iter().filter_map(|flight| flight.due).min()
+        let completion = seat.in_flight.iter().filter_map(|flight| flight.due).min();
+        let cancellations = &self.arrivals.cancellations;
+        let now = self.origin + clock;
+        let cancellation = cancellations.next(|| now).map(|pause| clock + pause);
+        completion.into_iter().chain(cancellation).min()
+    }
+
+    /// Whether every cancelled operation is known to have ended: else the worker never sleeps for long.
+    pub(crate) fn are_cancellations_over(&self) -> bool {
+        self.arrivals.cancellations.are_over()
     }
 }
 
 impl Seat {
     fn flush(&mut self, world: &mut World, arrivals: &Arrivals) {
-        if !self.submitted.is_empty() || !self.cancels.is_empty() {
+        let Arrivals { cancellations, .. } = arrivals;
+        let now = world.now();
+        if !self.submitted.is_empty() || cancellations.next(|| now) == Some(Duration::ZERO) {
             self.counts.enters += 1;
         }
         for mut flight in self.submitted.drain(..) {
@@ -209,23 +237,9 @@ impl Seat {
             flight.due = flight.ends.then(|| world.clock + world.latency());
             self.in_flight.push(flight);
         }
-        for target in self.cancels.drain(..) {
-            let found = self
-                .in_flight
-                .iter_mut()
-                .find(|flight| flight.token == target);
-            // Too late for half of them: those complete as they would have.
-            if let Some(flight) = found
-                && (!flight.ends || world.below(2) == 0 || flight.more)
-            {
-                if flight.result == op::READY {
-                    // Of those only what ends them is counted.
-                    self.counts.submissions += 1;
-                }
-                flight.more = false;
-                flight.result = -Errno::CANCELED.raw_os_error();
-                flight.due = Some(world.clock);
-            }
+        while let Some(name) = cancellations.take(|| now) {
+            let result = self.cancel(Token(name), world);
+            cancellations.note(Token(name), result, now);
         }
         while let Some(index) = self.choose_due(world) {
             let flight = &mut self.in_flight[index];
@@ -243,6 +257,42 @@ impl Seat {
                 self.in_flight.swap_remove(index);
             }
         }
+    }
+
+    /// What comes of a request to cancel an operation.
+    fn cancel(&mut self, target: Token, world: &mut World) -> i32 {
+        let mut flights = self.in_flight.iter_mut();
+        let Some(flight) = flights.find(|flight| flight.token == target) else {
+            return -Errno::NOENT.raw_os_error();
+        };
+        // It is on its way from one place of the kernel to another, but not for ever.
+        if !flight.was_missed && world.below(8) == 0 {
+            flight.was_missed = true;
+            return -Errno::NOENT.raw_os_error();
+        }
+        // Too late for half of them: those complete as they would have.
+        if flight.ends && !flight.more && world.below(2) == 0 {
+            return -Errno::ALREADY.raw_os_error();
+        }
+        flight.more = false;
+        flight.result = -Errno::CANCELED.raw_os_error();
+        flight.due = Some(world.clock);
+        0
+    }
+
+    /// Ends the wait for an event; false if none of that name waits.
+    fn end_wait(&mut self, target: Token, arrivals: &Arrivals) -> bool {
+        let waits = |flight: &Flight| flight.token == target && flight.result == op::READY;
+        let Some(index) = self.in_flight.iter().position(waits) else {
+            return false;
+        };
+        self.in_flight.swap_remove(index);
+        // Of those only what ends them is counted.
+        self.counts.submissions += 1;
+        let completion = Completion::last(-Errno::CANCELED.raw_os_error());
+        let arrival = Arrival::Completion(target, completion);
+        arrivals.lock().push_back(arrival);
+        true
     }
 
     /// One of those that are due, so that completions come in any order.
@@ -280,6 +330,7 @@ impl Flight {
             ends: !is_endless(operation),
             more: matches!(operation, Operation::Multishot(_)),
             due: None,
+            was_missed: false,
             result,
             buffer,
         }
@@ -398,6 +449,7 @@ impl Driver for Sim {
             ends: true,
             more: false,
             due: Some(due),
+            was_missed: false,
             result: op::READY,
             buffer: None,
         });
@@ -406,12 +458,16 @@ impl Driver for Sim {
 
     fn has_room(&mut self, entries: usize) -> bool {
         let seat = self.seat.borrow();
-        seat.submitted.len() + seat.cancels.len() + entries <= ENTRIES_MAX
+        seat.submitted.len() + entries <= ENTRIES_MAX
     }
 
     fn cancel(&mut self, target: Token) {
         assert!(self.has_room(1), "whoever submits has looked for room");
-        self.seat.borrow_mut().cancels.push(target);
+        let Arrivals { cancellations, .. } = &self.arrivals;
+        let mut seat = self.seat.borrow_mut();
+        if !seat.end_wait(target, &self.arrivals) {
+            cancellations.cancel(target);
+        }
     }
 
     fn flush(&mut self) {
@@ -420,8 +476,7 @@ impl Driver for Sim {
     }
 
     fn is_flushed(&mut self) -> bool {
-        let seat = self.seat.borrow();
-        seat.submitted.is_empty() && seat.cancels.is_empty()
+        self.seat.borrow().submitted.is_empty()
     }
 
     /// Ends at once: the simulation has let the time pass before.
@@ -439,6 +494,6 @@ impl Driver for Sim {
 
     fn now(&self) -> Instant {
         let world = self.world.borrow();
-        world.origin + world.clock
+        world.now()
     }
 }

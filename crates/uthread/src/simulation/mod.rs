@@ -152,6 +152,10 @@ impl Simulation {
         // It has joined what it spawned.
         for seat in &self.seats {
             seat.worker.assert_nothing_waits();
+            assert!(
+                seat.watch.are_cancellations_over(),
+                "a cancellation is left"
+            );
         }
         self.shut_down();
         main.join()

@@ -87,6 +87,7 @@ mod cancel;
 mod cancelled;
 mod deadlines;
 mod diagnosis;
+mod idle;
 mod shield;
 mod shutdown;
 mod try_scope;
@@ -183,6 +184,7 @@ const MODULES: &[harness::Module] = &modules![
     cancelled,
     deadlines,
     diagnosis,
+    idle,
     shield,
     try_scope,
     shutdown,

@@ -4,7 +4,6 @@
 //! Unix socket is tried a hundred times before a worker of the kernel waits for it. If it was lost, the entry could wait for ever.
 
 use std::collections::HashSet;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,13 +13,21 @@ use crate::driver::Token;
 /// What a request to cancel carries beside the name of its entry.
 const CANCELLATION: u64 = 1 << 62;
 
-/// After so long a request is repeated that has found nothing, or an entry in the hands of the kernel, which has got
-/// further by then; and the end of a runtime is not held up by that.
-const PAUSE: Duration = Duration::from_millis(1);
+/// After so long a request is repeated for the first time that has found nothing, or an entry in the hands of the kernel,
+/// which has got further by then; and the end of a runtime is not held up by that.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
+/// The pause doubles up to this with each repetition: an entry that the kernel cannot interrupt, as a read from a server
+/// that does not answer, must not keep the worker busy.
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+/// Requests to cancel of one ring. Both its ends use it, the one that reaps maybe on another thread.
+///
+/// Every operation that [`cancel`](Cancellations::cancel) names has to be named to
+/// [`note_end`](Cancellations::note_end) when its last completion is handed out, however that came about: the requests
+/// for it are repeated until then.
 #[derive(Default)]
-pub(super) struct Cancellations {
+pub(in crate::driver) struct Cancellations {
     state: Mutex<State>,
     /// Whether there are requests to be made. Relaxed, as the next: a cancellation comes from the worker itself, or with a
     /// completion, and who reaps that is locked against the worker's cancellations and its wait (`Desk`).
@@ -38,6 +45,8 @@ struct State {
     /// Those that are to be cancelled again, at this time at the earliest.
     later: Vec<u64>,
     later_at: Option<Instant>,
+    /// How long the next of these waits; none for the shortest time.
+    pause: Option<Duration>,
 }
 
 /// Whether a completion is that of a request to cancel.
@@ -56,42 +65,56 @@ pub(super) fn target_of(cancellation: u64) -> u64 {
 }
 
 impl Cancellations {
-    /// Has an operation of a single entry cancelled, which is in flight.
-    pub(super) fn cancel(&self, token: Token) {
+    /// Cancels an operation of a single entry, which is in flight. Does nothing more for one that is cancelled already.
+    pub(in crate::driver) fn cancel(&self, token: Token) {
         let mut state = self.lock();
-        state.awaited.insert(token);
-        state.now.push(token.0);
-        self.are_awaited.store(true, Ordering::Relaxed);
-        self.are_due.store(true, Ordering::Relaxed);
+        if state.awaited.insert(token) {
+            state.now.push(token.0);
+            state.pause = None;
+            self.are_awaited.store(true, Ordering::Relaxed);
+            self.are_due.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Has entries of these names cancelled.
     pub(super) fn cancel_entries(&self, names: impl Iterator<Item = u64>) {
-        self.lock().now.extend(names);
+        let mut state = self.lock();
+        state.now.extend(names);
+        state.pause = None;
         self.are_due.store(true, Ordering::Relaxed);
     }
 
     /// Has an entry cancelled again that has not ended.
     pub(super) fn repeat(&self, name: u64) {
-        self.repeat_in(&mut self.lock(), name);
+        self.repeat_in(&mut self.lock(), name, Instant::now());
     }
 
-    fn repeat_in(&self, state: &mut State, name: u64) {
+    fn repeat_in(&self, state: &mut State, name: u64, now: Instant) {
         state.later.push(name);
-        state.later_at.get_or_insert_with(|| Instant::now() + PAUSE);
+        let at = now + state.pause.unwrap_or(PAUSE_MIN);
+        state.later_at = Some(state.later_at.map_or(at, |earlier| earlier.min(at)));
         self.are_due.store(true, Ordering::Relaxed);
     }
 
-    /// Takes note of what became of a request to cancel such an operation.
-    pub(super) fn note(&self, token: Token, result: i32) {
-        let mut state = self.lock();
-        if result < 0 && state.awaited.contains(&token) {
-            self.repeat_in(&mut state, token.0);
+    /// Forgets requests for an entry that has ended, and whose name another one may get.
+    pub(super) fn forget(&self, name: u64) {
+        if self.are_due.load(Ordering::Relaxed) {
+            let State { now, later, .. } = &mut *self.lock();
+            now.retain(|other| *other != name);
+            later.retain(|other| *other != name);
         }
     }
 
-    /// Takes note of the last completion of an operation.
-    pub(super) fn note_end(&self, token: Token) {
+    /// Notes what became of a request to cancel such an operation.
+    pub(in crate::driver) fn note(&self, token: Token, result: i32, now: Instant) {
+        let mut state = self.lock();
+        if result < 0 && state.awaited.contains(&token) {
+            self.repeat_in(&mut state, token.0, now);
+        }
+    }
+
+    /// Notes that the last completion of an operation is handed out.
+    pub(in crate::driver) fn note_end(&self, token: Token) {
         if self.are_awaited.load(Ordering::Relaxed) {
             let mut state = self.lock();
             state.awaited.remove(&token);
@@ -101,32 +124,47 @@ impl Cancellations {
     }
 
     /// Hands out the name of an entry to be cancelled now.
-    pub(super) fn take(&self) -> Option<u64> {
+    pub(in crate::driver) fn take(&self, now: impl Fn() -> Instant) -> Option<u64> {
         if !self.are_due.load(Ordering::Relaxed) {
             return None;
         }
-        let mut state = self.lock();
-        if state.later_at.is_some_and(|at| at <= Instant::now()) {
-            state.later_at = None;
-            let again = mem::take(&mut state.later);
-            state.now.extend(again);
+        let State {
+            awaited,
+            now: names,
+            later,
+            later_at,
+            pause,
+        } = &mut *self.lock();
+        if later_at.is_some_and(|at| at <= now()) {
+            *later_at = None;
+            *pause = Some(PAUSE_MAX.min(pause.unwrap_or(PAUSE_MIN) * 2));
+            names.append(later);
         }
-        let name = state.now.pop();
-        let are_left = name.is_some() || !state.later.is_empty();
+        // Of operations that have ended meanwhile there is nothing to cancel.
+        let has_ended = |name: u64| name < Token::RESERVED && !awaited.contains(&Token(name));
+        while names.pop_if(|name| has_ended(*name)).is_some() {}
+        let name = names.pop();
+        let are_left = name.is_some() || !later.is_empty();
         self.are_due.store(are_left, Ordering::Relaxed);
         name
     }
 
-    /// When the next is to be cancelled, if one is.
-    pub(super) fn next(&self) -> Option<Duration> {
+    /// How long until the next is to be cancelled, if one is.
+    pub(in crate::driver) fn next(&self, now: impl Fn() -> Instant) -> Option<Duration> {
         if !self.are_due.load(Ordering::Relaxed) {
             return None;
         }
         let state = self.lock();
         match (state.now.is_empty(), state.later_at) {
             (false, _) => Some(Duration::ZERO),
-            (true, at) => at.map(|at| at.saturating_duration_since(Instant::now())),
+            (true, at) => at.map(|at| at.saturating_duration_since(now())),
         }
+    }
+
+    /// Whether every cancelled operation has ended: a request may still be due, but is not repeated.
+    #[cfg(test)]
+    pub(in crate::driver) fn are_over(&self) -> bool {
+        self.lock().awaited.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

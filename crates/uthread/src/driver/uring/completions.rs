@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use io_uring::{CompletionQueue, cqueue};
 
-use super::cancellations::{self, Cancellations};
+use super::cancellations;
 use super::devices::Devices;
 use super::{Ring, TOKEN_WAKE, polls, raw};
 use crate::driver::{Completion, Completions, Token};
@@ -25,16 +26,16 @@ impl UringCompletions {
     }
 
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
-    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices, &Cancellations)> {
+    fn queue_of_devices(&mut self) -> Option<(CompletionQueue<'_>, &Devices, &Ring)> {
         let devices = self.ring.devices.as_ref()?;
         // SAFETY: as above.
         let queue = unsafe { devices.completions() };
-        Some((queue, devices, &self.ring.cancellations))
+        Some((queue, devices, &self.ring))
     }
 
     /// Hands out those of devices; how many there were.
     fn reap_devices(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
-        let Some((queue, devices, cancellations)) = self.queue_of_devices() else {
+        let Some((queue, devices, ring)) = self.queue_of_devices() else {
             return 0;
         };
         let mut count = 0;
@@ -42,8 +43,7 @@ impl UringCompletions {
             count += 1;
             let token = Token(entry.user_data());
             if devices.note(token, entry.result()) {
-                cancellations.note_end(token);
-                complete(token, Completion::last(entry.result()));
+                ring.hand_out(token, Completion::last(entry.result()), complete);
             }
         }
         count
@@ -61,7 +61,8 @@ impl Completions for UringCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut max = max - self.reap_devices(max, complete);
         for (token, result) in self.ring.polls.take_done(max) {
-            complete(token, Completion::last(result));
+            self.ring
+                .hand_out(token, Completion::last(result), complete);
             max -= 1;
         }
         let mut woken = false;
@@ -95,27 +96,38 @@ impl Ring {
         } = self;
         if polls::is_name(name) {
             if let Some((token, result)) = polls.note(name, entry, cancellations) {
-                complete(token, Completion::last(result));
+                self.hand_out(token, Completion::last(result), complete);
             }
         } else if raw::is_name(name) {
             let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
             if let Some((token, result)) = completed {
-                complete(token, Completion::last(result));
+                self.hand_out(token, Completion::last(result), complete);
             }
         } else if cancellations::is_cancellation(name) {
             // The end of the operation is its own completion, whatever became of this.
             let target = Token(cancellations::target_of(name));
-            cancellations.note(target, entry.result());
+            cancellations.note(target, entry.result(), Instant::now());
         } else {
             let completion = Completion {
                 result: entry.result(),
                 more: cqueue::more(entry.flags()),
                 buffer: cqueue::buffer_select(entry.flags()),
             };
-            if !completion.more {
-                cancellations.note_end(Token(name));
-            }
-            complete(Token(name), completion);
+            self.hand_out(Token(name), completion, complete);
         }
+    }
+
+    /// Hands out a completion, whatever brought it: the only way, as requests to cancel an operation are repeated until
+    /// its last one has gone through here.
+    fn hand_out(
+        &self,
+        token: Token,
+        completion: Completion,
+        complete: &mut dyn FnMut(Token, Completion),
+    ) {
+        if !completion.more {
+            self.cancellations.note_end(token);
+        }
+        complete(token, completion);
     }
 }

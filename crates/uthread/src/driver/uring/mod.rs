@@ -3,7 +3,7 @@
 //! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a whole scheduler
 //! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
 
-mod cancellations;
+pub(super) mod cancellations;
 mod completions;
 mod devices;
 mod encode;
@@ -197,14 +197,14 @@ impl Uring {
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn push_cancellations(&mut self) -> Option<Duration> {
         while self.has_room(1)
-            && let Some(target) = self.ring.cancellations.take()
+            && let Some(target) = self.ring.cancellations.take(Instant::now)
         {
             let entry = opcode::AsyncCancel::new(target).build();
             let entry = entry.user_data(cancellations::cancellation_of(target));
             // SAFETY: a cancel request points to no memory.
             unsafe { self.submissions.push([&entry]) };
         }
-        self.ring.cancellations.next()
+        self.ring.cancellations.next(Instant::now)
     }
 
     /// Listens for wake-ups again after one has come, where that takes a request; whether one has come

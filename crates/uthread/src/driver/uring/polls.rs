@@ -193,6 +193,7 @@ impl Polls {
         if poll.is_retired {
             if !poll.stands {
                 state.polls.remove(key as usize);
+                cancellations.forget(name);
             }
             return None;
         }

@@ -121,13 +121,15 @@ impl Raws {
         Some((token, result))
     }
 
-    /// Has the entries of an operation cancelled; false if there is none of that name.
+    /// Has the entries of an operation cancelled, once; false if there is none of that name.
     pub(super) fn cancel(&self, token: Token, cancellations: &Cancellations) -> bool {
         let mut state = self.lock();
         let Some(&id) = state.numbers.get(&token) else {
             return false;
         };
-        cancel_entries(&mut state, id, cancellations);
+        if !state.in_flight[&id].is_cancelled {
+            cancel_entries(&mut state, id, cancellations);
+        }
         true
     }
 

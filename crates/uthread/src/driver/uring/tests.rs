@@ -4,6 +4,7 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
+mod cancelled;
 mod disk;
 
 use std::io::PipeReader;
