@@ -59,7 +59,7 @@ impl Drop for Watched {
 
 /// A type of `std`'s sockets.
 pub(super) trait Inner: AsFd {
-    /// Whether a receive of fewer bytes than asked for means that no more are there: of TCP it does. A
+    /// Whether a receive of fewer bytes than asked for may mean that no more are there: of TCP it does. A
     /// datagram says nothing of the next, and a Unix stream stops where descriptors were sent.
     const DRAINS: bool;
 }

@@ -26,6 +26,16 @@ impl<'a> Descriptor<'a> {
     }
 }
 
+#[cfg(test)]
+impl Watcher {
+    /// For a descriptor that is taken for one of TCP, whatever it is.
+    pub(crate) fn of_tcp() -> Watcher {
+        let watcher = Watcher::new();
+        assert!(watcher.drains(|| true));
+        watcher
+    }
+}
+
 /// What drivers remember of a descriptor. Kept beside it, by whoever owns it: its number may come to mean another file,
 /// and no driver hears of that.
 #[derive(Debug)]
@@ -42,6 +52,8 @@ pub(crate) struct Watcher {
     has_refused: AtomicBool,
     /// Receives so far, counted up to those of a connection that lasts. Relaxed: one more or less.
     receives: AtomicU8,
+    /// Whether a receive of fewer bytes than asked for leaves none behind. Relaxed: who does not see it asks again.
+    drains: AtomicU8,
     /// The poll that stands for it in a ring.
     poll: OnceLock<Registration>,
 }
@@ -49,6 +61,10 @@ pub(crate) struct Watcher {
 impl Watcher {
     const NOBODY: u32 = 0;
     const IMPOSSIBLE: u32 = u32::MAX;
+
+    const UNKNOWN: u8 = 0;
+    const DRAINS: u8 = 1;
+    const LEAVES: u8 = 2;
 
     /// For a descriptor that no driver has met.
     pub(crate) const fn new() -> Watcher {
@@ -58,6 +74,7 @@ impl Watcher {
             is_direct: false,
             has_refused: AtomicBool::new(false),
             receives: AtomicU8::new(0),
+            drains: AtomicU8::new(Self::UNKNOWN),
             poll: OnceLock::new(),
         }
     }
@@ -101,6 +118,19 @@ impl Watcher {
             self.receives.store(receives + 1, Ordering::Relaxed);
         }
         lasts
+    }
+
+    /// Whether a receive of fewer bytes than asked for leaves none behind, as `ask` tells once.
+    pub(crate) fn drains(&self, ask: impl FnOnce() -> bool) -> bool {
+        match self.drains.load(Ordering::Relaxed) {
+            Self::UNKNOWN => {
+                let drains = ask();
+                let known = if drains { Self::DRAINS } else { Self::LEAVES };
+                self.drains.store(known, Ordering::Relaxed);
+                drains
+            }
+            known => known == Self::DRAINS,
+        }
     }
 
     /// The poll that stands for it, if there is one: of which ring, and its key there.

@@ -38,7 +38,8 @@ pub(crate) enum SocketOperation<'a> {
         buffer: &'a mut [u8],
         /// Leave the bytes in the socket's queue.
         peek: bool,
-        /// Whether fewer bytes than asked for mean that no more are there, as of TCP.
+        /// Whether fewer bytes than asked for may mean that no more are there, as of TCP; a driver that relies on it
+        /// asks what the socket is.
         drains: bool,
     },
     Send {

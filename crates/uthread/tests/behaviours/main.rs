@@ -42,6 +42,7 @@ mod net_faults;
 mod net_lasting;
 mod net_options;
 mod net_timeouts;
+mod net_urgent;
 mod send_file;
 mod serve;
 mod splice;
@@ -145,6 +146,7 @@ const MODULES: &[harness::Module] = &modules![
     net_lasting,
     net_options,
     net_timeouts,
+    net_urgent,
     udp,
     udp_options,
     unix,

@@ -230,7 +230,8 @@ pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result
     }
 }
 
-/// A stream that gave less than it was asked for, or took less, has no more at the moment.
+/// A connection that gave less than it was asked for, or took less, has no more at the moment; or an event of urgent data has
+/// come, which counts as final.
 fn note_drained(
     operation: &SocketOperation<'_>,
     result: &rustix::io::Result<u32>,
@@ -243,7 +244,12 @@ fn note_drained(
             buffer,
             peek: false,
             drains: true,
-        } if (1..buffer.len()).contains(&count) => watched.note_unready(*socket, Interest::IN),
+        } if (1..buffer.len()).contains(&count)
+            && watched.is_watched(*socket)
+            && native::tcp::drains(*socket) =>
+        {
+            watched.note_unready(*socket, Interest::IN);
+        }
         SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
             watched.note_unready(*socket, Interest::OUT);
         }

@@ -27,7 +27,7 @@ struct Watchable {
 impl Watchable {
     fn pair() -> (Watchable, UnixStream) {
         let (stream, peer) = UnixStream::pair().unwrap();
-        let watcher = Watcher::new();
+        let watcher = Watcher::of_tcp();
         (Watchable { stream, watcher }, peer)
     }
 
@@ -187,9 +187,9 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
         3
     );
     peer.write_all(b"two").unwrap();
-    ours.watcher = Watcher::new();
+    ours.watcher = Watcher::of_tcp();
     assert_eq!(both.receive(&ours, 8, || ()), 3);
-    ours.watcher = Watcher::new();
+    ours.watcher = Watcher::of_tcp();
     assert_eq!(
         both.receive(&ours, 8, || peer.write_all(b"three").unwrap()),
         5
@@ -209,7 +209,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     while ours.stream.write(&[0; 1024]).is_ok() {}
     peer.write_all(b"last").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
-    let later = Watcher::new();
+    let later = Watcher::of_tcp();
     let mut waiting = [&ours.watcher, &later].map(|watcher| {
         Operation::Socket(SocketOperation::Send {
             socket: Descriptor {

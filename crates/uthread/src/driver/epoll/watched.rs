@@ -30,7 +30,8 @@ impl Interest {
     }
 }
 
-/// What ends every wait: what comes after it may come without another event.
+/// What ends every wait: what comes after it may come without another event. Of urgent data that is what follows its mark, at
+/// which a receive ends short.
 const FINAL: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR)
@@ -126,6 +127,11 @@ impl Watched {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Whether events of a descriptor come here.
+    pub(super) fn is_watched(&self, descriptor: Descriptor<'_>) -> bool {
+        descriptor.watcher.is(self.id)
     }
 
     /// Whether an attempt would be in vain: the next event is still to come.

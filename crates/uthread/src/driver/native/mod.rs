@@ -4,6 +4,7 @@ pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;
 pub(crate) mod several;
+pub(crate) mod tcp;
 
 use std::ffi::CStr;
 use std::io;

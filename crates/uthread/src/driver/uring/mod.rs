@@ -356,7 +356,9 @@ impl Driver for Uring {
         };
         let key = match self.registered.poll_of(connection) {
             Some(key) => key.ok(),
-            None if connection.watcher.lasts() => self.add_poll(connection),
+            None if connection.watcher.lasts() && native::tcp::drains(connection) => {
+                self.add_poll(connection)
+            }
             None => None,
         };
         let Some(key) = key else {

@@ -8,7 +8,12 @@
 //!   the next             begins a poll, which completes each time that something has come
 //!   from then on         a receive is attempted where something may be there, and else waits for the poll
 //!                        to tell its fiber to attempt it again
+//!   after urgent data    requests again: a receive ends short at its mark, whatever comes behind it
 //! ```
+//!
+//! That a receive of less than asked for has drained a socket holds for plain TCP alone, so nothing else gets a poll. What
+//! comes later than the poll's last look causes an event of its own, urgent data too: so a short receive for which no event
+//! of urgent data has come, but at the mark of what came since, is followed by that event.
 //!
 //! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Kept::Poll`].
 //!
@@ -36,7 +41,7 @@ use crate::op::{self, Operation};
 /// What the completions of standing polls carry, with the key of the poll: a name that no operation has.
 const NAME: u64 = 1 << 63 | 1 << 61;
 
-const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::RDHUP);
+const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::RDHUP);
 
 /// What comes after these may come without another event.
 const FINAL: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
@@ -66,8 +71,9 @@ struct Poll {
     is_ready: bool,
     /// Whether a final event has come.
     is_final: bool,
-    /// Whether the kernel did not take it, for lack of memory.
-    is_refused: bool,
+    /// Whether receives go by requests of their own: the kernel did not take the poll, for lack of memory, or urgent data
+    /// has come.
+    is_left: bool,
     /// Whether its socket is gone.
     is_retired: bool,
     /// The receive that waits for the next event.
@@ -144,7 +150,7 @@ impl Polls {
     pub(super) fn wait(&self, key: u32, token: Token) -> Needs {
         let mut state = self.lock();
         let poll = &mut state.polls[key as usize];
-        if poll.waiting.is_some() || poll.is_refused {
+        if poll.waiting.is_some() || poll.is_left {
             return Needs::Request;
         }
         if poll.is_ready {
@@ -235,8 +241,8 @@ impl Polls {
 impl Poll {
     fn note(&mut self, result: i32) {
         let events = u16::try_from(result).map_or(PollFlags::empty(), PollFlags::from_bits_retain);
-        self.is_ready = true;
-        self.is_refused |= result < 0;
+        self.is_left |= result < 0 || events.contains(PollFlags::PRI);
+        self.is_ready = !self.is_left;
         self.is_final |= events.intersects(FINAL);
     }
 
