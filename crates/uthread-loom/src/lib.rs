@@ -27,6 +27,7 @@ mod monitor_models;
 mod once_models;
 mod semaphore_models;
 
+mod pool_models;
 mod returned_models;
 
 mod runtime;
@@ -35,6 +36,7 @@ mod parts;
 
 mod driver;
 mod fiber;
+mod pool;
 mod sched;
 mod sync;
 

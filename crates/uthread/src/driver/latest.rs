@@ -4,8 +4,13 @@ use super::Token;
 
 /// By the token's index, so as short as there are operations in flight. A place stays there after the wait: who looks it
 /// up has to see whether the token still waits.
-#[derive(Default)]
 pub(super) struct Latest<T>(Vec<Option<T>>);
+
+impl<T> Default for Latest<T> {
+    fn default() -> Latest<T> {
+        Latest(Vec::new())
+    }
+}
 
 impl<T: Copy> Latest<T> {
     pub(super) fn note(&mut self, token: Token, place: T) {

@@ -14,7 +14,8 @@
 //!
 //! Name resolution (`"example.org:80"` as an address), directory listings and whatever else the kernel offers no way to wait for
 //! run on a thread of the pool already, without a word in the program. The pool has at most 64 threads; what comes above waits
-//! its turn.
+//! its turn, for as long as its caller may: a call that no thread has begun ends with a [cancellation](crate::guide::cancellation)
+//! or a deadline, and never runs.
 //!
 //! ```
 //! // A library that blocks in a way of its own.

@@ -56,7 +56,8 @@
 //!   to be sent through a channel was either sent or is dropped with the fiber.
 //! - A scope waits for its fibers in any case, because they borrow from it.
 //! - What runs on another thread cannot be stopped there: a [`blocking`](crate::blocking) call, or a file operation that only
-//!   blocks, is waited for.
+//!   blocks, is waited for. While all threads are busy and none has begun the call, it is withdrawn: a call with an error
+//!   in its signature returns that error, `blocking` unwinds, and what the call captured is dropped in the fiber.
 //! - Taking a lock is no point of cancellation: clean-up code locks, too.
 //!
 //! # What is handed on

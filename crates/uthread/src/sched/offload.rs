@@ -1,17 +1,56 @@
 //! Calls that only block, on the threads of the pool: what the driver cannot do must still not stop a worker.
+//!
+//! A call that no thread has begun, as all are busy, is withdrawn once its caller may not wait any more. One that has begun
+//! is awaited: nothing can stop it, and it may borrow from the caller.
 
-use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::{io, thread};
 
 use super::wait;
 use crate::fiber::Outcome;
-use crate::pool::{self, Job};
+use crate::pool::{self, Job, Ticket};
 
-/// As [`run`], but refused once the caller may not wait.
+/// As [`run`], but refused once the caller may not wait, and withdrawn where no thread has begun it.
+///
+/// # Errors
+///
+/// That of `call`; `ECANCELED` or `ETIMEDOUT` if it was not called.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     wait::refuse_if_cancelled()?;
-    run(call)
+    if !wait::is_on_worker() {
+        return call();
+    }
+    let mut sent = Sent::new(call);
+    while let Some(job) = sent.wait_or_withdraw() {
+        // Unwinds a caller that ignores such errors. The job is dropped either way, before what it borrows.
+        wait::refuse_if_cancelled()?;
+        sent.send_again(job);
+    }
+    sent.take()
+}
+
+/// As [`run`], but the caller is unwound, and the call dropped, if the caller may not wait and no thread has begun it. A
+/// caller that cannot be unwound waits.
+pub(crate) fn run_or_unwind<F, T>(call: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    if wait::is_cancelled() {
+        wait::unwind_if_cancelled();
+        return run(call);
+    }
+    if !wait::is_on_worker() {
+        return call();
+    }
+    let mut sent = Sent::new(call);
+    if let Some(job) = sent.wait_or_withdraw() {
+        wait::unwind_if_cancelled();
+        sent.send_again(job);
+        sent.wait();
+    }
+    sent.take()
 }
 
 /// Runs `call` where it may block: for a fiber on a worker on a thread of the pool, for any thread of its
@@ -24,31 +63,75 @@ where
     if !wait::is_on_worker() {
         return call();
     }
-    let outcome = Arc::new(Outcome::new());
-    let result = Arc::clone(&outcome);
-    let registered = outcome.await_done(wait::waiter());
-    debug_assert!(registered, "nothing completes it yet");
-    pool::run(erase_lifetime(Box::new(move || {
-        result.complete(panic::catch_unwind(AssertUnwindSafe(call)));
-    })));
-    if outcome.is_done() {
-        // A loop of calls that are over so soon must not keep the worker.
-        wait::pass_turn();
-    }
-    // Soundness rests on this wait: what `call` borrows is not touched after it.
-    wait::park_until(|| outcome.is_done());
-    outcome
-        .take()
-        .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    let sent = Sent::new(call);
+    sent.wait();
+    sent.take()
 }
 
-/// For [`run`] alone, which returns only after the job has called and dropped the closure that
-/// borrows; what is left of it then is an emptied outcome.
+/// A call that was sent to the pool. It may borrow: whoever has sent it returns only after it is over, or after it was
+/// withdrawn and dropped.
+struct Sent<T> {
+    outcome: Arc<Outcome<thread::Result<T>>>,
+    ticket: Ticket,
+}
+
+impl<T: Send> Sent<T> {
+    fn new(call: impl FnOnce() -> T + Send) -> Sent<T> {
+        let outcome = Arc::new(Outcome::new());
+        let result = Arc::clone(&outcome);
+        let registered = outcome.await_done(wait::waiter());
+        debug_assert!(registered, "nothing completes it yet");
+        let ticket = pool::run(erase_lifetime(Box::new(move || {
+            result.complete(panic::catch_unwind(AssertUnwindSafe(call)));
+        })));
+        if outcome.is_done() {
+            // A loop of calls that are over so soon must not keep the worker.
+            wait::pass_turn();
+        }
+        Sent { outcome, ticket }
+    }
+
+    /// Waits until the call is over.
+    fn wait(&self) {
+        // Soundness rests on this wait: what the call borrows is not touched after it.
+        wait::park_until(|| self.outcome.is_done());
+    }
+
+    /// The same, or the job again if the caller may not wait any more and no thread has begun it.
+    fn wait_or_withdraw(&self) -> Option<Job> {
+        while !self.outcome.is_done() {
+            if wait::park_unless_cancelled() {
+                continue;
+            }
+            let job = pool::withdraw(self.ticket);
+            if job.is_some() {
+                return job;
+            }
+            self.wait();
+        }
+        None
+    }
+
+    /// Sends a job that was withdrawn.
+    fn send_again(&mut self, job: Job) {
+        self.ticket = pool::run(job);
+    }
+
+    /// What the call came to, once it is over.
+    fn take(self) -> T {
+        self.outcome
+            .take()
+            .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+}
+
+/// For [`Sent`] alone. Either a thread has called and dropped the closure that borrows, and what is left of it is an
+/// emptied outcome; or the job came back and was dropped by the caller.
 #[allow(
     unsafe_code,
     reason = "the pool's queue holds jobs without their lifetime"
 )]
 fn erase_lifetime(job: Box<dyn FnOnce() + Send + '_>) -> Job {
-    // SAFETY: only the lifetime changes; `run` waits as promised above.
+    // SAFETY: only the lifetime changes; whoever has sent the job waits as promised above.
     unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) }
 }

@@ -168,6 +168,9 @@ pub fn sleep_until(deadline: Instant) {
 /// The threads are shared by the process, at most 64; what comes above waits its turn. `call` may
 /// borrow from the caller. Thread-locals are those of the other thread, and so are the values of [`local!`](crate::local!).
 ///
+/// A fiber that is cancelled, or whose deadline passes, while `call` waits its turn is unwound, and `call` is dropped without
+/// having run. Once a thread has begun it, `call` runs to its end and its result is returned.
+///
 /// # Panics
 ///
 /// With the panic of `call`.
@@ -182,6 +185,5 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    wait::unwind_if_cancelled();
-    offload::run(call)
+    offload::run_or_unwind(call)
 }

@@ -91,6 +91,7 @@ mod diagnosis;
 mod idle;
 mod shield;
 mod shutdown;
+mod starved_pool;
 mod try_scope;
 mod unwinding;
 
@@ -190,6 +191,7 @@ const MODULES: &[harness::Module] = &modules![
     shield,
     try_scope,
     shutdown,
+    starved_pool,
     unwinding,
     migration,
     overflow,

@@ -32,9 +32,10 @@ use self::events::Events;
 use self::returned::Returned;
 use self::watched::Watched;
 use super::eventfd::Eventfd;
+use super::latest::Latest;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake, in_one};
 use crate::op::{self, Operation};
-use crate::pool;
+use crate::pool::{self, Ticket};
 
 /// Operations that gather before they are attempted: a scheduler round makes at most about as many.
 const GATHERED_MAX: usize = 256;
@@ -72,6 +73,8 @@ struct Core {
 
 struct State {
     watched: Watched,
+    /// What was given to the pool of threads.
+    pooled: Latest<Ticket>,
     /// Results not yet reaped; bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// Whether a wake-up has come that was not yet reaped.
@@ -114,6 +117,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
         epoll: Arc::clone(&epoll),
         state: Mutex::new(State {
             watched: Watched::new(epoll),
+            pooled: Latest::default(),
             done: VecDeque::new(),
             woken: false,
             attempts: 0,
@@ -205,8 +209,8 @@ impl Driver for Epoll {
                 self.gathered.remove(index);
                 true
             }
-            // What a thread carries out ends by itself.
-            None => state.watched.cancel(target),
+            // What a thread has begun ends by itself.
+            None => state.watched.cancel(target) || state.withdraw(target),
         };
         if found {
             state.done.push_back((target, -op::CANCELLED));
@@ -262,6 +266,12 @@ impl Completions for EpollCompletions {
 }
 
 impl State {
+    /// Takes an operation back from the pool; false if it is not there, or has begun.
+    fn withdraw(&mut self, token: Token) -> bool {
+        let ticket = self.pooled.of(token);
+        ticket.and_then(pool::withdraw).is_some()
+    }
+
     /// Carries an operation on a connection out, unless it would be in vain.
     fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
         if !attempt::is_on_connection(operation) {
@@ -310,7 +320,7 @@ impl Core {
         state.attempts += 1;
         let result = match attempt::attempt(operation, watched) {
             Attempt::Done(result) => result,
-            Attempt::Blocks(done) => return self.send_to_pool(pending, done),
+            Attempt::Blocks(done) => return self.send_to_pool(state, pending, done),
             Attempt::NotReady => {
                 let (descriptor, interest) = waits_for.expect("what is not ready will be");
                 let fd = descriptor.fd.as_raw_fd();
@@ -332,9 +342,10 @@ impl Core {
 
     /// Lets a thread that may block carry on an operation of which so many bytes are done.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
-    fn send_to_pool(self: &Arc<Core>, mut pending: Pending, done: usize) {
+    fn send_to_pool(self: &Arc<Core>, state: &mut State, mut pending: Pending, done: usize) {
         let core = Arc::clone(self);
-        pool::run(Box::new(move || {
+        let token = pending.token;
+        let ticket = pool::run(Box::new(move || {
             // Whole, as only whole it may be sent.
             let pending = &mut pending;
             // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
@@ -344,6 +355,7 @@ impl Core {
                 core.eventfd.wake();
             }
         }));
+        state.pooled.note(token, ticket);
     }
 
     /// Takes events, waiting for the first at most so long, and carries on what they are for.

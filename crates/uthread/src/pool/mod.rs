@@ -1,11 +1,16 @@
 //! The bounded pool of threads for calls that only block.
 //!
-//! One pool serves the whole process, grows on demand up to a bound, and shrinks when idle.
+//! One pool serves the whole process, grows on demand up to a bound, and shrinks when idle. A call that no thread has begun can
+//! be withdrawn from its [`queue`].
 
-use std::collections::VecDeque;
+mod queue;
+
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use self::queue::Queue;
+pub(crate) use self::queue::Ticket;
 
 /// Enough to keep a disk's queue filled; what comes above waits its turn.
 const THREADS_MAX: usize = 64;
@@ -17,32 +22,34 @@ const LINGER: Duration = Duration::from_secs(10);
 /// A call, which must not panic.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-#[derive(Default)]
 struct Pool {
     state: Mutex<State>,
     work: Condvar,
 }
 
-/// Its queue is bounded by the number of fibers: each waits for one job.
-#[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: Queue<Job>,
     threads: usize,
     idle: usize,
 }
 
 static POOL: Pool = Pool {
     state: Mutex::new(State {
-        jobs: VecDeque::new(),
+        jobs: Queue::new(),
         threads: 0,
         idle: 0,
     }),
     work: Condvar::new(),
 };
 
-/// Runs a job on a thread of the pool, or right here where there can be none.
-pub(crate) fn run(job: Job) {
-    POOL.add(job);
+/// Runs a job on a thread of the pool, or right here where there can be none; its ticket.
+pub(crate) fn run(job: Job) -> Ticket {
+    POOL.add(job)
+}
+
+/// Takes a job back that no thread has begun. None if one has: the job runs, or has ended.
+pub(crate) fn withdraw(ticket: Ticket) -> Option<Job> {
+    POOL.lock().jobs.withdraw(ticket)
 }
 
 impl Pool {
@@ -50,12 +57,12 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&'static self, job: Job) {
+    fn add(&'static self, job: Job) -> Ticket {
         let mut state = self.lock();
-        state.jobs.push_back(job);
+        let ticket = state.jobs.push(job);
         if state.idle >= state.jobs.len() || state.threads >= THREADS_MAX {
             self.work.notify_one();
-            return;
+            return ticket;
         }
         let name = format!("uthread-call-{}", state.threads);
         match thread::Builder::new().name(name).spawn(|| self.serve()) {
@@ -63,19 +70,20 @@ impl Pool {
             Err(_) if state.threads > 0 => self.work.notify_one(),
             // Without any thread the call would wait for ever: block the worker rather.
             Err(_) => {
-                let job = state.jobs.pop_back();
+                let job = state.jobs.withdraw(ticket);
                 drop(state);
                 if let Some(job) = job {
                     job();
                 }
             }
         }
+        ticket
     }
 
     fn serve(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.jobs.begin() {
                 drop(state);
                 job();
                 state = self.lock();

@@ -1,0 +1,299 @@
+//! Every thread of the pool is busy: a call that none has begun ends with the wait of its caller, and never runs.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use uthread::fs::{self, File};
+use uthread::thread::Cancelled;
+use uthread::time::Elapsed;
+use uthread::{JoinHandle, blocking, scope, shield, sleep, spawn, timeout, try_scope, yield_now};
+
+use crate::harness::child::{alone, run_alone};
+use crate::harness::place::Place;
+use crate::harness::{ON_WORKERS, behaviours};
+use crate::support::HANG;
+
+behaviours![(
+    ON_WORKERS,
+    [
+        a_deadline_ends_a_call_that_no_thread_has_begun,
+        a_cancelled_call_drops_what_it_captured_and_never_runs,
+        a_failed_scope_ends_a_call_that_no_thread_has_begun,
+        the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun,
+        a_call_that_borrows_is_gone_when_it_was_withdrawn,
+        an_operation_of_the_driver_ends_too,
+        a_shielded_call_waits_for_a_thread,
+        a_call_that_has_begun_is_awaited,
+        thousands_of_calls_are_withdrawn,
+    ]
+)];
+
+/// The threads of the pool.
+const THREADS: usize = 64;
+const SHORT: Duration = Duration::from_millis(5);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Keeps all threads of the pool busy until it is dropped.
+struct Busy {
+    gate: Arc<Gate>,
+    blockers: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// A test that fails by a hang ends too.
+    fn pass(&self) {
+        let open = self.open.lock().unwrap();
+        let waited = self
+            .opened
+            .wait_timeout_while(open, HANG, |open| !*open)
+            .unwrap();
+        drop(waited);
+    }
+}
+
+impl Busy {
+    /// Returns when every thread has something to do.
+    fn begin() -> Busy {
+        let gate = Arc::<Gate>::default();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let blockers = (0..THREADS).map(|_| {
+            let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
+            spawn(move || {
+                blocking(|| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    gate.pass();
+                });
+            })
+        });
+        let blockers = blockers.collect();
+        while begun.load(Ordering::Relaxed) < THREADS {
+            yield_now();
+        }
+        Busy { gate, blockers }
+    }
+
+    /// Lets the calls end, and all that were queued behind them.
+    fn end(mut self) {
+        self.open();
+        for blocker in self.blockers.drain(..) {
+            blocker.join().unwrap();
+        }
+        for _ in 0..THREADS {
+            blocking(|| ());
+        }
+    }
+
+    fn open(&self) {
+        *self.gate.open.lock().unwrap() = true;
+        self.gate.opened.notify_all();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+fn errno<T>(result: io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+const CANCELLED: Option<i32> = Some(Errno::CANCELED.raw_os_error());
+const ELAPSED: Option<i32> = Some(Errno::TIMEDOUT.raw_os_error());
+
+fn a_deadline_ends_a_call_that_no_thread_has_begun(place: Place) {
+    run_alone(place, || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let busy = Busy::begin();
+        let created = timeout(SHORT, || fs::create_dir(&path)).unwrap();
+        assert_eq!(errno(created), ELAPSED);
+        assert_eq!(timeout(SHORT, || blocking(|| ())), Err(Elapsed));
+        busy.end();
+        assert!(!path.exists(), "it ran later");
+    });
+}
+
+/// Tells when it is dropped, and lets others run meanwhile, as a destructor may.
+struct Captured(Arc<AtomicBool>);
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        yield_now();
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
+    run_alone(place, || {
+        let busy = Busy::begin();
+        let ran = Arc::new(AtomicBool::new(false));
+        let dropped = Arc::new(AtomicBool::new(false));
+        let waiting = spawn({
+            let (ran, dropped) = (Arc::clone(&ran), Arc::clone(&dropped));
+            move || {
+                let captured = Captured(dropped);
+                blocking(move || {
+                    ran.store(true, Ordering::Relaxed);
+                    drop(captured);
+                });
+            }
+        });
+        let with_an_error = spawn(|| fs::create_dir("/missing/directory"));
+        sleep(SHORT);
+        waiting.cancel();
+        with_an_error.cancel();
+        assert!(waiting.join().unwrap_err().is::<Cancelled>());
+        assert_eq!(errno(with_an_error.join().unwrap()), CANCELLED);
+        assert!(dropped.load(Ordering::Relaxed));
+        busy.end();
+        assert!(!ran.load(Ordering::Relaxed));
+    });
+}
+
+fn a_failed_scope_ends_a_call_that_no_thread_has_begun(place: Place) {
+    run_alone(place, || {
+        let busy = Busy::begin();
+        let failed = try_scope(|scope| {
+            scope.spawn(|| fs::create_dir("/missing/directory"));
+            scope.spawn(|| Ok(blocking(|| 42)));
+            scope.spawn(|| {
+                sleep(SHORT);
+                Err::<(), _>(io::Error::other("on purpose"))
+            });
+            blocking(|| ());
+            Ok(())
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "on purpose");
+        busy.end();
+    });
+}
+
+fn the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun(place: Place) {
+    alone(|| {
+        let keeper = place.runtime();
+        let busy = keeper.run(Busy::begin);
+        let runtime = place.runtime();
+        let error = runtime.spawn(|| errno(fs::create_dir("/missing/directory")));
+        let unwound = runtime.spawn(|| blocking(|| ()));
+        runtime.run(|| sleep(SHORT));
+        drop(runtime);
+        assert_eq!(error.join().unwrap(), CANCELLED);
+        assert!(unwound.join().unwrap_err().is::<Cancelled>());
+        keeper.run(|| busy.end());
+    });
+}
+
+fn a_call_that_borrows_is_gone_when_it_was_withdrawn(place: Place) {
+    run_alone(place, || {
+        let busy = Busy::begin();
+        for _ in 0..10 {
+            // If a thread called it later, it would write to freed memory.
+            let mut borrowed = vec![0_u8; 4096];
+            let withdrawn = timeout(SHORT, || blocking(|| borrowed.fill(1)));
+            assert_eq!(withdrawn, Err(Elapsed));
+            assert!(borrowed.iter().all(|byte| *byte == 0));
+        }
+        busy.end();
+    });
+}
+
+/// The creation of a file is left to the pool by the driver of epoll.
+fn an_operation_of_the_driver_ends_too(place: Place) {
+    run_alone(place, || {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let busy = Busy::begin();
+        let late = timeout(SHORT, || File::create(&path)).unwrap();
+        let cancelled = {
+            let path = path.clone();
+            spawn(move || File::create(path))
+        };
+        yield_now();
+        cancelled.cancel();
+        let cancelled = cancelled.join();
+        if place.is_of_epoll() {
+            assert_eq!(errno(late), ELAPSED);
+            // It may have been cancelled before it began.
+            let cancelled = cancelled.map_or(CANCELLED, errno);
+            assert_eq!(cancelled, CANCELLED);
+            busy.end();
+            assert!(!path.exists(), "it ran later");
+        } else {
+            late.unwrap();
+        }
+    });
+}
+
+fn a_shielded_call_waits_for_a_thread(place: Place) {
+    run_alone(place, || {
+        let busy = Busy::begin();
+        let begun = AtomicBool::new(false);
+        scope(|scope| {
+            let shielded = scope.spawn(|| {
+                shield(|| {
+                    begun.store(true, Ordering::Relaxed);
+                    blocking(|| 42)
+                })
+            });
+            while !begun.load(Ordering::Relaxed) {
+                yield_now();
+            }
+            shielded.cancel();
+            sleep(SHORT);
+            assert!(!shielded.is_finished());
+            busy.end();
+            assert_eq!(shielded.join().unwrap(), 42);
+        });
+    });
+}
+
+fn a_call_that_has_begun_is_awaited(place: Place) {
+    run_alone(place, || {
+        let gate = Gate::default();
+        let begun = AtomicBool::new(false);
+        scope(|scope| {
+            let waiting = scope.spawn(|| {
+                blocking(|| {
+                    begun.store(true, Ordering::Release);
+                    gate.pass();
+                    42
+                })
+            });
+            while !begun.load(Ordering::Acquire) {
+                yield_now();
+            }
+            waiting.cancel();
+            sleep(SHORT);
+            assert!(!waiting.is_finished(), "a thread still runs it");
+            *gate.open.lock().unwrap() = true;
+            gate.opened.notify_all();
+            assert_eq!(waiting.join().unwrap(), 42);
+        });
+    });
+}
+
+/// What was withdrawn leaves nothing behind in the queue, and calls after it are served.
+fn thousands_of_calls_are_withdrawn(place: Place) {
+    run_alone(place, || {
+        let busy = Busy::begin();
+        let waiting: Vec<_> = (0..5_000).map(|_| spawn(|| blocking(|| ()))).collect();
+        sleep(SHORT);
+        waiting.iter().for_each(JoinHandle::cancel);
+        for waiting in waiting {
+            assert!(waiting.join().unwrap_err().is::<Cancelled>());
+        }
+        busy.end();
+        timeout(HOUR, || blocking(|| ())).unwrap();
+    });
+}
