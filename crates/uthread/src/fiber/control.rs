@@ -245,7 +245,7 @@ impl Control {
     pub(crate) unsafe fn start(
         &self,
         body: *const dyn Body,
-        entry: fn(&dyn Body),
+        entry: impl FnOnce(&dyn Body) + 'static,
         stack: Stack,
         home: Arc<dyn Home>,
     ) {

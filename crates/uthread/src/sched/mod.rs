@@ -6,6 +6,7 @@
 //! | [`counters`] | what a worker counts |
 //! | [`current`] | which worker the calling thread is |
 //! | [`shared`] | what workers share: injector, shutdown |
+//! | [`shortage`] | new fibers for which there is no memory |
 //! | [`inbox`] | what others hand to one worker |
 //! | [`idle`] | who sleeps and who is woken (with a README) |
 //! | [`ready`] | the fibers of a worker that can go on |
@@ -44,6 +45,7 @@ pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod ring;
 pub(crate) mod shared;
+pub(crate) mod shortage;
 pub(crate) mod thread_ends;
 pub(crate) mod threads;
 pub(crate) mod timers;

@@ -14,6 +14,7 @@ use super::held::lock;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
 use super::ready::{Offer, Ready};
+use super::shortage::Shortage;
 use super::watch::Bell;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     remotes: Vec<Arc<Remote>>,
     idle: Arc<Idle>,
     shut_down: AtomicBool,
+    pub(super) shortage: Shortage,
     pub(crate) bell: Bell,
 }
 
@@ -105,6 +107,7 @@ impl Shared {
             remotes,
             idle,
             shut_down: AtomicBool::new(false),
+            shortage: Shortage::default(),
             bell: Bell::default(),
         };
         (shared, queues)

@@ -33,12 +33,12 @@ impl LargerStacks {
     /// `ENOMEM` where address space or `vm.max_map_count` is used up.
     #[allow(unsafe_code, reason = "giving memory back")]
     pub(super) fn take(&self, bytes: usize, guards: &Guards) -> io::Result<Stack> {
-        let room = bytes.next_power_of_two().max(STACK_SIZE_MIN);
+        let length = LargerStacks::size_for(bytes);
+        let room = length - guard_size();
         let kept = self.with_class(room, Vec::pop);
         if let Some(stack) = kept {
             return Ok(stack);
         }
-        let length = room + guard_size();
         let limit = memory::map(length)?.expose_provenance();
         if let Err(error) = guards.install(limit.get()) {
             // SAFETY: it was mapped just above, and nobody has got it.
@@ -49,6 +49,11 @@ impl LargerStacks {
             limit,
             base: NonZeroUsize::new(limit.get() + length).expect("above a non-zero limit"),
         })
+    }
+
+    /// The size, guard included, of a stack with room for so many bytes.
+    pub(super) fn size_for(bytes: usize) -> usize {
+        bytes.next_power_of_two().max(STACK_SIZE_MIN) + guard_size()
     }
 
     /// Takes a stack back, and returns all but its hottest pages to the kernel, or all of it.

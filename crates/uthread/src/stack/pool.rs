@@ -133,6 +133,20 @@ impl Pool {
         self.larger.take(bytes, &self.guards).map(Some)
     }
 
+    /// A stack on which any fiber fits, and which is none of the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Pool::take).
+    pub(crate) fn take_reserve(&self) -> io::Result<Stack> {
+        self.larger.take(self.stack_size, &self.guards)
+    }
+
+    /// Whether a stack may be one of those.
+    pub(crate) fn is_reserve(&self, stack: &Stack) -> bool {
+        stack.extent().size() == LargerStacks::size_for(self.stack_size)
+    }
+
     /// Whether a stack is like the others.
     pub(crate) fn is_ordinary(&self, stack: &Stack) -> bool {
         stack.extent().size() == self.stack_size

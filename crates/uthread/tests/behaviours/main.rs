@@ -13,6 +13,7 @@ mod locals;
 mod locals_end;
 mod mirror;
 mod names;
+mod no_memory;
 mod panic_messages;
 mod panics;
 mod thread_ends;
@@ -122,6 +123,7 @@ const MODULES: &[harness::Module] = &modules![
     locals_end,
     mirror,
     names,
+    no_memory,
     panics,
     thread_ends,
     channels,

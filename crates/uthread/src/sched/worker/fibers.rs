@@ -8,6 +8,7 @@ use super::{BATCH_FIBERS, Worker};
 use crate::fiber::control::{Registration, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
 use crate::sched::budget;
+use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
 use crate::stack::pool::BATCH_STACKS;
 
@@ -80,17 +81,13 @@ impl Worker {
         }
     }
 
-    /// Gives a new fiber a stack and a home; none if there is no memory for a stack, and the fiber was
-    /// abandoned.
-    #[allow(unsafe_code, reason = "starting a fiber")]
+    /// Gives a new fiber a stack and a home. Where there is no memory for a stack, the fiber ends without having run: it
+    /// is returned if it can do so now.
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let reserved = fiber.control().reserved.take();
         let stack = match reserved.map_or_else(|| self.take_stack(), |stack| Ok(*stack)) {
             Ok(stack) => stack,
-            Err(error) => {
-                fiber.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
-                return None;
-            }
+            Err(error) => return self.start_without_memory(fiber, error),
         };
         let cancelled = fiber
             .control()
@@ -100,6 +97,18 @@ impl Worker {
             false => |body: &dyn Body| body.run(),
             true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
         };
+        Some(self.start_on(fiber, stack, entry))
+    }
+
+    /// Starts a fiber, whose stack runs `entry`.
+    #[inline]
+    #[allow(unsafe_code, reason = "starting a fiber")]
+    fn start_on(
+        &self,
+        fiber: FiberRef,
+        stack: Stack,
+        entry: impl FnOnce(&dyn Body) + 'static,
+    ) -> Started {
         let home: Arc<dyn Home> = match self.migrating {
             false => Arc::clone(&self.remote) as Arc<dyn Home>,
             true => Arc::clone(&self.shared) as Arc<dyn Home>,
@@ -117,7 +126,35 @@ impl Worker {
             worker: self.index as u32,
             place,
         });
-        Some(started)
+        started
+    }
+
+    #[cold]
+    fn start_without_memory(&self, fiber: FiberRef, error: io::Error) -> Option<Started> {
+        let lent = self.shared.shortage.lend(Refused { fiber, error });
+        lent.map(|(refused, stack)| self.start_to_end(refused, stack))
+    }
+
+    /// Starts a fiber that only drops what it has captured.
+    fn start_to_end(&self, Refused { fiber, error }: Refused, stack: Stack) -> Started {
+        self.start_on(fiber, stack, move |body| {
+            body.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
+        })
+    }
+
+    /// Starts a fiber that waits to end, if there is one, and a stack.
+    pub(super) fn start_refused(&self) -> Option<Started> {
+        if !self.shared.shortage.does_any_wait() {
+            return None;
+        }
+        let stack = self.take_stack().ok()?;
+        match self.shared.shortage.take() {
+            Some(refused) => Some(self.start_to_end(refused, stack)),
+            None => {
+                self.return_stack(stack);
+                None
+            }
+        }
     }
 
     fn take_stack(&self) -> io::Result<Stack> {
@@ -131,7 +168,7 @@ impl Worker {
     fn return_stack(&self, stack: Stack) {
         let stacks = &self.shared.stacks;
         if !stacks.is_ordinary(&stack) {
-            return stacks.give_larger(stack);
+            return self.return_larger(stack);
         }
         let mut hot = self.hot_stacks.borrow_mut();
         if hot.len() == HOT_STACKS {
@@ -139,6 +176,19 @@ impl Worker {
             stacks.give(hot.drain(..BATCH_STACKS));
         }
         hot.push(stack);
+    }
+
+    fn return_larger(&self, stack: Stack) {
+        let stacks = &self.shared.stacks;
+        let is_reserve = stacks.is_reserve(&stack);
+        match self.shared.shortage.give(stack, is_reserve) {
+            Returned::Kept => {}
+            Returned::NotNeeded(stack) => stacks.give_larger(stack),
+            Returned::For(refused, stack) => {
+                let fiber = self.start_to_end(refused, stack);
+                self.make_ready(fiber);
+            }
+        }
     }
 }
 

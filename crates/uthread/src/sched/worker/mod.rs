@@ -114,6 +114,7 @@ impl Worker {
         let desk = Desk::new(completions, driver.now());
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.waker()?));
+        shared.shortage.add(shared.stacks.take_reserve()?);
         let migrating = shared.is_migrating();
         let desk = match migrating {
             false => Held::Alone(RefCell::new(desk)),
@@ -182,6 +183,9 @@ impl Worker {
         self.remote.set_waker(None);
         self.desk.lock().shut();
         self.shared.stacks.give(self.hot_stacks.take());
+        if let Some(stack) = self.shared.shortage.remove() {
+            self.shared.stacks.give_larger(stack);
+        }
     }
 
     fn run_to_end(&self) {
@@ -403,17 +407,25 @@ impl Worker {
             let stolen = self.shared.steal(self.index, &self.deque);
             stolen.inspect(|_| self.count_steal())
         });
-        match found {
+        let started = match found {
             Some(fiber) => {
                 self.end_search();
                 self.flush();
-                if let Some(fiber) = self.start(fiber) {
-                    self.run_fiber(fiber);
-                }
-                true
+                self.start(fiber)
             }
-            None => false,
+            None => {
+                let Some(refused) = self.start_refused() else {
+                    return false;
+                };
+                self.end_search();
+                self.flush();
+                Some(refused)
+            }
+        };
+        if let Some(fiber) = started {
+            self.run_fiber(fiber);
         }
+        true
     }
 
     fn end_search(&self) {
