@@ -122,6 +122,13 @@ pub use time::timeout;
 /// fn main() {}
 /// ```
 ///
+/// # The end of the program
+///
+/// The program ends as one of `std` does: what is in the buffer of the standard output is written, and the fibers that
+/// nobody has joined vanish with the process, like threads. Nothing of theirs is dropped or unwound, also when the body
+/// panics. The runtime lives as long as the process; what has to end in order before that is joined, scoped, or run in a
+/// [`Runtime`] that is dropped.
+///
 /// # Panics
 ///
 /// With the panic of the body, as any `main`.
@@ -129,7 +136,8 @@ pub use time::timeout;
 pub use uthread_macros::main;
 
 /// Makes a function a test whose body runs in a fiber, with a runtime of its own: as [`macro@main`], with the same
-/// options, and as `#[test]`, with the attributes that go along with it.
+/// options, and as `#[test]`, with the attributes that go along with it. The process goes on after a test, so what it has left
+/// is cancelled.
 ///
 /// ```
 /// #[uthread::test(workers = 1)]
@@ -149,8 +157,9 @@ pub use uthread_macros::main;
 #[doc(inline)]
 pub use uthread_macros::test;
 
-/// Runs `f` as the main fiber of a new runtime with the defaults, and drops the runtime after it:
-/// what is left then is cancelled, as the threads of a process are when `main` returns.
+/// Runs `f` as the main fiber of a new runtime with the defaults, and [drops](Runtime#dropping) the runtime after it:
+/// what is left then is cancelled, and unwound where no error can end it. At the end of a program with
+/// [`#[uthread::main]`](macro@main) nothing is.
 ///
 /// # Panics
 ///

@@ -5,7 +5,9 @@
 //! | [`JoinHandle::cancel`](crate::JoinHandle::cancel) | one fiber, with the fibers of its scopes | `ECANCELED` |
 //! | [`timeout`](crate::timeout), [`deadline`](crate::time::deadline) | a block, with the fibers of its scopes | `ETIMEDOUT` ([`TimedOut`](std::io::ErrorKind::TimedOut)) |
 //! | the first failure in a [`try_scope`](crate::try_scope) | what is left of the scope | `ECANCELED` |
-//! | the drop of a [`Runtime`](crate::Runtime#dropping), so also the end of `main` | all its fibers | `ECANCELED` |
+//! | the drop of a [`Runtime`](crate::Runtime#dropping), so also the end of [`run`](crate::run) | all its fibers | `ECANCELED` |
+//!
+//! The end of a program with `#[uthread::main]` cancels nothing: its fibers vanish with the process.
 //!
 //! # An error, not a panic
 //!

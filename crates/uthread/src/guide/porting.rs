@@ -16,7 +16,9 @@
 //!
 //! # What differs
 //!
-//! - When `main` returns, the fibers that are left are cancelled and unwound, where threads just vanish.
+//! - When `main` returns, the fibers that are left vanish with the process, as threads do. That is so under `#[uthread::main]`; the
+//!   drop of a [`Runtime`](crate::Runtime#dropping), and so the end of [`run`](crate::run), cancels and unwinds what is left, for
+//!   which `std` has no counterpart: [`soundness`](super::soundness) names what unsafe code may have assumed.
 //! - A fiber's stack is 256 KiB of address space by default, a thread's 2 MiB: code that recurses deeply asks for more, with
 //!   [`thread::Builder::stack_size`](crate::thread::Builder::stack_size) or
 //!   [`Builder::stack_size`](crate::Builder::stack_size). An overflow says so.

@@ -2,8 +2,12 @@
 //!
 //! A result is reported, as at the end of any program, where it was made: in the fiber. So it may be a
 //! `Box<dyn Error>`, which is not `Send`; only the exit code leaves.
+//!
+//! A program ends as one of `std` does: `main` returns, `std` flushes the standard output and calls `exit`, and the
+//! fibers that are left vanish with the process. So the runtime is never dropped, which would unwind them.
 
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::process::{ExitCode, Termination};
 
 use super::Builder;
@@ -23,12 +27,13 @@ impl Builder {
         assert!(is_stack_size(bytes), "choose stacks of at most 1 GiB");
     }
 
-    /// Runs `body` as the main fiber of such a runtime, reports its result, and drops the runtime.
+    /// Runs `body` as the main fiber of such a runtime and reports its result. The runtime lives until the process
+    /// ends, also when `body` panics.
     #[doc(hidden)]
     #[track_caller]
     pub fn run_main<T: Termination>(self, body: fn() -> T) -> ExitCode {
         match self.build() {
-            Ok(runtime) => runtime.run(|| body().report()),
+            Ok(runtime) => ManuallyDrop::new(runtime).run(|| body().report()),
             Err(error) => {
                 // Where that cannot be written, the exit code has to say it.
                 let _ = writeln!(io::stderr(), "uthread: the runtime cannot start: {error}");
@@ -37,7 +42,8 @@ impl Builder {
         }
     }
 
-    /// The same for a test, which fails where no such runtime can start.
+    /// The same for a test, which fails where no such runtime can start. The process goes on after it, so the runtime
+    /// is dropped: what the test has left is cancelled.
     #[doc(hidden)]
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
