@@ -312,3 +312,37 @@ fn join(thread: thread::JoinHandle<()>) {
     let joined = thread.join();
     debug_assert!(joined.is_ok(), "a failed worker aborts the process");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::sleep;
+    use std::time::Duration;
+
+    #[test]
+    fn a_cancel_after_the_end_keeps_no_fiber() {
+        for driver in [None, Some(Driver::Epoll), Some(Driver::Threads)] {
+            let mut builder = Runtime::builder().workers(1);
+            if let Some(driver) = driver {
+                builder = builder.driver(driver);
+            }
+            let runtime = builder.build().unwrap();
+            let spawn = || {
+                // A call that waits, which is where the cancellation turns to.
+                let call = || drop(crate::fs::metadata("Cargo.toml"));
+                let control = Control::new(Identity::anonymous(Location::caller()));
+                let fiber = Fiber::new(control, call, None);
+                let _ = runtime.inject(fiber.clone(), None);
+                (Arc::downgrade(&fiber), JoinHandle::new(fiber))
+            };
+            let fibers: Vec<_> = (0..10).map(|_| spawn()).collect();
+            runtime.run(|| sleep(Duration::from_millis(1)));
+            drop(runtime);
+            for (fiber, handle) in fibers {
+                handle.cancel();
+                drop(handle);
+                assert_eq!(fiber.strong_count(), 0, "{driver:?}");
+            }
+        }
+    }
+}

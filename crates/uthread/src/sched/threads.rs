@@ -187,8 +187,10 @@ impl Threads {
     #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
     fn summon(self: &Arc<Threads>, fiber: &FiberRef) {
         let mut members = lock(&self.members);
-        let member = members.by_id.get(&fiber.control().id());
-        if let Some((thread, _)) = member.and_then(|member| member.thread.as_ref()) {
+        let Some(member) = members.by_id.get(&fiber.control().id()) else {
+            return; // It has ended.
+        };
+        if let Some((thread, _)) = &member.thread {
             // SAFETY: a thread takes itself off the list, whose lock is held, before it ends.
             unsafe { thread.interrupt() };
         }

@@ -181,6 +181,7 @@ impl Worker {
     /// Gives back what the worker had, at its end.
     pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
+        self.remote.inbox().close();
         self.desk.lock().shut();
         self.shared.stacks.give(self.hot_stacks.take());
         if let Some(stack) = self.shared.shortage.remove() {
