@@ -54,8 +54,8 @@ use crate::thread::JoinHandle;
 ///
 /// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
 /// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. What is in a [`shield`](crate::shield) is waited for. Dropped by a fiber of its own, it does not wait for that one's worker or, where fibers
-/// migrate, for any. It waits for a fiber that computes without end, or that joins one of another
+/// started never do. What is in a [`shield`](crate::shield) is waited for. Dropped by a fiber of its own, or on another thread in a
+/// [`blocking`](crate::blocking()) call of such a fiber, it does not wait for that one's worker or, where fibers migrate, for any. It waits for a fiber that computes without end, or that joins one of another
 /// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
 /// calls without an error return at once.
 pub struct Runtime {
@@ -275,18 +275,24 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.shut_down();
         let mut threads = mem::take(&mut self.threads);
-        if self.shared.is_migrating() && self.shared.is_called_from_inside() {
-            // Any worker may have to go on with the caller: they end by themselves, after it.
-            threads.clear();
+        // What runs for a fiber of this runtime cannot outlive that one: its worker ends later.
+        if let Some(own) = offload::worker_of_caller(&self.shared) {
+            match self.shared.is_migrating() {
+                // Any worker may have to go on with the caller.
+                true => threads.clear(),
+                false => drop(threads.remove(own)),
+            }
         }
         let watch = self.watch.take();
-        let own = thread::current().id();
         let end = || {
-            join_all(threads, own);
+            threads.into_iter().for_each(join);
             // Last: what keeps a runtime from its end is a stall too.
             if let Some(watch) = watch {
                 self.shared.bell.dismiss(watch.thread());
-                join(watch);
+                // A report of a stall may drop the runtime, on this very thread.
+                if watch.thread().id() != thread::current().id() {
+                    join(watch);
+                }
             }
         };
         if wait::in_fiber() {
@@ -294,16 +300,6 @@ impl Drop for Workers {
             offload::run(end);
         } else {
             end();
-        }
-    }
-}
-
-/// Joins all threads but `own`: a fiber that drops its own runtime cannot outlive itself, so its
-/// worker ends later.
-fn join_all(threads: Vec<thread::JoinHandle<()>>, own: thread::ThreadId) {
-    for thread in threads {
-        if thread.thread().id() != own {
-            join(thread);
         }
     }
 }

@@ -3,11 +3,15 @@
 //! A call that no thread has begun, as all are busy, is withdrawn once its caller may not wait any more. One that has begun
 //! is awaited: nothing can stop it, and it may borrow from the caller.
 
+use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
 use std::sync::Arc;
 use std::{io, thread};
 
-use super::wait;
+use super::shared::Shared;
+use super::worker::Worker;
+use super::{current, wait};
 use crate::fiber::Outcome;
 use crate::pool::{self, Job, Ticket};
 
@@ -79,9 +83,11 @@ impl<T: Send> Sent<T> {
     fn new(call: impl FnOnce() -> T + Send) -> Sent<T> {
         let outcome = Arc::new(Outcome::new());
         let result = Arc::clone(&outcome);
+        let caller = current::with_worker(Worker::identify);
         let registered = outcome.await_done(wait::waiter());
         debug_assert!(registered, "nothing completes it yet");
         let ticket = pool::run(erase_lifetime(Box::new(move || {
+            let _caller = Caller::enter(caller);
             result.complete(panic::catch_unwind(AssertUnwindSafe(call)));
         })));
         if outcome.is_done() {
@@ -134,4 +140,33 @@ impl<T: Send> Sent<T> {
 fn erase_lifetime(job: Box<dyn FnOnce() + Send + '_>) -> Job {
     // SAFETY: only the lifetime changes; whoever has sent the job waits as promised above.
     unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) }
+}
+
+thread_local! {
+    /// The runtime, by its address, and the worker of the fiber for which the calling thread runs a job.
+    static CALLER: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+}
+
+/// Notes for whom the calling thread runs a job, until it is dropped.
+struct Caller;
+
+impl Caller {
+    fn enter(caller: Option<(usize, usize)>) -> Caller {
+        CALLER.set(caller);
+        Caller
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        CALLER.set(None);
+    }
+}
+
+/// The worker of this runtime whose fiber the caller is, or runs a job for: it cannot end before the caller goes on.
+pub(crate) fn worker_of_caller(shared: &Shared) -> Option<usize> {
+    let caller = current::with_worker(Worker::identify).or_else(|| CALLER.get());
+    caller
+        .filter(|(runtime, _)| *runtime == ptr::from_ref(shared).addr())
+        .map(|(_, worker)| worker)
 }

@@ -89,6 +89,7 @@ mod cancel;
 mod cancelled;
 mod deadlines;
 mod diagnosis;
+mod ending;
 mod idle;
 mod shield;
 mod shutdown;
@@ -188,6 +189,7 @@ const MODULES: &[harness::Module] = &modules![
     cancel,
     cancelled,
     deadlines,
+    ending,
     diagnosis,
     idle,
     shield,

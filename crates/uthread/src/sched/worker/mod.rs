@@ -169,6 +169,11 @@ impl Worker {
         &self.shared
     }
 
+    /// Its runtime, by the address of what the workers share, and its number there.
+    pub(super) fn identify(&self) -> (usize, usize) {
+        (Arc::as_ptr(&self.shared).addr(), self.index)
+    }
+
     /// Runs fibers until the runtime is shut down and nothing is left.
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
