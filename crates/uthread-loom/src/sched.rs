@@ -120,6 +120,13 @@ pub(crate) mod wait {
         ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
     }
 
+    /// No runtime of a model abandons its fibers.
+    pub(crate) fn is_abandoned() -> bool {
+        false
+    }
+
+    pub(crate) fn vanish_if_abandoned(_: &str) {}
+
     pub(crate) fn waiter() -> Waiter {
         Waiter::current()
     }

@@ -76,7 +76,7 @@ mod simulation;
 pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
-pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime};
+pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
 pub use sched::watch::{Stall, StallCause};
 pub use thread::{
     JoinHandle, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
@@ -127,7 +127,7 @@ pub use time::timeout;
 /// The program ends as one of `std` does: what is in the buffer of the standard output is written, and the fibers that
 /// nobody has joined vanish with the process, like threads. Nothing of theirs is dropped or unwound, also when the body
 /// panics. The runtime lives as long as the process; what has to end in order before that is joined, scoped, or run in a
-/// [`Runtime`] that is dropped.
+/// [`Runtime`] that is [shut down](Runtime::shutdown).
 ///
 /// # Panics
 ///

@@ -31,6 +31,8 @@ pub(crate) enum Pause {
     Parked,
     /// It waits for the completion of the operation that the driver has from it.
     Submitted,
+    /// It is never resumed: its stack, and all that is on it, is leaked.
+    Abandoned,
 }
 
 /// What became of a fiber that was resumed.

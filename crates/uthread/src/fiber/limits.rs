@@ -30,6 +30,8 @@ struct Inner {
     region: RefCell<Option<Arc<Region>>>,
     /// Calls refused since the present deadline was set.
     refusals: Cell<u32>,
+    /// Calls since the end of the runtime that should have ended the fiber, and when the first was.
+    endings: Cell<(u32, Option<Instant>)>,
 }
 
 /// A part of what a fiber does, which others may end.
@@ -89,6 +91,15 @@ impl Limits {
         let refusals = &self.inner().refusals;
         refusals.update(|count| count + 1);
         refusals.get()
+    }
+
+    /// Counts a call, at this time, that unwinds the fiber, or would: how many those are, and when the first was.
+    pub(crate) fn count_ending(&self, now: Instant) -> (u32, Instant) {
+        let endings = &self.inner().endings;
+        let (count, first) = endings.get();
+        let (count, first) = (count + 1, first.unwrap_or(now));
+        endings.set((count, Some(first)));
+        (count, first)
     }
 
     /// Lets calls wait until `deadline` at most, and never longer than before.

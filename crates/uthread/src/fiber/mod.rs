@@ -49,6 +49,9 @@ pub(crate) trait Body: Send + Sync {
     /// Drops the closure instead of running it; joining yields `payload`. On the fiber's own stack
     /// too where it has one, as destructors may wait.
     fn abandon(&self, payload: Payload);
+    /// Yields [`Cancelled`] to whoever joins a fiber that is never run, or run again. Called once nothing uses what it may
+    /// have lent or borrowed.
+    fn give_up(&self);
 }
 
 /// What a panic carries.
@@ -294,6 +297,13 @@ where
         let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(closure)));
         self.control.panics.set(false);
         self.finish(Err(dropped.err().unwrap_or(payload)));
+    }
+
+    fn give_up(&self) {
+        // It may have had its outcome, and have waited in a destructor after that.
+        if !self.outcome.is_done() {
+            self.outcome.complete(Err(Box::new(Cancelled)));
+        }
     }
 }
 

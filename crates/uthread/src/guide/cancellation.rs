@@ -8,6 +8,7 @@
 //! | the drop of a [`Runtime`](crate::Runtime#dropping), so also the end of [`run`](crate::run) | all its fibers | `ECANCELED` |
 //!
 //! The end of a program with `#[uthread::main]` cancels nothing: its fibers vanish with the process.
+//! [`Runtime::shutdown`](crate::Runtime::shutdown) ends a runtime in other ways: it waits for all fibers, or abandons them.
 //!
 //! # An error, not a panic
 //!
@@ -40,11 +41,22 @@
 //! # io::Result::Ok(())
 //! ```
 //!
-//! Some calls have no error to return, as `std`'s have none: `sleep`, `park`, `yield_now`, `join`, `recv` of a channel. They
+//! Some calls have no error to return, as `std`'s have none, or none that would be true. They
 //! unwind the fiber instead, without the message of a panic: destructors run, and who joins gets
 //! [`Cancelled`](crate::thread::Cancelled). The unwinding of a `timeout` ends at that call, of a `try_scope` at that one. A
 //! fiber that goes on regardless is unwound after a hundred refused calls, as an accept loop that logs each error and
 //! goes on may be.
+//!
+//! | call | once its caller is cancelled |
+//! | --- | --- |
+//! | everything that returns an `io::Result` | returns the error of the table above |
+//! | `recv`, `send` into a full channel, `iter`, `select!` | unwinds: to say that the other side is gone would be wrong |
+//! | [`JoinHandle::join`](crate::JoinHandle::join) | unwinds: to say that the fiber has ended would be wrong. After the end of the runtime it goes on to wait, as that fiber ends too |
+//! | `sleep`, `park`, `yield_now`, [`Barrier::wait`](crate::sync::Barrier::wait), [`Condvar::wait`](crate::sync::Condvar::wait), [`Semaphore::acquire`](crate::sync::Semaphore::acquire), `Once`, `OnceLock` and `LazyLock` of which another fiber runs the initializer | unwinds |
+//! | the end of a scope, `join(a, b)`, [`Runtime::run`](crate::Runtime::run), [`blocking`](crate::blocking()) under way | goes on to wait for what may borrow; the fibers are cancelled with the caller |
+//! | a lock (`Mutex`, `RwLock`) | goes on to wait |
+//!
+//! A call that would unwind a fiber that unwinds already, in a destructor, cannot: it returns, as if the other side were gone.
 //!
 //! The error is never `ErrorKind::Interrupted`, which retry loops swallow. In a program built with `panic = "abort"` nothing
 //! unwinds: such calls return at once then.
@@ -82,6 +94,13 @@
 //!
 //! A socket's own timeout (`set_read_timeout`) is another thing: it bounds each read, which returns `WouldBlock` then as in
 //! `std`, and the socket may be read again.
+//!
+//! # What does not end
+//!
+//! A fiber may catch what unwinds it and go on, as a loop around [`catch_unwind`](std::panic::catch_unwind) does that isolates the
+//! panics of requests, or wait for a lock that it has itself. The end of the runtime does not wait for such a fiber for ever: after a
+//! hundred unwindings, or when nothing goes on in the whole runtime for two seconds, it is *abandoned*: it is never
+//! resumed, its stack is leaked with all that is on it, and a line on the standard error stream names it and what it waits for.
 //!
 //! # What must not be cut in two
 //!

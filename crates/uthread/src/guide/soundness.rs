@@ -54,6 +54,31 @@
 //! };
 //! ```
 //!
+//! # Waits that end early
+//!
+//! A wait that returns normally has come to what it was for, here as in `std`. But some waits can be *left by unwinding* here that
+//! `std`'s never are, and unsafe code in a dependency may have been written for those of `std`: it lends a pointer to
+//! another thread, waits by `recv`, `join` or `park` until that one is done with it, and holds no guard in case the wait unwinds.
+//! `scoped_threadpool` 0.1 is an example: `Scope::drop` waits by `recv()`, and to leave that early is a use after free.
+//!
+//! | what may unwind a wait | which waits |
+//! | --- | --- |
+//! | [`JoinHandle::cancel`](crate::JoinHandle::cancel) | those of that fiber, and of the fibers of its scopes |
+//! | [`timeout`](crate::timeout), [`deadline`](crate::time::deadline) | those within the block, and of the fibers of its scopes |
+//! | a failure in a [`try_scope`](crate::try_scope) | those of the scope's fibers and of its closure |
+//! | the drop of a [`Runtime`](crate::Runtime#dropping), so also the end of [`run`](crate::run); `Shutdown::Cancel` | those of all its fibers |
+//!
+//! [`cancellation`](super::cancellation) tells call by call which unwinds. Each row is an act of the program itself: a program that was
+//! ported from threads does none of them, and at its end, under `#[uthread::main]`, nothing unwinds. Who cancels code whose
+//! dependencies wait in such a way puts that code into a [`shield`](crate::shield), or ends the runtime by `Shutdown::Join` or
+//! `Shutdown::Abandon`. Within a destructor of a fiber that unwinds already, such a call cannot unwind and returns early, `recv` with
+//! an error: unsafe code that takes that for the end of the other side needs the shield, too.
+//!
+//! Our own scopes, joins of borrowing fibers and calls on other threads never end early: see above. A fiber that is abandoned
+//! at the end of a runtime is never resumed, and its stack is never freed: what it has lent stays valid, and what it has
+//! borrowed it does not touch. Who joins it gets an answer after the last fiber of the runtime has stopped, and the
+//! last operation and call on another thread has ended.
+//!
 //! # Stacks have a guard
 //!
 //! Each stack ends at a page that may not be touched. An overflow is reported with the name of the fiber and where it was

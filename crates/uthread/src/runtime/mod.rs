@@ -6,18 +6,20 @@ mod entry;
 mod panic_hook;
 mod polling;
 mod shortage;
+mod shutdown;
 
 use std::panic::{self, Location};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::{fmt, io, iter, mem, thread};
+use std::{fmt, io, iter, thread};
 
 pub use self::builder::Builder;
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
+pub use self::shutdown::Shutdown;
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
 use crate::sched::threads::Threads;
-use crate::sched::{offload, wait};
+use crate::sched::wait;
 use crate::stack::Stack;
 use crate::thread::JoinHandle;
 
@@ -54,10 +56,20 @@ use crate::thread::JoinHandle;
 ///
 /// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
 /// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. What is in a [`shield`](crate::shield) is waited for. Dropped by a fiber of its own, or on another thread in a
-/// [`blocking`](crate::blocking()) call of such a fiber, it does not wait for that one's worker or, where fibers migrate, for any. It waits for a fiber that computes without end, or that joins one of another
-/// runtime, as joining a thread would. In a program built with `panic = "abort"` nothing unwinds:
-/// calls without an error return at once.
+/// started never do. [`shutdown`](Runtime::shutdown) offers other ends, and under [`#[uthread::main]`](macro@crate::main) fibers
+/// vanish with the process.
+///
+/// Fibers end in no particular order: what one waits for in a destructor may be unwound before it. What is in a
+/// [`shield`](crate::shield) is waited for, and so is a fiber that computes, a call in [`blocking`](crate::blocking()), and a
+/// fiber of another runtime that [`Runtime::run`] has started. Dropped by a fiber of its own, or on another thread in a `blocking`
+/// call of such a fiber, it does not wait for that one's worker or, where fibers migrate, for any.
+///
+/// The drop does not wait for ever: a fiber is *abandoned*, as [`Shutdown::Abandon`] describes it, and named on the standard error
+/// stream, if it goes on after it was unwound a hundred times (a loop around
+/// [`catch_unwind`](std::panic::catch_unwind)), and if nothing goes on in the whole runtime for two seconds (it waits for a lock that
+/// it has itself): no fiber can run, none waits for the kernel, for a time or for what the drop waits for.
+///
+/// In a program built with `panic = "abort"` nothing unwinds: calls without an error return at once.
 pub struct Runtime {
     crew: Crew,
     workers: usize,
@@ -200,7 +212,7 @@ impl Runtime {
         // An error is the fiber's end as well, which is joined below.
         let _ = self.inject(body, None);
         // Joined right here, before anything that `f` borrows can end.
-        match JoinHandle::new(joinable).join_to_end() {
+        match JoinHandle::new(joinable).join_elsewhere() {
             Ok(value) => value,
             Err(payload) => panic::resume_unwind(payload),
         }
@@ -261,52 +273,6 @@ impl Runtime {
         }
         Ok(())
     }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        if let Crew::Threads(threads) = &self.crew {
-            threads.end();
-        }
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.shared.shut_down();
-        let mut threads = mem::take(&mut self.threads);
-        // What runs for a fiber of this runtime cannot outlive that one: its worker ends later.
-        if let Some(own) = offload::worker_of_caller(&self.shared) {
-            match self.shared.is_migrating() {
-                // Any worker may have to go on with the caller.
-                true => threads.clear(),
-                false => drop(threads.remove(own)),
-            }
-        }
-        let watch = self.watch.take();
-        let end = || {
-            threads.into_iter().for_each(join);
-            // Last: what keeps a runtime from its end is a stall too.
-            if let Some(watch) = watch {
-                self.shared.bell.dismiss(watch.thread());
-                // A report of a stall may drop the runtime, on this very thread.
-                if watch.thread().id() != thread::current().id() {
-                    join(watch);
-                }
-            }
-        };
-        if wait::in_fiber() {
-            // The worker must go on meanwhile: others' fibers may need its own to end.
-            offload::run(end);
-        } else {
-            end();
-        }
-    }
-}
-
-fn join(thread: thread::JoinHandle<()>) {
-    let joined = thread.join();
-    debug_assert!(joined.is_ok(), "a failed worker aborts the process");
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no handle by
 //! which it could be cancelled.
 
-use std::time::Instant;
-use std::{io, panic, thread};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use std::{panic, thread};
 
+use super::shared::Abandonment;
 use super::worker::{Worker, calls};
 use super::{current, threads, wait};
 use crate::fiber::limits::{Limits, Outer};
@@ -15,6 +17,17 @@ use crate::op;
 /// Calls that fail, and fibers spawned in vain, before a caller is unwound: one that handles the errors
 /// ends long before; a loop that only tries again would never.
 pub(super) const REFUSALS_MAX: u32 = 100;
+
+/// Unwindings that a fiber catches after the end of its runtime, before it is abandoned: one that catches the panic of each
+/// piece of its work ends long before.
+const ENDINGS_MAX: u32 = 100;
+
+/// How long a fiber that cannot be unwound may go on with such calls: its destructor may wait for others by `yield_now`.
+const ENDING_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long a runtime that was dropped waits for somebody outside of it to wake one of its fibers, where nothing else
+/// can: a thread may hold a lock that one needs to end.
+pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Why the caller may not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +65,7 @@ fn look_for_end() -> Option<End> {
     let shut_down = is_shut_down();
     let (is_cancelled, deadline) =
         with_limits(|limits| (limits.is_cancelled(shut_down), limits.deadline()));
+    let is_cancelled = is_cancelled || shut_down && is_abandoned();
     match deadline {
         _ if is_cancelled => {
             threads::note_end();
@@ -105,6 +119,7 @@ pub(crate) fn refusal() -> Option<io::Error> {
 
 #[cold]
 fn refuse(end: End) -> io::Error {
+    vanish_if_abandoned(IN_A_CALL);
     if with_limits(|limits| limits.count_refusal()) > REFUSALS_MAX {
         unwind(end);
     }
@@ -132,8 +147,13 @@ pub(crate) fn unwind_if_cancelled() {
 
 #[cold]
 fn unwind(end: End) {
+    vanish_if_abandoned(IN_A_CALL);
     let begins = current::with_fiber(Worker::begin_unwinding)
         .unwrap_or_else(|| cfg!(panic = "unwind") && !thread::panicking());
+    if end == End::Cancelled && is_shut_down() && is_endless(begins) {
+        report(SWALLOWS);
+        vanish();
+    }
     if begins {
         match end {
             End::Cancelled => panic::resume_unwind(Box::new(Cancelled)),
@@ -145,6 +165,68 @@ fn unwind(end: End) {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => thread::yield_now(),
     }
+}
+
+/// Whether the caller will not be ended by one more call that unwinds it, if it can be unwound.
+fn is_endless(unwinds: bool) -> bool {
+    let now = wait::now();
+    let (count, first) = with_limits(|limits| limits.count_ending(now));
+    let has_time = !unwinds && now.saturating_duration_since(first) < ENDING_TIME_MAX;
+    count > ENDINGS_MAX && !has_time
+}
+
+/// Why a fiber has not ended with its runtime.
+const SWALLOWS: &str = "it went on after it was unwound, again and again";
+pub(super) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
+
+/// Whether the caller is a fiber that its runtime abandons.
+pub(crate) fn is_abandoned() -> bool {
+    abandonment() != Abandonment::None
+}
+
+fn abandonment() -> Abandonment {
+    current::with_fiber(|worker| worker.shared().abandonment())
+        .unwrap_or_else(|| threads::current().map_or(Abandonment::None, |seat| seat.abandonment()))
+}
+
+/// Does not return if the runtime of the caller abandons its fibers. The caller is in no queue, and keeps nothing for which
+/// others of the process wait. `why` tells what it waits for.
+#[cold]
+pub(crate) fn vanish_if_abandoned(why: &str) {
+    match abandonment() {
+        Abandonment::None => return,
+        Abandonment::Quiet => {}
+        Abandonment::Reported => report(why),
+    }
+    vanish();
+}
+
+/// Leaves the calling fiber where it is, for ever.
+fn vanish() -> ! {
+    let Some(fiber) = current::with_fiber(Worker::running_fiber) else {
+        threads::vanish();
+    };
+    loop {
+        calls::suspend(fiber, Pause::Abandoned);
+    }
+}
+
+fn report(why: &str) {
+    let line = wait::with_control(|fiber| {
+        let name = fiber.name().map(|name| format!("\"{name}\" "));
+        format!(
+            "uthread: fiber {} {}(spawned at {}) does not end with its runtime and is abandoned: {why}\n",
+            fiber.id(),
+            name.unwrap_or_default(),
+            fiber.spawn_site()
+        )
+    });
+    let line = line.unwrap_or_default();
+    if cfg!(test) {
+        return eprint!("{line}"); // Shown with the test, if that fails.
+    }
+    // In one call, so that the lines of two fibers do not mix.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Goes back to the limits of before when it is dropped.

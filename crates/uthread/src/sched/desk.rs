@@ -242,6 +242,11 @@ impl Desk {
         self.live.is_empty() && self.operations.is_empty()
     }
 
+    /// Whether no operation is in flight and no timer pending.
+    pub(crate) fn has_nothing_to_come(&self) -> bool {
+        self.operations.is_empty() && self.timers.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
         assert!(self.operations.is_empty(), "an operation is left");

@@ -100,15 +100,18 @@ impl<T: Send> Sent<T> {
     /// Waits until the call is over.
     fn wait(&self) {
         // Soundness rests on this wait: what the call borrows is not touched after it.
+        let _outside = wait::Outside::enter();
         wait::park_until(|| self.outcome.is_done());
     }
 
     /// The same, or the job again if the caller may not wait any more and no thread has begun it.
     fn wait_or_withdraw(&self) -> Option<Job> {
         while !self.outcome.is_done() {
+            let outside = wait::Outside::enter();
             if wait::park_unless_cancelled() {
                 continue;
             }
+            drop(outside);
             let job = pool::withdraw(self.ticket);
             if job.is_some() {
                 return job;

@@ -1,7 +1,7 @@
 //! What the workers of a runtime share, and what anybody may hand them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -32,7 +32,56 @@ pub(crate) struct Shared {
     idle: Arc<Idle>,
     shut_down: AtomicBool,
     pub(super) shortage: Shortage,
+    /// Whether the runtime shuts down once no fiber is left.
+    joining: AtomicBool,
+    abandonment: Decision,
+    /// Fibers that wait for what will come from outside: for calls on other threads, for fibers of other runtimes.
+    pub(super) outside: AtomicUsize,
+    /// Those that were abandoned: their joiners have to wait until nothing here runs any more.
+    abandoned: Mutex<Vec<FiberRef>>,
+    /// How many workers have ended.
+    ended: AtomicUsize,
     pub(crate) bell: Bell,
+}
+
+/// Whether, once the runtime is shut down, fibers are left where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Abandonment {
+    /// They are cancelled, and waited for.
+    None,
+    /// They are not resumed, as the program has asked for.
+    Quiet,
+    /// They are not resumed, as they would not end, and named.
+    Reported,
+}
+
+impl Abandonment {
+    fn of(number: u8) -> Abandonment {
+        match number {
+            0 => Abandonment::None,
+            1 => Abandonment::Quiet,
+            _ => Abandonment::Reported,
+        }
+    }
+}
+
+/// An [`Abandonment`] that is decided once.
+#[derive(Debug, Default)]
+pub(crate) struct Decision(AtomicU8);
+
+impl Decision {
+    pub(super) fn get(&self) -> Abandonment {
+        // Acquire pairs with the Release in `make`.
+        Abandonment::of(self.0.load(Ordering::Acquire))
+    }
+
+    /// The first one counts.
+    pub(super) fn make(&self, abandonment: Abandonment) {
+        let number = abandonment as u8;
+        let _ = self
+            .0
+            .compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
+    }
 }
 
 /// The queues of one worker, as it has them itself.
@@ -46,6 +95,9 @@ pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
     inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
+    /// Whether the worker, at the end of its runtime, has slept for long without an operation in flight and without a timer,
+    /// and still does.
+    pub(super) rests: AtomicBool,
     /// The worker's thread, once it runs.
     pub(super) task: OnceLock<Task>,
     pub(super) counters: Counters,
@@ -88,6 +140,7 @@ impl Shared {
                     stealer: deque.stealer(),
                     inbox: Inbox::default(),
                     sleeper: Sleeper::default(),
+                    rests: AtomicBool::new(false),
                     task: OnceLock::new(),
                     counters: Counters::default(),
                     idle: Arc::clone(&idle),
@@ -108,6 +161,11 @@ impl Shared {
             idle,
             shut_down: AtomicBool::new(false),
             shortage: Shortage::default(),
+            joining: AtomicBool::new(false),
+            abandonment: Decision::default(),
+            outside: AtomicUsize::new(0),
+            abandoned: Mutex::default(),
+            ended: AtomicUsize::new(0),
             bell: Bell::default(),
         };
         (shared, queues)
@@ -218,6 +276,84 @@ impl Shared {
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
         fence(Ordering::SeqCst);
         self.wake_all();
+    }
+
+    /// Has every worker leave what is there where it is, and end. The runtime is shut down, or will be next.
+    pub(crate) fn abandon(&self, abandonment: Abandonment) {
+        self.abandonment.make(abandonment);
+        // Pairs with the fence in `announce_sleep`, as in `shut_down`.
+        fence(Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    pub(crate) fn abandonment(&self) -> Abandonment {
+        self.abandonment.get()
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandonment() != Abandonment::None
+    }
+
+    /// Keeps a fiber that is never resumed, until all workers have ended.
+    pub(super) fn keep_abandoned(&self, fiber: FiberRef) {
+        lock(&self.abandoned).push(fiber);
+    }
+
+    /// Has the runtime shut down once no fiber is left.
+    pub(crate) fn join(&self) {
+        self.joining.store(true, Ordering::Release);
+        // Pairs with the fence in `announce_sleep`, as in `shut_down`.
+        fence(Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    pub(super) fn is_joining(&self) -> bool {
+        // Acquire pairs with the Release in `join`.
+        self.joining.load(Ordering::Acquire)
+    }
+
+    /// Whether no fiber is left, and none can come: called by a worker that has announced its sleep. Of two that do, one
+    /// sees the other.
+    pub(super) fn is_deserted(&self) -> bool {
+        let sum = |count: fn(&Counters) -> &Counter| {
+            self.counters()
+                .map(|counters| count(counters).get())
+                .fold(0, u64::wrapping_add)
+        };
+        // In this order: who spawns does it before it ends, and wakes others for it, which is a fence.
+        let ended = sum(|counters| &counters.ended);
+        fence(Ordering::SeqCst);
+        let began = sum(|counters| &counters.fibers);
+        began == ended && !self.has_stealable_work() && !self.is_anybody_awake()
+    }
+
+    /// How often workers have switched to a fiber: while this is the same, nothing goes on.
+    pub(super) fn switches(&self) -> u64 {
+        self.counters()
+            .map(|counters| counters.switches.get())
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Whether every worker has slept for long without anything that would wake it.
+    pub(super) fn stands_still(&self) -> bool {
+        self.outside.load(Ordering::Relaxed) == 0
+            && !self.has_stealable_work()
+            && self
+                .remotes
+                .iter()
+                .all(|remote| remote.rests.load(Ordering::Relaxed))
+    }
+
+    /// Counts a worker that has ended; the last one has the abandoned fibers joined. Nothing uses any more what they have
+    /// lent or borrowed, and they are leaked with their stacks.
+    pub(super) fn note_worker_end(&self) {
+        // AcqRel: the last one sees what the others have kept.
+        if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.remotes.len() {
+            for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
+                fiber.give_up();
+                std::mem::forget(fiber);
+            }
+        }
     }
 
     pub(crate) fn workers(&self) -> usize {

@@ -10,13 +10,15 @@ use std::io;
 use std::mem;
 use std::num::NonZeroU64;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use super::cancellation::STILL_TIME_MAX;
 use super::counters::Counters;
 use super::held::lock;
+use super::shared::{Abandonment, Decision};
 use super::thread_ends;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Home, Started, Waiter, end_park, wake};
@@ -34,6 +36,12 @@ const RESERVED_BYTES: usize = 32 * 1024;
 pub(crate) struct Threads {
     stack_size: usize,
     shut_down: AtomicBool,
+    abandonment: Decision,
+    /// Whether those that are left are not to be ended, as they end by themselves or are abandoned. Relaxed: only the runtime's
+    /// owner uses it.
+    is_left_alone: AtomicBool,
+    /// Fibers that wait for what will come from outside, as of workers.
+    outside: AtomicUsize,
     /// Those that have not ended, by the fibers' ids. Bounded by the system's limit of threads.
     members: Mutex<Members>,
     /// Somebody has.
@@ -45,6 +53,8 @@ pub(crate) struct Threads {
 #[derive(Default)]
 struct Members {
     by_id: HashMap<NonZeroU64, Member>,
+    /// Those that were abandoned: their joiners have to wait until no other is left.
+    abandoned: Vec<FiberRef>,
     /// Whether a thread repeats summonses.
     repeating: bool,
 }
@@ -69,6 +79,10 @@ struct Berth {
     resumed: AtomicBool,
     /// Whether it may be in a call that shall not wait any more.
     summoned: AtomicBool,
+    /// Whether it waits for a wake-up, and for that alone.
+    parked: AtomicBool,
+    /// How often it has begun to.
+    parks: AtomicU32,
     threads: Weak<Threads>,
 }
 
@@ -94,6 +108,9 @@ impl Threads {
         Arc::new(Threads {
             stack_size: with_reserve(stack_size),
             shut_down: AtomicBool::new(false),
+            abandonment: Decision::default(),
+            is_left_alone: AtomicBool::new(false),
+            outside: AtomicUsize::new(0),
             members: Mutex::default(),
             left: Condvar::new(),
             counters: Counters::default(),
@@ -154,6 +171,8 @@ impl Threads {
             thread: thread::current(),
             resumed: AtomicBool::new(false),
             summoned: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            parks: AtomicU32::new(0),
             threads: Arc::downgrade(&self),
         });
         if let Some(member) = lock(&self.members).by_id.get_mut(&id) {
@@ -168,6 +187,7 @@ impl Threads {
         CURRENT.set(Some(Rc::new(seat)));
         match fiber.control().limits.is_cancelled(self.is_shut_down()) {
             false => fiber.run(),
+            true if self.abandonment.get() != Abandonment::None => vanish(),
             true => fiber.abandon(Box::new(Cancelled)),
         }
         CURRENT.set(None);
@@ -175,10 +195,27 @@ impl Threads {
     }
 
     fn leave(&self, id: NonZeroU64) {
+        self.remove(id, |_, _| ());
+    }
+
+    /// Takes a fiber off the list. With the last one those that were abandoned are joined: nothing uses any more what they
+    /// have lent or borrowed, and they are leaked with their threads.
+    fn remove(&self, id: NonZeroU64, then: impl FnOnce(&mut Members, &Member)) {
         let mut members = lock(&self.members);
         let member = members.by_id.remove(&id);
         self.counters.ended.add(1);
+        if let Some(member) = &member {
+            then(&mut members, member);
+        }
+        let abandoned = match members.by_id.is_empty() {
+            true => mem::take(&mut members.abandoned),
+            false => Vec::new(),
+        };
         drop(members);
+        for fiber in abandoned {
+            fiber.give_up();
+            mem::forget(fiber);
+        }
         self.left.notify_all();
         drop(member);
     }
@@ -229,10 +266,92 @@ impl Threads {
 
     /// Cancels what is left, and waits until all have ended but the caller, should it be one of them.
     pub(crate) fn end(self: &Arc<Threads>) {
-        let own = current()
-            .filter(|seat| Arc::ptr_eq(&seat.threads, self))
-            .map(|seat| seat.fiber.control().id());
+        if self.is_left_alone.load(Ordering::Relaxed) {
+            return;
+        }
+        self.shut_down();
+        let own = self.own();
         let mut members = lock(&self.members);
+        let mut pause = PAUSE_MIN;
+        let mut still_since = (0, Instant::now());
+        let caller = thread::current().id();
+        while members.by_id.keys().any(|id| Some(*id) != own) {
+            let parks = self.count_if_still(&members, own);
+            if parks.is_none() || parks != Some(still_since.0) {
+                still_since = (parks.unwrap_or(0), Instant::now());
+            } else if still_since.1.elapsed() >= STILL_TIME_MAX && !self.is_abandoned() {
+                drop(members);
+                self.abandon(Abandonment::Reported);
+                members = lock(&self.members);
+            }
+            interrupt(&members, |berth| berth.thread.id() != caller);
+            members = self.wait_for_leaving(members, pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// How often all that are left, but `own`, have begun to wait for a wake-up, if they all do. While this is the same,
+    /// nothing goes on.
+    fn count_if_still(&self, members: &Members, own: Option<NonZeroU64>) -> Option<u64> {
+        let others = members.by_id.iter().filter(|(id, _)| Some(**id) != own);
+        let mut sum = 1;
+        for (_, member) in others {
+            let (_, berth) = member.thread.as_ref()?;
+            if !berth.parked.load(Ordering::Relaxed) {
+                return None;
+            }
+            sum += u64::from(berth.parks.load(Ordering::Relaxed));
+        }
+        (self.outside.load(Ordering::Relaxed) == 0).then_some(sum)
+    }
+
+    /// Waits until all have ended by themselves, unless the caller is one of them.
+    pub(crate) fn join(self: &Arc<Threads>) {
+        self.is_left_alone.store(true, Ordering::Relaxed);
+        if self.own().is_some() {
+            return;
+        }
+        let mut members = lock(&self.members);
+        while !members.by_id.is_empty() {
+            let waited = self.left.wait(members);
+            members = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Leaves all where they are as soon as they wait; the runtime is shut down with that. Does not wait for it.
+    pub(crate) fn abandon(self: &Arc<Threads>, abandonment: Abandonment) {
+        if abandonment == Abandonment::Quiet {
+            self.is_left_alone.store(true, Ordering::Relaxed);
+        }
+        self.abandonment.make(abandonment);
+        self.shut_down();
+        let members = lock(&self.members);
+        let running = members.by_id.values().map(|member| &member.fiber);
+        let running: Vec<_> = running.cloned().collect();
+        for (_, berth) in members
+            .by_id
+            .values()
+            .filter_map(|member| member.thread.as_ref())
+        {
+            berth.summoned.store(true, Ordering::Release);
+        }
+        drop(members);
+        running.iter().for_each(|fiber| self.summon(fiber));
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandonment.get() != Abandonment::None
+    }
+
+    /// The caller, should it be one of them.
+    fn own(self: &Arc<Threads>) -> Option<NonZeroU64> {
+        let own = current().filter(|seat| Arc::ptr_eq(&seat.threads, self));
+        own.map(|seat| seat.fiber.control().id())
+    }
+
+    /// Cancels what is left.
+    fn shut_down(&self) {
+        let members = lock(&self.members);
         // Under the lock: whoever spawns sees it, or is among those to be woken.
         self.shut_down.store(true, Ordering::Release);
         let fibers: Vec<_> = members
@@ -242,15 +361,6 @@ impl Threads {
             .collect();
         drop(members);
         fibers.iter().for_each(wake);
-        drop(fibers);
-        members = lock(&self.members);
-        let mut pause = PAUSE_MIN;
-        let caller = thread::current().id();
-        while members.by_id.keys().any(|id| Some(*id) != own) {
-            interrupt(&members, |berth| berth.thread.id() != caller);
-            members = self.wait_for_leaving(members, pause);
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
     }
 }
 
@@ -295,7 +405,28 @@ pub(super) fn note_end() {
     }
 }
 
+/// Leaves the calling fiber, which is a thread, where it is for ever.
+pub(super) fn vanish() -> ! {
+    if let Some(seat) = current() {
+        let id = seat.control().id();
+        seat.threads.remove(id, |members, member| {
+            members.abandoned.push(Arc::clone(&member.fiber));
+        });
+    }
+    loop {
+        thread::park();
+    }
+}
+
 impl Seat {
+    pub(super) fn abandonment(&self) -> Abandonment {
+        self.threads.abandonment.get()
+    }
+
+    pub(super) fn outside(&self) -> &AtomicUsize {
+        &self.threads.outside
+    }
+
     pub(super) fn control(&self) -> &Control {
         self.fiber.control()
     }
@@ -326,7 +457,12 @@ impl Seat {
         let token = &self.control().token;
         if !token.take() {
             if token.settle_park() {
+                self.berth.parks.fetch_add(1, Ordering::Relaxed);
+                self.berth
+                    .parked
+                    .store(deadline.is_none(), Ordering::Relaxed);
                 self.block(deadline);
+                self.berth.parked.store(false, Ordering::Relaxed);
             }
             token.take();
         }

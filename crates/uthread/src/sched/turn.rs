@@ -15,7 +15,8 @@ struct State {
     next_ticket: u64,
     serving: u64,
     /// Who waits, in the order of their tickets; bounded by the number of fibers and threads.
-    waiting: VecDeque<Waiter>,
+    /// None in the place of one that will never come.
+    waiting: VecDeque<Option<Waiter>>,
 }
 
 impl Turns {
@@ -35,11 +36,30 @@ impl Turns {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         if state.serving != ticket {
-            state.waiting.push_back(wait::waiter());
+            state.waiting.push_back(Some(wait::waiter()));
             drop(state);
-            wait::park_until(|| self.lock().serving == ticket);
+            while self.lock().serving != ticket {
+                if wait::is_abandoned() {
+                    self.vanish(ticket);
+                } else {
+                    wait::park();
+                }
+            }
         }
         Turn { turns: self }
+    }
+
+    /// Gives the caller's turn up for ever, as its runtime abandons it; returns if it has come.
+    #[cold]
+    fn vanish(&self, ticket: u64) {
+        let mut state = self.lock();
+        let Some(before) = (ticket - state.serving).checked_sub(1) else {
+            return;
+        };
+        // Those who wait have all tickets after the one that is served.
+        state.waiting[before as usize] = None;
+        drop(state);
+        wait::vanish_if_abandoned("it waits for its turn");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -62,8 +82,13 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let next = {
             let mut state = self.turns.lock();
-            state.serving += 1;
-            state.waiting.pop_front()
+            loop {
+                state.serving += 1;
+                match state.waiting.pop_front() {
+                    Some(None) => {}
+                    next => break next.flatten(),
+                }
+            }
         };
         if let Some(next) = next {
             next.wake();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::cancellation::End;
@@ -14,7 +15,8 @@ use crate::op::{self, Operation};
 use crate::stack::Stack;
 
 pub(crate) use super::cancellation::{
-    Within, deadline, is_cancelled, is_shut_down, refusal, refuse_if_cancelled, unwind_if_cancelled,
+    Within, deadline, is_abandoned, is_cancelled, is_shut_down, refusal, refuse_if_cancelled,
+    unwind_if_cancelled, vanish_if_abandoned,
 };
 pub(crate) use super::worker::panics::{Since, catch_unwind, is_panicking, note as note_panic};
 
@@ -38,6 +40,10 @@ fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Res
     match native::perform(operation, patience, interrupted) {
         Err(error) if error.raw_os_error() == Some(op::TIMED_OUT) => {
             Err(refusal().unwrap_or(error))
+        }
+        Err(error) if error.raw_os_error() == Some(op::CANCELLED) => {
+            vanish_if_abandoned(cancellation::IN_A_CALL);
+            Err(error)
         }
         result => result,
     }
@@ -171,8 +177,21 @@ pub(crate) fn park_until(done: impl Fn() -> bool) {
     }
 }
 
-/// As [`park_until`], of what others do for the caller: once that one is cancelled, they are by `cancel`.
+/// As [`park_until`], of what other fibers of its runtime do for the caller: once that one is cancelled, they are by
+/// `cancel`. With them it may be abandoned.
 pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce()) {
+    let done_or_vanish = || {
+        let done = done();
+        if !done && is_shut_down() {
+            vanish_if_abandoned("it waits for fibers that do not end");
+        }
+        done
+    };
+    park_until_or_cancel_outside(done_or_vanish, cancel);
+}
+
+/// The same of what is done outside of the runtime.
+pub(crate) fn park_until_or_cancel_outside(done: impl Fn() -> bool, cancel: impl FnOnce()) {
     let mut cancel = Some(cancel);
     while !done() {
         if cancel.is_some()
@@ -183,6 +202,35 @@ pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce(
         } else {
             park();
         }
+    }
+}
+
+/// Notes, until it is dropped, that the calling fiber waits for something outside of its runtime, which will come.
+pub(crate) struct Outside(());
+
+impl Outside {
+    pub(crate) fn enter() -> Outside {
+        note_outside(|count| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        Outside(())
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        note_outside(|count| {
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Relaxed: a count that is a little old postpones the end of a runtime that stands still.
+fn note_outside(change: impl Fn(&AtomicUsize)) {
+    if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
+        && let Some(seat) = threads::current()
+    {
+        change(seat.outside());
     }
 }
 

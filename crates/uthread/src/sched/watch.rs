@@ -137,6 +137,12 @@ impl Bell {
         }
     }
 
+    /// Ends the watch, if there is one, and does not wait for that.
+    pub(crate) fn dismiss_own(&self) {
+        self.dismissed.store(true, Ordering::Relaxed);
+        self.watch.get().inspect(|watch| watch.unpark());
+    }
+
     /// Ends the watch, which is this thread.
     pub(crate) fn dismiss(&self, watch: &Thread) {
         // Relaxed: the unpark orders it.

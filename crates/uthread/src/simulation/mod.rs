@@ -17,6 +17,7 @@ mod programs;
 mod cancellation;
 mod channels;
 mod choices;
+mod ending;
 mod locks;
 mod readiness;
 

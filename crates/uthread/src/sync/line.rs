@@ -154,9 +154,20 @@ pub(crate) enum Ended {
 impl Place {
     /// Waits until somebody takes the caller out of the line, cancelled or not.
     pub(super) fn wait(&self) {
-        wait::park();
-        while !self.is_over() {
+        self.wait_or_vanish(|_| Woken::default());
+    }
+
+    /// The same. A caller that its runtime abandons leaves the line for ever, and calls `left` before anybody else can touch
+    /// the line.
+    pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut Line) -> Woken) {
+        while !wait::is_abandoned() {
             wait::park();
+            if self.is_over() {
+                return;
+            }
+        }
+        if self.leave(Ended::Cancelled, left) == Ended::Cancelled {
+            wait::vanish_if_abandoned("it waits for a lock");
         }
     }
 

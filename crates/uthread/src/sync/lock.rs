@@ -25,6 +25,7 @@
 use crate::atomic::{AtomicU32, Ordering};
 
 use super::line::{self, Line, Place};
+use crate::sched::wait;
 
 const WRITER: u32 = 1;
 const QUEUED: u32 = 2;
@@ -115,6 +116,15 @@ impl Lock {
 
     #[cold]
     fn write_contended(&self) {
+        self.wait_to_write();
+        if wait::is_abandoned() {
+            // Nobody else would have it any more.
+            self.unlock_write();
+            wait::vanish_if_abandoned("it waits for a lock");
+        }
+    }
+
+    fn wait_to_write(&self) {
         if self.try_write() {
             return;
         }
@@ -158,7 +168,12 @@ impl Lock {
                     .then(|| line.join(READ))
             });
             if let Some(place) = place {
-                return place.wait();
+                place.wait();
+                if wait::is_abandoned() {
+                    self.unlock_read();
+                    wait::vanish_if_abandoned("it waits for a lock");
+                }
+                return;
             }
         }
     }

@@ -74,6 +74,7 @@ impl<T> JoinHandle<T> {
                 if !wait::is_shut_down() {
                     wait::unwind_if_cancelled();
                 }
+                wait::vanish_if_abandoned("it joins a fiber that does not end");
                 wait::park();
             }
         }
@@ -89,6 +90,16 @@ impl<T> JoinHandle<T> {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.cancel());
         }
         thread_ends::await_end(self.fiber.control().id());
+        outcome.take()
+    }
+
+    /// The same of a fiber of another runtime, which ends by itself: the caller's runtime waits for it, too.
+    pub(crate) fn join_elsewhere(self) -> Result<T> {
+        let outcome = self.fiber.outcome();
+        if !outcome.is_done() && outcome.await_done(wait::waiter()) {
+            let _outside = wait::Outside::enter();
+            wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.cancel());
+        }
         outcome.take()
     }
 

@@ -1,35 +1,85 @@
-//! How a runtime ends in unusual ways: dropped by what it waits for.
+//! How a runtime ends in unusual ways: dropped by what it waits for, by fibers that do not end, and as its owner chooses.
 
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
+use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
-use crate::support::HANG;
-use uthread::thread::{Cancelled, park};
-use uthread::{JoinHandle, Runtime, blocking, yield_now};
+use crate::support::{HANG, eventually};
+use uthread::net::TcpListener;
+use uthread::sync::{Mutex, RwLock, Semaphore};
+use uthread::thread::{Builder, Cancelled, park};
+use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn, yield_now};
 
 behaviours![
     (
         IN_FIBERS,
-        [a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber]
+        [
+            a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber,
+            a_fiber_that_catches_its_end_is_named_and_abandoned,
+            what_stands_still_is_named_and_abandoned,
+            a_slow_end_is_waited_for,
+            a_join_waits_for_all,
+            a_join_in_a_fiber_of_its_own_returns_at_once,
+            an_abandoned_fiber_neither_runs_nor_drops,
+            an_abandoned_fiber_strands_no_lock,
+            an_abandoned_call_on_another_thread_is_joined_after_it,
+            a_runtime_may_be_abandoned_in_a_fiber_of_its_own,
+        ]
     ),
     (ON_WORKERS, [a_report_of_a_stall_may_drop_the_runtime]),
 ];
 
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Does something when dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Starts a fiber on it that waits until it is cancelled.
 fn parked(runtime: &Runtime) -> JoinHandle<()> {
-    runtime.spawn(|| {
-        loop {
-            park();
-        }
-    })
+    runtime.spawn(park_for_ever)
+}
+
+fn park_for_ever() {
+    loop {
+        park();
+    }
 }
 
 fn is_cancelled<T>(handle: JoinHandle<T>) -> bool {
     handle
         .join()
         .is_err_and(|payload| payload.is::<Cancelled>())
+}
+
+/// Starts fibers, and returns when each has begun.
+fn begin<const COUNT: usize>(
+    runtime: &Runtime,
+    fibers: [Box<dyn FnOnce() + Send>; COUNT],
+) -> [JoinHandle<()>; COUNT] {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let handles = fibers.map(|fiber| {
+        let begun = Arc::clone(&begun);
+        runtime.spawn(move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            fiber();
+        })
+    });
+    runtime.run(|| {
+        while begun.load(Ordering::Relaxed) < COUNT {
+            yield_now();
+        }
+    });
+    handles
 }
 
 fn a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber(place: Place) {
@@ -49,7 +99,7 @@ fn a_runtime_may_be_dropped_in_a_blocking_call_of_its_fiber(place: Place) {
 }
 
 fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
-    let slot = Arc::new(Mutex::new(None::<Runtime>));
+    let slot = Arc::new(std::sync::Mutex::new(None::<Runtime>));
     let (dropped, is_dropped) = mpsc::channel();
     let (told, is_told) = mpsc::channel();
     let theirs = Arc::clone(&slot);
@@ -68,9 +118,286 @@ fn a_report_of_a_stall_may_drop_the_runtime(place: Place) {
         .build()
         .unwrap();
     let waiting = parked(&runtime);
+    runtime.run(yield_now);
     let stalling = runtime.spawn(move || is_told.recv_timeout(HANG).is_ok());
     *slot.lock().unwrap() = Some(runtime);
     assert!(stalling.join().unwrap());
     is_dropped.recv_timeout(HANG).unwrap();
     assert!(is_cancelled(waiting));
+}
+
+/// In a child; the lines about fibers that it has printed.
+fn named(body: impl FnOnce()) -> Option<Vec<String>> {
+    let Some(output) = child() else {
+        body();
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    let lines = text.lines().filter(|line| line.starts_with("uthread: "));
+    Some(lines.map(str::to_owned).collect())
+}
+
+fn a_fiber_that_catches_its_end_is_named_and_abandoned(place: Place) {
+    let lines = named(|| {
+        let runtime = place.runtime();
+        let (begun, has_begun) = mpsc::channel();
+        let server = move || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            begun.send(()).unwrap();
+            loop {
+                // Ordinary isolation of panics.
+                let _ = catch_unwind(AssertUnwindSafe(|| listener.accept().map(drop)));
+            }
+        };
+        let server: JoinHandle<()> = runtime
+            .run(|| Builder::new().name("server".into()).spawn(server))
+            .unwrap();
+        has_begun.recv().unwrap();
+        drop(runtime);
+        assert!(is_cancelled(server));
+    });
+    if let Some(lines) = lines {
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(" \"server\" (spawned at "), "{lines:?}");
+    }
+}
+
+fn what_stands_still_is_named_and_abandoned(place: Place) {
+    let lines = named(|| {
+        let runtime = place.runtime();
+        let shared = Arc::new(Mutex::new(0));
+        let held = shared.lock().unwrap();
+        let (first, second) = (Arc::clone(&shared), Arc::clone(&shared));
+        let fibers = begin(
+            &runtime,
+            [
+                Box::new(|| {
+                    let own = Mutex::new(0);
+                    let _held = own.lock();
+                    drop(own.lock());
+                }),
+                Box::new(move || drop(first.lock())),
+                Box::new(move || {
+                    scope(|scope| {
+                        scope.spawn(|| drop(second.lock()));
+                    });
+                }),
+                Box::new(|| shield(park_for_ever)),
+            ],
+        );
+        drop(runtime);
+        assert!(fibers.into_iter().all(is_cancelled));
+        drop(held);
+        assert!(shared.try_lock().is_ok(), "it was handed to nobody");
+    });
+    if let Some(lines) = lines {
+        // A child that had not started has ended with its scope; one that has is named with its parent.
+        assert!((3..=5).contains(&lines.len()), "{lines:?}");
+        let told = |what| lines.iter().filter(|line| line.ends_with(what)).count();
+        assert!(told("it waits for a lock") >= 2, "{lines:?}");
+    }
+}
+
+/// Far longer than a runtime that stands still is waited for.
+fn a_slow_end_is_waited_for(place: Place) {
+    const LONG: Duration = Duration::from_millis(3500);
+    let runtime = place.runtime();
+    let done = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let done = Arc::clone(&done);
+        OnDrop(move || drop(done.fetch_add(1, Ordering::Relaxed).to_string()))
+    };
+    let (one, two, three, four) = (count(), count(), count(), count());
+    let inner = Arc::new(place.runtime_of(1));
+    let theirs = Arc::clone(&inner);
+    let fibers = begin(
+        &runtime,
+        [
+            Box::new(move || {
+                shield(|| sleep(LONG));
+                drop(one);
+            }),
+            Box::new(move || {
+                blocking(|| std::thread::sleep(LONG));
+                drop(two);
+            }),
+            Box::new(move || {
+                // A child that waits is waited for by its parent.
+                scope(|scope| {
+                    scope.spawn(|| shield(|| sleep(LONG)));
+                    yield_now();
+                });
+                drop(three);
+            }),
+            Box::new(move || {
+                theirs.run(|| shield(|| sleep(LONG)));
+                drop(four);
+            }),
+        ],
+    );
+    drop(runtime);
+    assert!(fibers.iter().all(JoinHandle::is_finished));
+    // Unwound or not: none was abandoned.
+    assert_eq!(done.load(Ordering::Relaxed), 4);
+    drop(inner);
+}
+
+fn a_join_waits_for_all(place: Place) {
+    let runtime = place.runtime();
+    let ended = Arc::new(AtomicUsize::new(0));
+    for index in 0..10 {
+        let ended = Arc::clone(&ended);
+        drop(runtime.spawn(move || {
+            sleep(Duration::from_millis(index));
+            let theirs = Arc::clone(&ended);
+            drop(spawn(move || {
+                blocking(|| std::thread::sleep(Duration::from_millis(1)));
+                theirs.fetch_add(1, Ordering::Relaxed);
+            }));
+            ended.fetch_add(1, Ordering::Relaxed);
+        }));
+    }
+    runtime.shutdown(Shutdown::Join);
+    assert_eq!(ended.load(Ordering::Relaxed), 20);
+    place.runtime().shutdown(Shutdown::Join);
+}
+
+fn a_join_in_a_fiber_of_its_own_returns_at_once(place: Place) {
+    let runtime = Arc::new(place.runtime());
+    let own = Arc::clone(&runtime);
+    let other = runtime.spawn(|| {
+        sleep(Duration::from_millis(5));
+        "by itself"
+    });
+    let caller = runtime.spawn(move || {
+        let mut own = own;
+        let own = loop {
+            match Arc::try_unwrap(own) {
+                Ok(own) => break own,
+                Err(shared) => own = shared,
+            }
+            yield_now();
+        };
+        own.shutdown(Shutdown::Join);
+        spawn(|| "goes on").join().unwrap()
+    });
+    drop(runtime);
+    assert_eq!(caller.join().unwrap(), "goes on");
+    assert_eq!(other.join().unwrap(), "by itself");
+}
+
+fn an_abandoned_fiber_neither_runs_nor_drops(place: Place) {
+    let runtime = place.runtime();
+    let touched = Arc::new(AtomicBool::new(false));
+    let witness = || {
+        let touched = Arc::clone(&touched);
+        OnDrop(move || touched.store(true, Ordering::Relaxed))
+    };
+    let (one, two, three, four) = (witness(), witness(), witness(), witness());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let fibers = begin(
+        &runtime,
+        [
+            Box::new(move || {
+                let _one = one;
+                park_for_ever();
+            }),
+            Box::new(move || {
+                let _two = two;
+                drop(listener.accept());
+            }),
+            Box::new(move || {
+                let _three = three;
+                shield(|| sleep(HOUR));
+            }),
+            Box::new(move || {
+                // In the midst of unwinding.
+                let _four = four;
+                let _waits = OnDrop(|| shield(park_for_ever));
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }),
+        ],
+    );
+    let begin = Instant::now();
+    runtime.shutdown(Shutdown::Abandon);
+    assert!(fibers.into_iter().all(is_cancelled));
+    assert!(begin.elapsed() < HANG);
+    assert!(!touched.load(Ordering::Relaxed), "a destructor has run");
+}
+
+fn an_abandoned_fiber_strands_no_lock(place: Place) {
+    let runtime = place.runtime();
+    let shared = Arc::new((Mutex::new(0), RwLock::new(0), Semaphore::new(1)));
+    let held = (
+        shared.0.lock().unwrap(),
+        shared.1.write().unwrap(),
+        shared.2.acquire(),
+    );
+    let theirs = [(); 4].map(|()| Arc::clone(&shared));
+    let [one, two, three, four] = theirs;
+    let fibers = begin(
+        &runtime,
+        [
+            Box::new(move || drop(one.0.lock())),
+            Box::new(move || drop(two.1.read())),
+            Box::new(move || drop(three.1.write())),
+            Box::new(move || shield(|| drop(four.2.acquire()))),
+        ],
+    );
+    runtime.shutdown(Shutdown::Abandon);
+    assert!(fibers.into_iter().all(is_cancelled));
+    drop(held);
+    assert!(shared.0.try_lock().is_ok());
+    assert!(shared.1.try_write().is_ok());
+    assert_eq!(shared.2.available_permits(), 1);
+}
+
+fn an_abandoned_call_on_another_thread_is_joined_after_it(place: Place) {
+    let runtime = place.runtime();
+    let (release, is_released) = mpsc::channel();
+    let (begun, has_begun) = mpsc::channel();
+    let over = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&over);
+    let calling = runtime.spawn(move || {
+        let call = move || {
+            begun.send(()).unwrap();
+            is_released.recv().unwrap();
+            theirs.store(true, Ordering::Relaxed);
+        };
+        blocking(call);
+        sleep(HOUR);
+    });
+    has_begun.recv().unwrap();
+    runtime.shutdown(Shutdown::Abandon);
+    assert!(!calling.is_finished());
+    release.send(()).unwrap();
+    assert!(is_cancelled(calling));
+    assert!(over.load(Ordering::Relaxed));
+}
+
+fn a_runtime_may_be_abandoned_in_a_fiber_of_its_own(place: Place) {
+    let runtime = Arc::new(place.runtime());
+    let own = Arc::clone(&runtime);
+    let other = parked(&runtime);
+    let (sender, went_on) = mpsc::channel();
+    let caller = runtime.spawn(move || {
+        let mut own = own;
+        let own = loop {
+            match Arc::try_unwrap(own) {
+                Ok(own) => break own,
+                Err(shared) => own = shared,
+            }
+            yield_now();
+        };
+        own.shutdown(Shutdown::Abandon);
+        sender.send("to its next wait").unwrap();
+        sleep(Duration::ZERO);
+        sender.send("beyond it").unwrap();
+    });
+    drop(runtime);
+    assert!(is_cancelled(caller));
+    assert!(is_cancelled(other));
+    assert_eq!(went_on.try_recv(), Ok("to its next wait"));
+    eventually("nothing more comes", || went_on.try_recv().is_err());
 }

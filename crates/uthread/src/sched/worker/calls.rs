@@ -231,6 +231,9 @@ pub(in crate::sched) fn perform(
         return Some(Ok(result));
     }
     let cut_off = op::CANCELLED_RESULTS.contains(&completion.result);
+    if cut_off {
+        cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+    }
     let errno = match cut_off.then(cancellation::end).flatten() {
         // One error for all, and none that loops take for a reason to try again.
         Some(End::Cancelled) => op::CANCELLED,

@@ -30,7 +30,9 @@ impl Worker {
         budget::renew();
         let resumed = loop {
             match resume(fiber) {
-                Resumed::Paused(pause) if self.is_kept_by(fiber) => self.await_kept(fiber, pause),
+                Resumed::Paused(pause) if self.is_kept_by(fiber) && pause != Pause::Abandoned => {
+                    self.await_kept(fiber, pause);
+                }
                 resumed => break resumed,
             }
         };
@@ -78,6 +80,7 @@ impl Worker {
             }
             // Its entry reaches the kernel with the loop's next look around, not earlier.
             Pause::Submitted => {}
+            Pause::Abandoned => self.let_go(fiber),
         }
     }
 
@@ -93,6 +96,12 @@ impl Worker {
             .control()
             .limits
             .is_cancelled(self.shared.is_shut_down());
+        if cancelled && self.shared.is_abandoned() {
+            // Its closure is leaked: nothing of it runs any more, also no destructor.
+            self.shared.keep_abandoned(fiber);
+            self.return_stack(stack);
+            return None;
+        }
         let entry = match cancelled {
             false => |body: &dyn Body| body.run(),
             true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),

@@ -23,6 +23,7 @@ pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,9 @@ pub(crate) struct Worker {
     /// Whether the last look before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
+    abandoned_all: Cell<bool>,
+    /// Since when nothing has gone on after the end of the runtime, by the count of switches.
+    still_since: Cell<Option<(u64, Instant)>>,
     /// Counts the looks at others' queues.
     balancing: Cell<usize>,
     /// How many switches each worker had made at this one's last look at what it runs next.
@@ -140,6 +144,8 @@ impl Worker {
             searching: Cell::new(false),
             saw_work: Cell::new(false),
             cancelled_all: Cell::new(false),
+            abandoned_all: Cell::new(false),
+            still_since: Cell::new(None),
             balancing: Cell::new(0),
             switches_seen: RefCell::default(),
             panics: Panics::default(),
@@ -192,6 +198,9 @@ impl Worker {
         if let Some(stack) = self.shared.shortage.remove() {
             self.shared.stacks.give_larger(stack);
         }
+        // For the workers that have not ended.
+        self.remote.rests.store(true, Ordering::Relaxed);
+        self.shared.note_worker_end();
     }
 
     fn run_to_end(&self) {
@@ -462,14 +471,16 @@ impl Worker {
         self.searching.set(false);
         let saw_work = self.shared.has_stealable_work();
         self.saw_work.set(saw_work);
-        let has_work = saw_work
-            || self.remote.inbox().has_mail()
-            || (self.shared.is_shut_down() && !self.cancelled_all.get());
+        let has_work = saw_work || self.remote.inbox().has_mail() || self.is_end_due();
         if has_work {
             return Some(Duration::ZERO);
         }
         let next = self.desk.lock().next_deadline();
-        next.map(|deadline| deadline.saturating_duration_since(self.now()))
+        let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
+        match self.cancelled_all.get() {
+            false => next,
+            true => self.rest(next),
+        }
     }
 
     /// Keeps others from the desk during the sleep; false if that one is over already.
@@ -493,6 +504,9 @@ impl Worker {
 
     pub(crate) fn wake_up(&self) {
         self.open_desk();
+        if self.cancelled_all.get() {
+            self.remote.rests.store(false, Ordering::Relaxed);
+        }
         let idle = self.shared.idle();
         let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
         self.searching.set(searching);

@@ -246,6 +246,12 @@ impl Condvar {
     ) -> (LockResult<MutexGuard<'a, T>>, bool) {
         let ended = self.notices.wait(MutexGuard::lock(&guard), deadline);
         if ended == Ended::Cancelled {
+            if wait::is_abandoned() {
+                // Others may use the mutex on.
+                drop(guard);
+                wait::vanish_if_abandoned("it waits for a condition");
+                unreachable!("it is abandoned");
+            }
             let since = mem::replace(MutexGuard::since(&mut guard), Since::never());
             wait::unwind_if_cancelled();
             *MutexGuard::since(&mut guard) = since;

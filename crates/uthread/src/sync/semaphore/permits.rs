@@ -69,7 +69,7 @@ impl Permits {
     /// The same for however long it takes.
     pub(crate) fn acquire_cancelled_or_not(&self, count: usize) {
         if let Some(place) = self.join(count) {
-            place.wait();
+            place.wait_or_vanish(|line| self.serve(line));
         }
     }
 
