@@ -130,7 +130,7 @@ fn check_receiver_that_gives_up(end: fn(&Ending, &Thread), error: RecvTimeoutErr
 
 #[test]
 fn a_receiver_keeps_what_it_was_handed_at_the_end_of_its_runtime() {
-    check_receiver_that_gives_up(Ending::shut_down, RecvTimeoutError::Disconnected);
+    check_receiver_that_gives_up(Ending::shut_down, RecvTimeoutError::Timeout);
 }
 
 #[test]

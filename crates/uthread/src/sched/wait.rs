@@ -169,6 +169,12 @@ pub(crate) fn note_spawn() {
     let _ = refusal();
 }
 
+/// Counts a wait with a time of its own that ends early because the caller is cancelled, so that a loop of them does not go on
+/// for ever.
+pub(crate) fn note_early_end() {
+    let _ = refusal();
+}
+
 /// Waits until `done`, which whoever makes it true follows by a wake-up.
 #[inline(always)]
 pub(crate) fn park_until(done: impl Fn() -> bool) {

@@ -63,7 +63,8 @@ impl<S> Monitor<S> {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline; `Disconnected` for a caller that is cancelled and cannot be unwound.
+    /// `Timeout` at the deadline, and where there is one, also for a caller that is cancelled; `Disconnected` for one that cannot be
+    /// unwound.
     #[inline(always)]
     pub(crate) fn wait<R>(
         &self,
@@ -78,11 +79,14 @@ impl<S> Monitor<S> {
             if let Some(found) = self.look(&mut ticket, !cancelled && !late, &mut look) {
                 return Ok(found);
             }
-            if cancelled {
+            if cancelled && deadline.is_none() {
                 wait::unwind_if_cancelled();
                 return Err(RecvTimeoutError::Disconnected);
             }
-            if late {
+            if cancelled {
+                wait::note_early_end();
+            }
+            if cancelled || late {
                 return Err(RecvTimeoutError::Timeout);
             }
             match deadline {

@@ -170,9 +170,8 @@ impl<T> Receiver<T> {
         wait::spend_turn();
         let deadline = wait::after(wait::now(), timeout);
         match self.await_until(deadline) {
-            None => self.take().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(mpsc::RecvTimeoutError::Timeout) => Err(RecvTimeoutError::Timeout(self)),
-            Some(mpsc::RecvTimeoutError::Disconnected) => Err(RecvTimeoutError::Disconnected),
+            true => self.take().map_err(|_| RecvTimeoutError::Disconnected),
+            false => Err(RecvTimeoutError::Timeout(self)),
         }
     }
 
@@ -200,8 +199,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits until there is something to take; why it did not.
-    fn await_until(&self, deadline: Instant) -> Option<mpsc::RecvTimeoutError> {
+    /// Waits until there is something to take; false if that has not come in time, or before the caller is cancelled.
+    fn await_until(&self, deadline: Instant) -> bool {
         while !self.has_come() {
             let cancelled = wait::is_cancelled();
             let late = wait::now() >= deadline;
@@ -213,14 +212,13 @@ impl<T> Receiver<T> {
                 break;
             }
             if cancelled {
-                wait::unwind_if_cancelled();
-                return Some(mpsc::RecvTimeoutError::Disconnected);
+                wait::note_early_end();
             }
-            if late {
-                return Some(mpsc::RecvTimeoutError::Timeout);
+            if cancelled || late {
+                return false;
             }
         }
-        None
+        true
     }
 
     /// Whether there is something to take; if not, the caller will be woken for it.

@@ -272,11 +272,10 @@ fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
     let runtime = place.runtime();
     let (sender, mut receiver) = channel::<()>(1);
     let mut other = sender.subscribe();
-    let waiting = [
-        place.spawn_waiting(&runtime, move || receiver.recv().is_ok()),
-        place.spawn_waiting(&runtime, move || other.recv_timeout(HANG).is_ok()),
-    ];
+    let waiting = place.spawn_waiting(&runtime, move || receiver.recv().is_ok());
+    let timed = place.spawn_waiting(&runtime, move || other.recv_timeout(HANG));
     drop(runtime);
-    assert!(waiting.into_iter().all(is_cancelled));
+    assert!(is_cancelled(waiting));
+    assert_eq!(timed.join().unwrap(), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.send(()), Err(SendError(())));
 }

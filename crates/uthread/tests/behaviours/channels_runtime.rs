@@ -213,7 +213,7 @@ fn at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone(place: Place
     let (sent, received, late) = outcomes.recv().unwrap();
     assert_eq!(sent, [Ok(()), Err(SendError(2))]);
     assert_eq!(received, Err(RecvError));
-    assert_eq!(late, Err(RecvTimeoutError::Disconnected));
+    assert_eq!(late, Err(RecvTimeoutError::Timeout));
     drop(sender);
     assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
 }

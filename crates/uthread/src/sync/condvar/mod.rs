@@ -206,14 +206,16 @@ impl Condvar {
         F: FnMut(&mut T) -> bool,
     {
         let deadline = wait::after(wait::now(), timeout);
+        let mut late = false;
         loop {
             if !condition(&mut *guard) {
                 return Ok((guard, WaitTimeoutResult(false)));
             }
-            if wait::now() >= deadline {
+            if late || wait::now() >= deadline {
                 return Ok((guard, WaitTimeoutResult(true)));
             }
-            let (result, late) = self.wait_until(guard, Some(deadline));
+            let result;
+            (result, late) = self.wait_until(guard, Some(deadline));
             guard = with_result(result, late)?.0;
         }
     }
@@ -238,7 +240,7 @@ impl Condvar {
         self.notices.notify(usize::MAX);
     }
 
-    /// Waits until the deadline, if there is one; whether it has passed.
+    /// Waits until the deadline, if there is one; whether it has passed, or the caller is cancelled.
     fn wait_until<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -253,10 +255,16 @@ impl Condvar {
                 unreachable!("it is abandoned");
             }
             let since = mem::replace(MutexGuard::since(&mut guard), Since::never());
-            wait::unwind_if_cancelled();
+            match deadline {
+                None => wait::unwind_if_cancelled(),
+                Some(_) => wait::note_early_end(),
+            }
             *MutexGuard::since(&mut guard) = since;
         }
-        (MutexGuard::judge(guard), ended == Ended::Late)
+        (
+            MutexGuard::judge(guard),
+            deadline.is_some() && ended != Ended::Served,
+        )
     }
 }
 

@@ -236,8 +236,7 @@ impl<T> Channel<T> {
                 return result.map_err(RecvTimeoutError::from);
             }
             if shut_down {
-                wait::unwind_if_cancelled();
-                return Err(RecvTimeoutError::Disconnected);
+                wait::note_early_end();
             }
             if !may_wait {
                 return Err(RecvTimeoutError::Timeout);

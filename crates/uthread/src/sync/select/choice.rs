@@ -298,13 +298,14 @@ fn begin(cases: &mut [&mut dyn Choice]) -> Option<Arc<Selection>> {
 }
 
 /// Ends the choice of who may not wait. In a destructor, which cannot be unwound, the first case comes as if
-/// its other side were gone, unless the wait has an end.
+/// its other side were gone. A wait that has an end comes to that.
 #[cold]
 fn cut_off(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<usize> {
-    wait::unwind_if_cancelled();
     if let Patience::Until(_) = patience {
+        wait::note_early_end();
         return None;
     }
+    wait::unwind_if_cancelled();
     let chosen = cases.iter().position(|case| case.is_enabled())?;
     cases[chosen].cut_off();
     Some(chosen)

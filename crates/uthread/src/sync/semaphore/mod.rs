@@ -241,7 +241,7 @@ impl Semaphore {
         let deadline = wait::after(wait::now(), timeout);
         let ended = self.permits.acquire(count, Some(deadline));
         if ended == Ended::Cancelled {
-            wait::unwind_if_cancelled();
+            wait::note_early_end();
         }
         ended == Ended::Served
     }
