@@ -20,13 +20,18 @@ fn repository(name: &str, a: &str) -> PathBuf {
         ("Cargo.lock", ""),
         (
             "README.md",
-            "    cargo run --release -- serve .\n    cargo test\n",
+            "    cargo run --release -- serve .\n    cargo test\n    uthread port --main src\n",
+        ),
+        (
+            "crates/uthread/src/guide/porting.rs",
+            "//! uthread port --main src\n",
         ),
         (".ci/run", "#!/bin/sh\ncargo test\n"),
         ("a.rs", a),
     ];
-    fs::create_dir_all(root.join(".ci")).expect("a folder");
     for (path, text) in files {
+        let folder = root.join(path);
+        fs::create_dir_all(folder.parent().expect("a folder")).expect("a folder");
         fs::write(root.join(path), text).expect("a file");
     }
     root

@@ -20,11 +20,13 @@ Examples:
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       a TCP echo server to measure against
   uthread load tcp 127.0.0.1:7000            how much it bears: rate, latency, fairness
+  uthread port --main src                    a program for std becomes one for fibers
   uthread doctor                             what this machine offers, and what to do about the rest
 
 Exit codes:
   0  done; for serve: stopped, and every response was finished
-  1  failed while running; for doctor: something does not work; for load: nothing was answered
+  1  failed while running; for doctor: something does not work; for load: nothing was answered;
+     for port --check: there is something to change
   2  wrong usage, or could not start (port taken, directory missing, not permitted)
   3  stopped, but responses that outlasted the grace period were cut";
 
@@ -44,6 +46,8 @@ pub(crate) enum Command {
     Echo(EchoArgs),
     /// Load a TCP echo or HTTP server, and check every answer
     Load(LoadArgs),
+    /// Port a program that is written for `std` to fibers, by its paths
+    Port(PortArgs),
     /// Tell what this machine offers to fibers, and what to do about what it lacks
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
@@ -271,6 +275,42 @@ pub(crate) struct LoadOptions {
     /// What carries its calls to the kernel: uring, epoll or threads [default: UTHREAD_DRIVER, else the best there is]
     #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true, help_heading = "Generator")]
     pub(crate) driver: Option<Driver>,
+}
+
+const PORT_NOTES: &str = "\
+What is replaced:
+  std::{net, fs, io, sync, thread, time, process} and std::os::unix::{net, fs} by the modules of
+  uthread, wherever code names them. An import of both becomes two. Comments, strings and what
+  uthread does not have stay; what needs a look is listed with its line. Afterwards:
+    cargo fmt                                  the order of the imports
+    cargo add uthread                          the dependency
+
+Exit codes:
+  0 done   1 with --check, there is something to change; or a file could not be read or written
+  2 wrong usage, or no such path";
+
+#[derive(Debug, Args)]
+#[command(after_help = PORT_NOTES)]
+pub(crate) struct PortArgs {
+    /// Files, and folders with all Rust files in them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Change nothing, only tell what is to change
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Put #[uthread::main] above `fn main`
+    #[arg(long)]
+    pub(crate) main: bool,
+
+    /// Run tests in fibers: #[uthread::test] for #[test]
+    #[arg(long)]
+    pub(crate) tests: bool,
+
+    /// Give each fiber its own values: uthread::local! for thread_local!
+    #[arg(long)]
+    pub(crate) locals: bool,
 }
 
 const DOCTOR_NOTES: &str = "\

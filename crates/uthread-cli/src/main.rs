@@ -1,5 +1,5 @@
-//! The program `uthread`: a static web server, an echo server and a load generator on user-level threads, and a doctor
-//! for them.
+//! The program `uthread`: a static web server, an echo server and a load generator on user-level threads, a doctor
+//! for them, and a port of programs to them.
 //!
 //! Here are the dispatch and the one table of exit codes; each subcommand has its own module.
 
@@ -12,6 +12,7 @@ mod runtime;
 mod doctor;
 mod echo;
 mod load;
+mod port;
 mod serve;
 
 mod http;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Port(args) => port::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => print(|out| {
             let mut command = CommandLine::command();

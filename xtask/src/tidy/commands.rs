@@ -1,18 +1,24 @@
-//! The commands that the README promises, word for word, there and in what the continuous
-//! integration runs.
+//! The commands that the README promises, word for word, there, in what the continuous
+//! integration runs, and in the guide.
 
 use super::Finding;
 use super::tree::Tree;
 
 const TEST: &str = "cargo test";
 
-const PROMISES: [(&str, &str, &str); 3] = [
+const PORT: &str = "uthread port --main src";
+
+const SAME: &str = "README.md and the guide give the same command";
+
+const PROMISES: [(&str, &str, &str); 5] = [
     (
         "README.md",
         "cargo run --release -- serve .",
         "give it a line of its own",
     ),
     ("README.md", TEST, "give it a line of its own"),
+    ("README.md", PORT, SAME),
+    ("crates/uthread/src/guide/porting.rs", PORT, SAME),
     (
         ".ci/run",
         TEST,
@@ -22,7 +28,9 @@ const PROMISES: [(&str, &str, &str); 3] = [
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let missing = |(path, command, _): &&(&str, &str, _)| {
-        !tree.text(path).lines().any(|line| line.trim() == *command)
+        let mut lines = tree.text(path).lines();
+        // In Rust files they stand in the documentation.
+        !lines.any(|line| line.trim_start_matches("//!").trim() == *command)
     };
     let finding = |&(path, command, remedy)| {
         Finding::new(
@@ -43,23 +51,31 @@ mod tests {
     #[test]
     fn each_promise_must_be_kept() {
         let run = "cargo run --release -- serve .\n";
-        let both = format!("# A\n\n    {run}    {TEST}\n");
+        let all = format!("# A\n\n    {run}    {TEST}\n    {PORT}\n");
+        let guide = "crates/uthread/src/guide/porting.rs";
+        let ported = format!("//! ```sh\n//! {PORT}\n//! ```\n");
         let good = [
-            ("README.md", both.as_str()),
+            ("README.md", all.as_str()),
+            (guide, &ported),
             (".ci/run", "set -e\ncargo test\n"),
         ];
         plant(
             check,
             &good,
-            ("README.md", TEST),
+            ("README.md", &all.replace(run, "")),
             &["README.md:1: the command `cargo run --release -- serve .`"],
         );
         plant(
             check,
             &good,
-            ("README.md", run),
+            ("README.md", &all.replace(TEST, "")),
             &["README.md:1: the command `cargo test`"],
         );
+        for (path, text) in [("README.md", &all), (guide, &ported)] {
+            let other = text.replace(PORT, "uthread port src");
+            let finding = format!("{path}:1: the command `{PORT}`");
+            plant(check, &good, (path, &other), &[&finding]);
+        }
         plant(
             check,
             &good,

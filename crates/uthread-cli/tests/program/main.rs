@@ -15,6 +15,7 @@ mod listing;
 mod load;
 mod log;
 mod paths;
+mod port;
 mod ranges;
 mod smuggling;
 mod startup;

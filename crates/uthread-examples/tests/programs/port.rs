@@ -1,6 +1,7 @@
 //! The ported program: that it came about mechanically, and that it does what it did, byte for byte.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -74,18 +75,29 @@ fn check_port() -> Check {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("port");
     let temporary = tempfile::tempdir().unwrap();
     let new = temporary.path().join("new");
-    run(
-        Command::new(folder.join("port.sh"))
-            .arg(folder.join("std"))
-            .arg(&new),
-        "",
-    );
+    let mut port = Command::new(folder.join("port.sh"));
+    port.arg(folder.join("std")).arg(&new);
+    port.env("PATH", path_with_the_program());
+    run(&mut port, "");
     assert_eq!(
         files(&folder.join("uthread")),
         files(&new),
         "port/port.sh makes another"
     );
     Check::Completed
+}
+
+/// The search path that finds the program `uthread`, which cargo builds beside our tests.
+fn path_with_the_program() -> OsString {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "uthread-cli"]);
+    build.args((!cfg!(debug_assertions)).then_some("--release"));
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    run(&mut build, "");
+    let tests = env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().to_owned();
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([built].into_iter().chain(env::split_paths(&path))).unwrap()
 }
 
 fn files(folder: &Path) -> BTreeMap<OsString, String> {

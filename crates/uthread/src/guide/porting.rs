@@ -1,18 +1,58 @@
 //! How to port a program, and what differs then.
 //!
 //! ```sh
-//! sed -E -i 's/\bstd::(net|fs|io|sync|thread|time|process|os::unix::net)\b/uthread::\1/g' $(find src -name '*.rs')
-//! cargo fmt                                  # the order of imports
-//! grep -rnE 'std::\{|std::os::unix' src      # groups to be split first, and what is left
+//! uthread port --main src
 //! ```
 //!
-//! and `#[uthread::main]` above `fn main`. What a program imports from these modules is there by the same name, with the same
+//! `uthread` is the program of the crate `uthread-cli`. The command replaces the paths of the modules below by ours, splits imports that
+//! name both, such as `use std::{fmt, io}`, puts `#[uthread::main]` above `fn main`, and lists with its line what it leaves for
+//! you to look at. Comments and strings stay as they are. Then `cargo fmt` orders the imports. `--check` changes nothing and
+//! lists all that is to change; `--tests` makes `#[test]` a `#[uthread::test]`, so that tests run in fibers too. A crate of edition
+//! 2015 needs `extern crate uthread;` in its root.
+//!
+//! What a program imports from these modules is there by the same name, with the same
 //! signatures, errors and guarantees; what needs no change is `std`'s own item, re-exported. What waits suspends its fiber.
 //!
 //! [`items`](super::items) names each of them: those that are ours, those that are `std`'s, what is beyond `std` and what is absent.
 //!
-//! Outside of these modules two things are worth a look. `thread_local!` stays, and its values belong to the worker's thread: those
-//! of [`local!`](mod@crate::local) belong to the fiber. `println!` and `eprintln!` stay; see [`blocking`](super::blocking).
+//! Outside of these modules `println!` and `eprintln!` stay; see [`blocking`](super::blocking). So does `thread_local!`.
+//!
+//! # Thread-locals
+//!
+//! The values of `thread_local!` belong to the worker's thread, and all its fibers share them; those of [`local!`](mod@crate::local)
+//! belong to the fiber. A cache or a counter may stay. What stands for *the thread that runs* must not:
+//!
+//! - a handle of the current thread, kept to be unparked by later. The fiber that uses it next parks, and the wake-up goes to the fiber
+//!   that made it: a hang without a message. `crossbeam-channel` keeps one in the context of its blocking calls;
+//! - an identifier of the thread, by which a lock knows its owner, or a queue its consumer;
+//! - the state of a call under way, such as a borrow of a `RefCell` across a wait: the next fiber finds it borrowed.
+//!
+//! ```
+//! use std::cell::OnceCell;
+//! use uthread::thread::{self, Thread};
+//!
+//! // With `thread_local!` all fibers of a worker would find the first one's handle.
+//! uthread::local!(static WAITER: OnceCell<Thread> = const { OnceCell::new() });
+//!
+//! fn waiter() -> Thread {
+//!     WAITER.with(|waiter| waiter.get_or_init(thread::current).clone())
+//! }
+//!
+//! let other = thread::spawn(|| (waiter().id(), thread::current().id()));
+//! let (found, expected) = other.join().unwrap();
+//! assert_eq!(found, expected);
+//! assert_eq!(waiter().id(), thread::current().id());
+//! ```
+//!
+//! `uthread port --locals src` replaces every `thread_local!` by `uthread::local!`; without `--locals` the command lists them.
+//!
+//! # Dependencies
+//!
+//! A dependency that blocks or spins by `std` is ported as well, by the same command over a copy of its sources and
+//! `[patch.crates-io]`; one that keeps a thread's handle or identity in a thread-local, with `--locals`. That goes for the dependencies of a
+//! dependency: a ported `crossbeam-channel` still spins by the `std::thread::yield_now` of `crossbeam-utils`, which lets no other fiber run.
+//! What parks a thread of the system by itself, as `parking_lot` does, stays out of fibers, or goes into
+//! [`blocking`](crate::blocking()).
 //!
 //! # What differs
 //!

@@ -1,0 +1,280 @@
+//! A file's port: the edits of its text, and what stays for its user to look at.
+
+use std::ops::Range;
+
+use super::fate::{Fate, fate};
+use super::imports::Tree;
+use super::tokens::Tokens;
+
+/// What is asked for beside the paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Also {
+    /// `thread_local!` becomes `uthread::local!`.
+    pub(crate) locals: bool,
+    /// `fn main` gets `#[uthread::main]`.
+    pub(crate) main: bool,
+    /// `#[test]` becomes `#[uthread::test]`.
+    pub(crate) tests: bool,
+}
+
+/// A file as it is to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ported {
+    pub(super) text: String,
+    pub(super) changes: usize,
+    pub(super) notes: Vec<Note>,
+}
+
+/// Something that stays, and why or what to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) line: usize,
+    pub(super) what: String,
+    pub(super) remedy: &'static str,
+}
+
+const THREAD_LOCAL: &str = "its values are the worker's, which its fibers share: \
+     `--locals` gives each fiber its own";
+
+/// Ports the text of a file.
+pub(super) fn port(source: &str, also: Also) -> Ported {
+    // No token has the mark, which only the beginning of a file may have.
+    let start = source.len() - source.trim_start_matches('\u{feff}').len();
+    let (mark, source) = source.split_at(start);
+    let mut port = match Tokens::new(source) {
+        Ok(tokens) => Port {
+            tokens,
+            also,
+            edits: Vec::new(),
+            notes: Vec::new(),
+        },
+        Err(error) => return not_rust(mark, source, error.span().start().line),
+    };
+    let mut at = 0;
+    while at < port.tokens.len() {
+        at = port.step(at);
+    }
+    let changes = port.edits.len();
+    let mut text = source.to_owned();
+    for (range, new) in port.edits.into_iter().rev() {
+        text.replace_range(range, &new);
+    }
+    Ported {
+        text: mark.to_owned() + &text,
+        changes,
+        notes: port.notes,
+    }
+}
+
+fn not_rust(mark: &str, source: &str, line: usize) -> Ported {
+    let note = Note {
+        line,
+        what: "the file".to_owned(),
+        remedy: "it is no Rust: nothing was done",
+    };
+    Ported {
+        text: mark.to_owned() + source,
+        changes: 0,
+        notes: vec![note],
+    }
+}
+
+struct Port<'a> {
+    tokens: Tokens<'a>,
+    also: Also,
+    /// In the order of their places, which do not overlap.
+    edits: Vec<(Range<usize>, String)>,
+    notes: Vec<Note>,
+}
+
+impl Port<'_> {
+    /// Treats what begins at a token, and returns the token behind it.
+    fn step(&mut self, at: usize) -> usize {
+        match self.tokens.text(at) {
+            "use" => match Tree::parse(&self.tokens, at + 1) {
+                Some(tree) if self.tokens.text(tree.end) == ";" => {
+                    self.import(at, &tree);
+                    tree.end
+                }
+                _ => at + 1,
+            },
+            "std" if self.begins_path(at) => self.path(at),
+            "thread_local" if self.tokens.text(at + 1) == "!" && !self.follows_colons(at) => {
+                self.thread_local(at, at);
+                at + 1
+            }
+            "#" if self.also.tests && self.tokens.starts_with(at, &["#", "[", "test", "]"]) => {
+                self.replace(at + 2, at + 2, "uthread::test");
+                at + 4
+            }
+            "fn" if self.also.main && self.is_main(at) => {
+                self.main(at);
+                at + 1
+            }
+            _ => at + 1,
+        }
+    }
+
+    fn import(&mut self, at: usize, tree: &Tree<'_>) {
+        for root in tree.roots() {
+            let Some((token, "std")) = root.root() else {
+                continue;
+            };
+            let fates = root.fates();
+            for (token, path, fate) in &fates {
+                if let Fate::Left(remedy) = fate {
+                    self.note(*token, format!("std::{path}").trim_end_matches(':'), remedy);
+                }
+            }
+            let ours = fates
+                .iter()
+                .filter(|(.., fate)| *fate == Fate::Ours)
+                .count();
+            if ours == 0 {
+                continue;
+            }
+            if ours == fates.len() {
+                self.replace(token, token, "uthread");
+                continue;
+            }
+            let part = |ours| root.part(ours).expect("a part of both");
+            let (stays, ours) = (part(false), part(true).replacen("std", "uthread", 1));
+            let between = match root.first == at + 1 {
+                true => format!(";\n{}", self.head(at)),
+                false => ", ".to_owned(),
+            };
+            self.replace(root.first, root.end - 1, stays + &between + &ours);
+        }
+    }
+
+    /// The text of an import up to its tree: the indent, attributes, visibility, `use`.
+    fn head(&self, at: usize) -> String {
+        let tokens = &self.tokens;
+        let mut first = self.visibility(at);
+        while let Some(attribute) = self.attribute_before(first) {
+            first = attribute;
+        }
+        let start = tokens.range(first).start;
+        let line = tokens.source[..start].rfind('\n').map_or(0, |end| end + 1);
+        let indent = &tokens.source[line..start];
+        let indent = &indent[..indent.len() - indent.trim_start().len()];
+        format!("{indent}{} ", &tokens.source[start..tokens.range(at).end])
+    }
+
+    /// The first token of an item's visibility, by the one behind it; that one, if there is none.
+    fn visibility(&self, at: usize) -> usize {
+        let mut first = at;
+        if self.tokens.before(at) == ")" {
+            let open = (0..at).rev().find(|&it| self.tokens.text(it) == "(");
+            first = open.expect("a closing token has its partner");
+        }
+        match self.tokens.before(first) {
+            "pub" => first - 1,
+            _ => at,
+        }
+    }
+
+    /// The `#` of the attribute that ends before a token.
+    fn attribute_before(&self, at: usize) -> Option<usize> {
+        let close = at
+            .checked_sub(1)
+            .filter(|&it| self.tokens.text(it) == "]")?;
+        let depth = self.tokens.depth(close);
+        let opens = |it: &usize| self.tokens.text(*it) == "[" && self.tokens.depth(*it) == depth;
+        let open = (0..close).rev().find(opens)?;
+        (self.tokens.before(open) == "#").then(|| open - 1)
+    }
+
+    /// Treats a path that begins with `std`, and returns the token behind it.
+    fn path(&mut self, at: usize) -> usize {
+        let mut end = at + 1;
+        let mut segments = Vec::new();
+        while self.tokens.text(end) == "::" && is_word(self.tokens.text(end + 1)) {
+            segments.push(self.tokens.text(end + 1));
+            end += 2;
+        }
+        match (&segments[..], fate(&segments)) {
+            (["thread_local"], _) if self.tokens.text(end) == "!" => {
+                self.thread_local(at, end - 1);
+            }
+            (["thread", "LocalKey"], _) if self.also.locals => {
+                self.replace(at, end - 1, "uthread::local::Key");
+            }
+            // `std` alone, as in `extern crate std`.
+            ([], _) | (_, Fate::Std) => {}
+            (_, Fate::Ours) => self.replace(at, at, "uthread"),
+            (_, Fate::Left(remedy)) => {
+                self.note(at, &format!("std::{}", segments.join("::")), remedy);
+            }
+        }
+        end
+    }
+
+    /// Treats the name of the macro, from token to token.
+    fn thread_local(&mut self, first: usize, last: usize) {
+        match self.also.locals {
+            true => self.replace(first, last, "uthread::local"),
+            false => self.note(first, "thread_local!", THREAD_LOCAL),
+        }
+    }
+
+    /// Whether `std` is the crate here, and not a module of that name or a variable of a macro.
+    fn begins_path(&self, at: usize) -> bool {
+        if !self.follows_colons(at) {
+            return self.tokens.before(at) != "$";
+        }
+        let before = self.tokens.before(at - 1);
+        !is_word(before) || is_keyword_before_path(before)
+    }
+
+    fn follows_colons(&self, at: usize) -> bool {
+        self.tokens.before(at) == "::"
+    }
+
+    fn is_main(&self, at: usize) -> bool {
+        let is_plain = !matches!(self.tokens.before(at), "async" | "const" | "unsafe");
+        let is_outermost = self.tokens.depth(at) == 0;
+        is_plain && is_outermost && self.tokens.starts_with(at, &["fn", "main", "(", ")"])
+    }
+
+    fn main(&mut self, at: usize) {
+        let first = self.visibility(at);
+        let mut attribute = self.attribute_before(first);
+        while let Some(start) = attribute {
+            // Of whatever crate: two would be one too many.
+            if (start..first).any(|it| self.tokens.text(it) == "main") {
+                return;
+            }
+            attribute = self.attribute_before(start);
+        }
+        let start = self.tokens.range(first).start;
+        self.edits
+            .push((start..start, "#[uthread::main]\n".to_owned()));
+    }
+
+    fn replace(&mut self, first: usize, last: usize, new: impl Into<String>) {
+        let range = self.tokens.range(first).start..self.tokens.range(last).end;
+        self.edits.push((range, new.into()));
+    }
+
+    fn note(&mut self, token: usize, what: &str, remedy: &'static str) {
+        self.notes.push(Note {
+            line: self.tokens.line(token),
+            what: what.to_owned(),
+            remedy,
+        });
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
+/// Words of the language that may stand before `::std`, and are no part of a path.
+fn is_keyword_before_path(word: &str) -> bool {
+    const WORDS: [&str; 16] = [
+        "use", "as", "in", "for", "return", "mut", "dyn", "impl", "if", "match", "while", "else",
+        "const", "where", "break", "move",
+    ];
+    WORDS.contains(&word)
+}

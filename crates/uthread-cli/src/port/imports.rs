@@ -1,0 +1,204 @@
+//! Imports: the tree behind `use`, and how one that names both what is ours and what stays becomes two.
+//!
+//! ```text
+//!   use std::{fmt, io::{self, Read}};      ->    use std::fmt; use uthread::io::{self, Read};
+//! ```
+//!
+//! Texts are cut out of the source with the comments in them, so that nothing is lost.
+
+use super::fate::{Fate, fate};
+use super::tokens::Tokens;
+
+/// A branch of an import: `a::b as c`, `a::b::*`, `a::b::{..}` or `{..}`.
+pub(super) struct Tree<'a> {
+    /// The tokens of its path, without a `::` at its beginning.
+    path: Vec<(usize, &'a str)>,
+    kind: Kind<'a>,
+    /// Its source; of a group, up to the braces.
+    text: &'a str,
+    /// The comments around it, if it stands in braces.
+    comments: [&'a str; 2],
+    /// The tokens from the first to behind the last.
+    pub(super) first: usize,
+    pub(super) end: usize,
+}
+
+enum Kind<'a> {
+    Name,
+    Glob,
+    Group(Vec<Tree<'a>>),
+}
+
+impl<'a> Tree<'a> {
+    /// The tree that begins at a token; none where there is another thing.
+    pub(super) fn parse(tokens: &Tokens<'a>, first: usize) -> Option<Tree<'a>> {
+        let mut at = first + usize::from(tokens.text(first) == "::");
+        let mut open = None;
+        let mut path = Vec::new();
+        let kind = loop {
+            match tokens.text(at) {
+                "*" => break Kind::Glob,
+                "{" => {
+                    open = Some(tokens.range(at).start);
+                    break Kind::Group(elements(tokens, &mut at)?);
+                }
+                name if is_name(name) => path.push((at, name)),
+                _ => return None,
+            }
+            match tokens.text(at + 1) {
+                "::" => at += 2,
+                "as" => {
+                    at += 2;
+                    break Kind::Name;
+                }
+                _ => break Kind::Name,
+            }
+        };
+        let end = at + 1;
+        Some(Tree {
+            path,
+            kind,
+            text: &tokens.source[tokens.range(first).start..open.unwrap_or(tokens.range(at).end)],
+            comments: ["", ""],
+            first,
+            end,
+        })
+    }
+
+    /// The roots in this tree: itself, or those in its braces if it has no path.
+    pub(super) fn roots(&self) -> Vec<&Tree<'a>> {
+        match &self.kind {
+            Kind::Group(elements) if self.path.is_empty() => {
+                elements.iter().flat_map(Tree::roots).collect()
+            }
+            _ => vec![self],
+        }
+    }
+
+    /// The token of the name that it begins with.
+    pub(super) fn root(&self) -> Option<(usize, &'a str)> {
+        self.path.first().copied()
+    }
+
+    /// What becomes of each name that is imported, with a token of it and its path behind the root.
+    pub(super) fn fates(&self) -> Vec<(usize, String, Fate)> {
+        let mut found = Vec::new();
+        self.visit(&[], &mut |token, path| {
+            found.push((token, path.join("::"), fate(path)));
+        });
+        found
+    }
+
+    /// The text of the tree with only what is ours, or only what is not.
+    pub(super) fn part(&self, ours: bool) -> Option<String> {
+        self.part_below(&[], ours)
+    }
+
+    fn part_below(&self, above: &[&str], ours: bool) -> Option<String> {
+        let Kind::Group(elements) = &self.kind else {
+            let is_ours = fate(&self.whole(above)) == Fate::Ours;
+            return (is_ours == ours).then(|| self.text.to_owned());
+        };
+        let path = self.below(above);
+        let parts = elements.iter().filter_map(|element| {
+            let part = element.part_below(&path, ours)?;
+            let [before, behind] = element.comments;
+            let needs_braces = element
+                .path
+                .first()
+                .is_some_and(|(_, name)| *name == "self");
+            Some((needs_braces, format!("{before}{part}{behind}")))
+        });
+        let parts: Vec<_> = parts.collect();
+        match &parts[..] {
+            [] => None,
+            [(false, one)] if !one.contains("//") => Some(self.text.to_owned() + one),
+            parts => {
+                let parts = parts.iter().map(|(_, part)| part.as_str());
+                Some(format!("{}{{{}}}", self.text, list(parts)))
+            }
+        }
+    }
+
+    fn visit(&self, above: &[&'a str], see: &mut impl FnMut(usize, &[&str])) {
+        match &self.kind {
+            Kind::Group(elements) => {
+                let path = self.below(above);
+                elements.iter().for_each(|it| it.visit(&path, see));
+            }
+            _ => see(self.first, &self.whole(above)),
+        }
+    }
+
+    /// The path of what is imported, behind the root.
+    fn whole<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
+    where
+        'a: 'b,
+    {
+        let mut path = self.below(above);
+        match self.kind {
+            Kind::Glob => path.push("*"),
+            _ => drop(path.pop_if(|last| *last == "self")),
+        }
+        path
+    }
+
+    /// The path in front of what this tree has in braces, behind the root.
+    fn below<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
+    where
+        'a: 'b,
+    {
+        let is_root = self.path.first().is_some_and(|(_, name)| *name == "std");
+        let own = self.path.iter().map(|(_, name)| *name);
+        let own = own.skip(usize::from(is_root && above.is_empty()));
+        above.iter().copied().chain(own).collect()
+    }
+}
+
+/// The elements of the braces that open at the token `at`, which becomes the token that closes them.
+fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
+    let mut found: Vec<Tree<'a>> = Vec::new();
+    let between = |from: usize, to: usize| {
+        let text = &tokens.source[tokens.range(from).end..tokens.range(to).start];
+        // A comment that goes to the end of its line needs that end.
+        if text.contains("//") {
+            text
+        } else {
+            text.trim()
+        }
+    };
+    *at += 1;
+    while tokens.text(*at) != "}" {
+        let before = between(*at - 1, *at);
+        let mut tree = Tree::parse(tokens, *at)?;
+        *at = tree.end;
+        tree.comments = [before, between(*at - 1, *at)];
+        found.push(tree);
+        match tokens.text(*at) {
+            "," => *at += 1,
+            "}" => return Some(found),
+            _ => return None,
+        }
+    }
+    let rest = between(*at - 1, *at);
+    if let Some(last) = found.last_mut().filter(|_| !rest.is_empty()) {
+        last.comments[1] = rest;
+    }
+    Some(found)
+}
+
+/// Elements with commas between them, none of which is behind a comment that goes to the end of its line.
+fn list<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+    let ended = parts.map(|part| {
+        let last = part.rsplit('\n').next().unwrap_or_default();
+        match last.contains("//") {
+            true => format!("{part}\n"),
+            false => part.to_owned(),
+        }
+    });
+    ended.collect::<Vec<_>>().join(", ")
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphabetic() || first == '_') && text != "as"
+}

@@ -1,0 +1,116 @@
+//! `uthread port`: makes a program that is written for `std` one for fibers, by its paths.
+//!
+//! A file is taken as [`tokens`], so that comments and strings stay as they are. [`fate`] says which paths are replaced;
+//! [`imports`] splits groups of both; [`file`] brings it together.
+
+mod fate;
+
+mod tokens;
+
+mod imports;
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::Exit;
+use crate::args::PortArgs;
+use crate::tell;
+use file::Also;
+
+pub(crate) fn run(args: &PortArgs) -> Exit {
+    let files = match files(&args.paths) {
+        Ok(files) => files,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            return Exit::CouldNotStart;
+        }
+    };
+    let also = Also {
+        locals: args.locals,
+        main: args.main,
+        tests: args.tests,
+    };
+    match port(&files, also, args.check) {
+        Ok(changes) if args.check && changes > 0 => Exit::FailedRunning,
+        Ok(_) => Exit::Done,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            Exit::FailedRunning
+        }
+    }
+}
+
+/// Ports these files, or only tells what that would change; returns the number of changes.
+fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
+    let (mut changes, mut changed_files, mut notes) = (0, 0, 0);
+    let mut out = io::stdout().lock();
+    for path in files {
+        let name = path.display();
+        let source = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        let Ok(source) = String::from_utf8(source) else {
+            writeln!(out, "{name}:1: the file stays: it is not UTF-8")?;
+            continue;
+        };
+        let ported = file::port(&source, also);
+        for note in &ported.notes {
+            let file::Note { line, what, remedy } = note;
+            writeln!(out, "{name}:{line}: {what} stays: {remedy}")?;
+        }
+        notes += ported.notes.len();
+        if ported.changes == 0 {
+            continue;
+        }
+        changes += ported.changes;
+        changed_files += 1;
+        match check {
+            true => writeln!(out, "{name}: {} to change", ported.changes)?,
+            false => {
+                fs::write(path, ported.text).with_context(|| format!("cannot write {name}"))?;
+            }
+        }
+    }
+    let done = if check { "to change" } else { "changed" };
+    writeln!(
+        out,
+        "{changes} {done} in {changed_files} of {} files, {notes} left to look at",
+        files.len()
+    )?;
+    Ok(changes)
+}
+
+/// The Rust files that the paths mean, in order: in folders all but those that are hidden or cargo's.
+fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let context = || format!("cannot read {}", path.display());
+        match fs::metadata(path).with_context(context)?.is_dir() {
+            true => walk(path, &mut found).with_context(context)?,
+            false => found.push(path.clone()),
+        }
+    }
+    Ok(found)
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let entries = fs::read_dir(folder)?;
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (name, path) = (entry.file_name(), entry.path());
+        let kind = entry.file_type()?;
+        let is_left_out = name == "target" || name.as_encoded_bytes().starts_with(b".");
+        if kind.is_dir() && !is_left_out {
+            walk(&path, found)?;
+        } else if kind.is_file() && path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}

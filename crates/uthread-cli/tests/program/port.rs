@@ -1,0 +1,82 @@
+//! The port: which files it takes, what it writes and prints, and how it ends.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{command, site};
+
+#[track_caller]
+fn port(arguments: &[&str], folder: &Path, code: i32) -> String {
+    let mut command = command(&["port"]);
+    let output = command.args(arguments).current_dir(folder).output();
+    let output = output.unwrap();
+    let shown = [output.stdout, output.stderr].concat();
+    let shown = String::from_utf8(shown).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    shown
+}
+
+#[test]
+fn files_are_ported_in_place() {
+    let main = "use std::{fmt, io};\n\nthread_local!(static A: u8 = 0);\nfn main() {}\n";
+    let files = site(&[
+        ("src/main.rs", main),
+        ("src/a/b.rs", "use std::fs;\n"),
+        ("src/a/c.rs", "use std::fmt;\n"),
+        ("src/a/d.txt", "use std::fs;\n"),
+        ("src/target/e.rs", "use std::fs;\n"),
+        ("src/.hidden/f.rs", "use std::fs;\n"),
+        ("build.rs", "use std::fs;\n"),
+    ]);
+    let read = |name: &str| fs::read_to_string(files.path().join(name)).unwrap();
+    let to_change = "\
+src/a/b.rs: 1 to change
+src/main.rs:3: thread_local! stays: its values are the worker's, which its fibers share: `--locals` gives each fiber its own
+src/main.rs: 2 to change
+3 to change in 2 of 3 files, 1 left to look at
+";
+    let shown = port(&["--check", "--main", "src"], files.path(), 1);
+    assert_eq!(shown, to_change);
+    assert_eq!(read("src/main.rs"), main);
+
+    let shown = port(&["--main", "src"], files.path(), 0);
+    assert!(shown.ends_with("\n3 changed in 2 of 3 files, 1 left to look at\n"));
+    let ported = "use std::fmt;\nuse uthread::io;\n\nthread_local!(static A: u8 = 0);\n\
+                  #[uthread::main]\nfn main() {}\n";
+    assert_eq!(read("src/main.rs"), ported);
+    assert_eq!(read("src/a/b.rs"), "use uthread::fs;\n");
+    for name in [
+        "src/a/d.txt",
+        "src/target/e.rs",
+        "src/.hidden/f.rs",
+        "build.rs",
+    ] {
+        assert_eq!(read(name), "use std::fs;\n", "{name}");
+    }
+    let shown = port(&["--check", "--main", "src"], files.path(), 0);
+    assert!(shown.ends_with("\n0 to change in 0 of 3 files, 1 left to look at\n"));
+
+    let arguments = ["--locals", "--tests", "src/main.rs", "build.rs"];
+    let shown = port(&arguments, files.path(), 0);
+    assert_eq!(shown, "2 changed in 2 of 2 files, 0 left to look at\n");
+    assert!(read("src/main.rs").contains("uthread::local!(static A"));
+}
+
+#[test]
+fn what_cannot_be_ported_is_told() {
+    let files = site(&[("a.rs", "fn f( {")]);
+    let shown = port(&["a.rs"], files.path(), 0);
+    assert!(
+        shown.starts_with("a.rs:1: the file stays: it is no Rust"),
+        "{shown}"
+    );
+    fs::write(files.path().join("a.rs"), b"\xff").unwrap();
+    let shown = port(&["."], files.path(), 0);
+    assert!(
+        shown.contains("a.rs:1: the file stays: it is not UTF-8"),
+        "{shown}"
+    );
+    let shown = port(&["none"], files.path(), 2);
+    assert!(shown.starts_with("uthread: cannot read none: "), "{shown}");
+    port(&[], files.path(), 2);
+}
