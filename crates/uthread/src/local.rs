@@ -16,7 +16,7 @@ use crate::sched::wait;
 
 /// Declares values of which every fiber has its own, as [`std::thread_local!`] does for threads.
 ///
-/// A value is made when its fiber first asks for it. Outside the runtime it is the thread's. See [`Key`] for
+/// A value is made when its fiber first asks for it, by an initializer that may wait. Outside the runtime it is the thread's. See [`Key`] for
 /// what can be done with it, and for when it is dropped.
 ///
 /// ```

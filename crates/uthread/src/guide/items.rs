@@ -83,6 +83,7 @@
 //! | [`process`](crate::process) | is | beyond `std`, or other than there |
 //! | --- | --- | --- |
 //! | `Command` | ours | `uid`, `gid`, `arg0`, `process_group`, `pre_exec` and `exec` without a trait: `CommandExt` is for `std`'s own type alone |
+//! | `exit` | ours | destructors of thread-locals block the worker instead of suspending the fiber that calls |
 //! | `Child` | ours | `send_signal`. It is known by a descriptor, which never means another process |
 //! | `ChildStdin`, `ChildStdout`, `ChildStderr` | ours | |
 //! | `CommandArgs`, `CommandEnvs`, `Stdio`, `Output`, `ExitStatus`, `ExitCode`, `Termination` | `std`'s | |

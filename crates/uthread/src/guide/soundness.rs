@@ -2,8 +2,8 @@
 //!
 //! # Fibers stay
 //!
-//! A fiber that has run its first instruction keeps its worker, which is a thread of the system. So all that is true of code on
-//! a thread is true of code in a fiber:
+//! A fiber that has run its first instruction keeps its worker, which is a thread of the system. So two things are true of code in
+//! a fiber as they are of code on a thread:
 //!
 //! - A reference to a thread-local stays valid across calls that suspend, and the compiler may keep its address. (LLVM does,
 //!   and runtimes that move stacks between threads have crashed on it.)
@@ -28,8 +28,30 @@
 //! uthread::spawn(move || println!("{counted}")); // This one would be sent.
 //! ```
 //!
-//! What a thread-local *holds* is shared by the fibers of a worker, as it is by all that runs on a thread one after the other. A
-//! value that belongs to one fiber goes into [`local!`](mod@crate::local).
+//! # Thread-locals of `std` are shared
+//!
+//! One thing is not: what a `thread_local!` *holds* is shared by the fibers of a worker, and their calls do not nest. `std` and
+//! many crates assume that they do: that a call which uses a thread-local has returned before other code of the thread runs.
+//! Where a fiber suspends in the midst of such a call, other fibers of its worker find the value as it is then:
+//!
+//! | code that suspends | what happens |
+//! | --- | --- |
+//! | the initializer of a `thread_local!` | another fiber initializes the key as well, and the first one replaces the value while the other uses it: **freed memory is read, in safe code** |
+//! | the closure of `LocalKey::with`, or what holds a borrow of a `RefCell` there | another fiber finds the `RefCell` borrowed: a panic |
+//! | a call under a value that is set for its duration, as `scoped-tls` does | another fiber sees the value of the first, **also after it is gone** |
+//! | between `thread::current()` that a thread-local keeps and the `park` that it is for | another fiber parks under that handle and is never woken ([`porting`](super::porting) tells more) |
+//! | a destructor at `exit` | nothing: from then on no other fiber of the worker runs |
+//!
+//! So: no call of this crate may be made in the initializer of a `thread_local!`, nor while such a value is borrowed or set. The
+//! compiler cannot check this, and the library sees no initializer but its own. Values of [`local!`](mod@crate::local) have none of
+//! these problems: each fiber has its own, and initializers, closures and destructors may suspend. A dependency that
+//! uses thread-locals in such a way is ported too, or called in [`blocking`](crate::blocking).
+//!
+//! `exit` runs the destructors of the calling thread's values on the stack of the fiber that calls. From the first one on that
+//! thread is a plain one, whose calls block. [`process::exit`](crate::process::exit) ensures it; of `std::process::exit` the library
+//! learns by a destructor of its own, which runs first unless a newer value has come since the worker slept last for long.
+//!
+//! # Migration
 //!
 //! A program that can promise that nothing of this kind lives across a suspension may let started fibers migrate:
 //! [`Builder::migrating`](crate::Builder::migrating) is `unsafe`, and its contract says exactly what is promised.
@@ -90,6 +112,10 @@
 //! - A lock of `std` that is held across a call that suspends keeps its worker from going on where another fiber of the same
 //!   worker wants it: [`blocking`](super::blocking) tells more. That is a deadlock, not unsoundness.
 //! - `thread_local!` destructors run when the worker ends, not when a fiber does.
+//! - `std::thread::panicking` is true in all fibers of a worker while one of them is suspended in a destructor during its panic:
+//!   [`thread::panicking`](crate::thread::panicking) is the fiber's own, and so is the poisoning of this crate's locks.
+//! - A panic hook that waits keeps its worker, on which nothing else runs until the hook returns. One that waits for another fiber of
+//!   that worker waits for ever.
 //! - Signals are delivered to threads, and handlers run on whatever stack is current there.
 //! - After `fork` without `exec` the child has one thread and a copy of rings that it must not use: spawn processes through
 //!   [`process::Command`](crate::process::Command), and let no child of a bare `fork` call into a runtime.

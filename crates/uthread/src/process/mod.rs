@@ -1,7 +1,7 @@
 //! Child processes by the names of `std::process`.
 //!
 //! A fiber that starts a child, waits for it or talks with it suspends; what needs no change is `std`'s own
-//! ([`Stdio`], [`ExitStatus`], [`Output`], [`exit`], [`id`]). A child is known by a descriptor of its own (a
+//! ([`Stdio`], [`ExitStatus`], [`Output`], [`id`]). A child is known by a descriptor of its own (a
 //! *pidfd*), by which it is waited for and signalled: a number that has come to mean another process is never
 //! meant. Dispositions of signals stay as they are, that of `SIGCHLD` too.
 //!
@@ -33,3 +33,22 @@ pub use std::process::*;
 pub use child::Child;
 pub use command::Command;
 pub use pipes::{ChildStderr, ChildStdin, ChildStdout};
+
+use crate::sched::wait;
+
+/// Ends the process with this exit code, as [`std::process::exit`]: no fiber is unwound.
+///
+/// The destructors of the calling thread's `thread_local!` values run on the stack of the fiber that calls. What they wait for,
+/// they wait for as on a plain thread: no other fiber of the worker runs any more.
+///
+/// ```no_run
+/// # fn run() -> bool { true }
+/// if !run() {
+///     eprintln!("it failed");
+///     uthread::process::exit(1);
+/// }
+/// ```
+pub fn exit(code: i32) -> ! {
+    wait::begin_exit();
+    std::process::exit(code)
+}

@@ -31,6 +31,12 @@ impl Drop for Leave {
     }
 }
 
+/// Makes the calling thread a plain one until it ends, in whose calls nothing is left to a worker: also of the fiber that it
+/// runs, which must not return.
+pub(crate) fn leave_for_good() {
+    CURRENT.set(ptr::null());
+}
+
 /// Calls `action` with the calling thread's worker, if it is one.
 #[inline(always)]
 #[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]

@@ -24,6 +24,7 @@
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`lot`] | which of several that are ready is looked at first |
+//! | [`exit`] | the end of the process while fibers wait |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
 //! | [`ring`] | whether the caller has a ring, and what it can do |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
@@ -34,6 +35,7 @@ pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod desk;
 pub(crate) mod door;
+pub(crate) mod exit;
 pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;

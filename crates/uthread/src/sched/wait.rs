@@ -18,6 +18,7 @@ pub(crate) use super::cancellation::{
     Within, deadline, is_abandoned, is_cancelled, is_shut_down, refusal, refuse_if_cancelled,
     unwind_if_cancelled, vanish_if_abandoned,
 };
+pub(crate) use super::exit::begin as begin_exit;
 pub(crate) use super::worker::panics::{Since, catch_unwind, is_panicking, note as note_panic};
 
 /// Carries an operation out; returns only after its terminal completion.

@@ -61,7 +61,7 @@ use crate::sched::wait::Since;
 /// As `std`'s: a guard that is dropped by a panic poisons the mutex. So does one that is dropped because its
 /// fiber is [cancelled](crate::thread::Cancelled), as what it protects may be half changed just as well. It is
 /// the fiber's own panic that counts, not that of another one which waits in a destructor on the same
-/// thread.
+/// thread. The end of a runtime, which unwinds its fibers and fails their calls, poisons nothing.
 ///
 /// ```
 /// use uthread::sync::{Arc, Mutex};

@@ -90,6 +90,7 @@ mod cancelled;
 mod deadlines;
 mod diagnosis;
 mod ending;
+mod exits;
 mod idle;
 mod shield;
 mod shutdown;
@@ -190,6 +191,7 @@ const MODULES: &[harness::Module] = &modules![
     cancelled,
     deadlines,
     ending,
+    exits,
     diagnosis,
     idle,
     shield,

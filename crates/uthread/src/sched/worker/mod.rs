@@ -32,6 +32,7 @@ use crossbeam_deque::Worker as Deque;
 use self::panics::Panics;
 use super::current;
 use super::desk::Desk;
+use super::exit;
 use super::held::Held;
 use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
@@ -89,6 +90,8 @@ pub(crate) struct Worker {
     abandoned_all: Cell<bool>,
     /// Since when nothing has gone on after the end of the runtime, by the count of switches.
     still_since: Cell<Option<(u64, Instant)>>,
+    /// Counts the sleeps.
+    sleeps: Cell<u32>,
     /// Counts the looks at others' queues.
     balancing: Cell<usize>,
     /// How many switches each worker had made at this one's last look at what it runs next.
@@ -146,6 +149,7 @@ impl Worker {
             cancelled_all: Cell::new(false),
             abandoned_all: Cell::new(false),
             still_since: Cell::new(None),
+            sleeps: Cell::new(0),
             balancing: Cell::new(0),
             switches_seen: RefCell::default(),
             panics: Panics::default(),
@@ -493,6 +497,8 @@ impl Worker {
         let begin = driver.now();
         self.note_flushed();
         driver.wait(timeout);
+        self.sleeps.update(|sleeps| sleeps.wrapping_add(1));
+        exit::note_sleep(self.sleeps.get());
         let idle = driver.now().saturating_duration_since(begin);
         self.remote.counters.add_idle(idle);
     }
