@@ -69,6 +69,7 @@ mod pool;
 mod stack;
 
 mod atomic;
+mod forked;
 
 #[cfg(test)]
 mod simulation;

@@ -62,10 +62,10 @@ macro_rules! give_items {
             } {
             }
             process: process {
-                Child, ChildStderr, ChildStdin, ChildStdout, Command,
+                Child, ChildStderr, ChildStdin, ChildStdout, Command, exit,
             } {
                 CommandArgs, CommandEnvs, ExitCode, ExitStatus, Output, Stdio, Termination, abort,
-                exit, id,
+                id,
             } {
             }
             sync: sync {

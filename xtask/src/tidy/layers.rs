@@ -10,18 +10,24 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
-const LAYERS: [Layer; 8] = [
-    (FACE, &["op", "sched", "driver", "fiber", "stack", "atomic"]),
+const LAYERS: [Layer; 9] = [
+    (
+        FACE,
+        &[
+            "op", "sched", "driver", "fiber", "stack", "atomic", "forked",
+        ],
+    ),
     (
         &["sched"],
-        &["op", "driver", "fiber", "stack", "pool", "atomic"],
+        &["op", "driver", "fiber", "stack", "pool", "atomic", "forked"],
     ),
     (&["driver"], &["op", "pool", "atomic"]),
     (&["op"], &[]),
-    (&["pool"], &[]),
-    (&["fiber"], &["stack", "atomic"]),
+    (&["pool"], &["forked"]),
+    (&["fiber"], &["stack", "atomic", "forked"]),
     (&["stack"], &[]),
     (&["atomic"], &[]),
+    (&["forked"], &[]),
 ];
 
 /// The public face: mirrors of `std`, and the root, which is `lib`.

@@ -5,7 +5,7 @@
 //! ```
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
@@ -13,7 +13,11 @@ use std::thread;
 
 /// The values, by the numbers of their keys.
 #[derive(Default)]
-pub(crate) struct Locals(RefCell<Places>);
+pub(crate) struct Locals {
+    places: RefCell<Places>,
+    /// Whether this is the fiber that goes on in a child made by `fork`, whose end is that of the process.
+    is_in_child: Cell<bool>,
+}
 
 #[derive(Default)]
 struct Places {
@@ -38,17 +42,29 @@ pub(crate) struct Destroyed;
 
 impl Locals {
     pub(crate) const fn new() -> Locals {
-        Locals(RefCell::new(Places {
-            values: Vec::new(),
-            to_drop: Vec::new(),
-            closed: false,
-        }))
+        Locals {
+            places: RefCell::new(Places {
+                values: Vec::new(),
+                to_drop: Vec::new(),
+                closed: false,
+            }),
+            is_in_child: Cell::new(false),
+        }
+    }
+
+    /// Notes that the fiber is the one that goes on in a child made by `fork`.
+    pub(crate) fn note_child(&self) {
+        self.is_in_child.set(true);
+    }
+
+    pub(crate) fn is_in_child(&self) -> bool {
+        self.is_in_child.get()
     }
 
     /// The value of a key; none if there is none yet.
     #[inline]
     pub(crate) fn get<T: 'static>(&self, key: usize) -> Result<Option<Rc<T>>, Destroyed> {
-        let places = self.0.borrow();
+        let places = self.places.borrow();
         match places.values.get(key) {
             Some(Place::Alive(value)) => Ok(Rc::clone(value).downcast().ok()),
             Some(Place::Destroyed) => Err(Destroyed),
@@ -60,7 +76,7 @@ impl Locals {
     /// Sets the value of a key, of which there was none. One that has come meanwhile, while this one was
     /// made, is dropped.
     pub(crate) fn set<T: 'static>(&self, key: usize, value: Rc<T>) {
-        let mut places = self.0.borrow_mut();
+        let mut places = self.places.borrow_mut();
         if places.values.len() <= key {
             places.values.resize_with(key + 1, Place::default);
         }
@@ -94,7 +110,7 @@ impl Locals {
 
     /// Makes no more values; those that are left need no destructor.
     pub(crate) fn close(&self) {
-        let mut places = self.0.borrow_mut();
+        let mut places = self.places.borrow_mut();
         places.closed = true;
         let values = mem::take(&mut places.values);
         drop(places);
@@ -102,7 +118,7 @@ impl Locals {
     }
 
     fn take_newest(&self) -> Option<Place> {
-        let mut places = self.0.borrow_mut();
+        let mut places = self.places.borrow_mut();
         let key = places.to_drop.pop()?;
         Some(mem::replace(&mut places.values[key], Place::Destroyed))
     }

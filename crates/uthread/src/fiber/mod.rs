@@ -30,6 +30,8 @@ use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
 pub(crate) use waiter::Waiter;
 
+use crate::forked;
+
 /// A fiber as queues hold it.
 pub(crate) type FiberRef = Arc<dyn Body>;
 
@@ -224,6 +226,14 @@ where
 
     fn finish(&self, result: thread::Result<T>) {
         let result = self.end_locals(result);
+        if self
+            .control
+            .locals
+            .get()
+            .is_some_and(|locals| locals.is_in_child())
+        {
+            forked::end(result.is_err());
+        }
         if let (Some(children), Err(payload)) = (&self.scope, &result) {
             // Before the outcome is there to be joined, which may take the panic back.
             children.note_end(payload);

@@ -117,5 +117,23 @@
 //! - A panic hook that waits keeps its worker, on which nothing else runs until the hook returns. One that waits for another fiber of
 //!   that worker waits for ever.
 //! - Signals are delivered to threads, and handlers run on whatever stack is current there.
-//! - After `fork` without `exec` the child has one thread and a copy of rings that it must not use: spawn processes through
-//!   [`process::Command`](crate::process::Command), and let no child of a bare `fork` call into a runtime.
+//! - A lock that another fiber or thread holds at the time of a `fork` stays locked in the child, as with `std`.
+//!
+//! # Children made by `fork`
+//!
+//! [`process::Command`](crate::process::Command) starts processes as `std`'s does. A fiber that calls `fork(2)` itself, or through a
+//! library, goes on in the child as a thread does that forks: as the only one. There it is a plain thread:
+//!
+//! - Every call is the ordinary blocking one. Nothing is left to a ring of the parent, whose memory the child does not have, nor to
+//!   the pool of threads: what the child writes has been written when the call returns, also if it ends by `_exit`.
+//! - Limits of the fiber end: the child is not cancelled with it, and has no deadline of it. Its [`local!`](mod@crate::local) values are
+//!   those of a plain thread, made anew when they are first asked for.
+//! - [`spawn`](crate::spawn) starts a default runtime of the child's own. A [`Runtime`](crate::Runtime) of the parent panics when it is
+//!   given a fiber, because its workers are not there, and does nothing when it is dropped. Handles to fibers of the parent wait
+//!   for ever.
+//! - When the fiber's closure returns, the process ends with the status 0, and after a panic with 101: its worker's loop is
+//!   the parent's, so there is nothing to return to. The child of a call in [`blocking`](crate::blocking()) ends in the same way. Code
+//!   after [`run`](crate::run) runs in the parent only.
+//!
+//! `fork` tells of its children through `pthread_atfork(3)`. A bare `clone(2)` tells nobody: do not call anything of this crate in
+//! the child of one before `exec`.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use self::queue::Queue;
 pub(crate) use self::queue::Ticket;
+use crate::forked::PerProcess;
 
 /// Enough to keep a disk's queue filled; what comes above waits its turn.
 const THREADS_MAX: usize = 64;
@@ -33,26 +34,30 @@ struct State {
     idle: usize,
 }
 
-static POOL: Pool = Pool {
-    state: Mutex::new(State {
-        jobs: Queue::new(),
-        threads: 0,
-        idle: 0,
-    }),
-    work: Condvar::new(),
-};
+static POOL: PerProcess<Pool> = PerProcess::new(Pool::new(), Pool::new);
 
 /// Runs a job on a thread of the pool, or right here where there can be none; its ticket.
 pub(crate) fn run(job: Job) -> Ticket {
-    POOL.add(job)
+    POOL.get().add(job)
 }
 
 /// Takes a job back that no thread has begun. None if one has: the job runs, or has ended.
 pub(crate) fn withdraw(ticket: Ticket) -> Option<Job> {
-    POOL.lock().jobs.withdraw(ticket)
+    POOL.get().lock().jobs.withdraw(ticket)
 }
 
 impl Pool {
+    const fn new() -> Pool {
+        Pool {
+            state: Mutex::new(State {
+                jobs: Queue::new(),
+                threads: 0,
+                idle: 0,
+            }),
+            work: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,9 @@ use super::panic_hook;
 use super::shortage;
 use super::{Crew, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
+use crate::forked;
 use crate::sched::current;
+use crate::sched::fork;
 use crate::sched::shared::{Queues, Shared};
 use crate::sched::threads::Threads;
 use crate::sched::watch::{Orders, Stall, Watch};
@@ -252,6 +254,7 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let workers = self.check()?;
         panic_hook::install();
+        fork::attend();
         self.choose(workers).map_err(shortage::explain)
     }
 
@@ -267,6 +270,7 @@ impl Builder {
                     crew: Crew::Threads(Threads::new(self.stack_size)),
                     workers,
                     driver: DriverInfo::new(Driver::Threads, details, reason),
+                    generation: forked::generation(),
                 })
             }
             None => match self.start(workers, Driver::Uring, Reason::Best) {
@@ -317,6 +321,7 @@ impl Builder {
             shared: Arc::new(shared),
             threads: Vec::with_capacity(count),
             watch: None,
+            generation: forked::generation(),
         };
         let (sender, started) = mpsc::channel();
         for (index, queues) in queues.into_iter().enumerate() {
@@ -342,6 +347,7 @@ impl Builder {
             crew: Crew::Workers(workers),
             workers: count,
             driver: DriverInfo::new(driver, details, reason),
+            generation: forked::generation(),
         })
     }
 }

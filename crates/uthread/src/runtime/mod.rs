@@ -16,6 +16,7 @@ pub use self::builder::Builder;
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::shutdown::Shutdown;
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
+use crate::forked::{self, PerProcess};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
 use crate::sched::threads::Threads;
@@ -70,10 +71,18 @@ use crate::thread::JoinHandle;
 /// it has itself): no fiber can run, none waits for the kernel, for a time or for what the drop waits for.
 ///
 /// In a program built with `panic = "abort"` nothing unwinds: calls without an error return at once.
+///
+/// # Children made by `fork`
+///
+/// A child has none of the workers. There [`run`](Runtime::run) and [`spawn`](Runtime::spawn) of this runtime panic, and
+/// dropping it does nothing; a runtime built in the child works. [The guide](crate::guide::soundness) tells what a fiber that
+/// forks can do in the child.
 pub struct Runtime {
     crew: Crew,
     workers: usize,
     driver: DriverInfo,
+    /// Of the process that has built it.
+    generation: u32,
 }
 
 /// Who runs the fibers.
@@ -87,6 +96,8 @@ struct Workers {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
     watch: Option<thread::JoinHandle<()>>,
+    /// Of the process that has started them.
+    generation: u32,
 }
 
 impl fmt::Debug for Runtime {
@@ -236,16 +247,21 @@ impl Runtime {
     ///
     /// As [`Builder::build`].
     pub(crate) fn try_default() -> io::Result<&'static Runtime> {
-        static DEFAULT: OnceLock<Runtime> = OnceLock::new();
-        static STARTING: Mutex<()> = Mutex::new(());
-        if let Some(runtime) = DEFAULT.get() {
+        static DEFAULT: PerProcess<Default> = PerProcess::new(Default::new(), Default::new);
+        let Default { runtime, starting } = DEFAULT.get();
+        if let Some(runtime) = runtime.get() {
             return Ok(runtime);
         }
-        let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        match DEFAULT.get() {
+        let _one_at_a_time = starting.lock().unwrap_or_else(PoisonError::into_inner);
+        match runtime.get() {
             Some(runtime) => Ok(runtime),
-            None => Runtime::new().map(|runtime| DEFAULT.get_or_init(|| runtime)),
+            None => Runtime::new().map(|made| runtime.get_or_init(|| made)),
         }
+    }
+
+    /// Whether this is the process that has built it, and no child made by `fork`.
+    fn is_of_this_process(&self) -> bool {
+        self.generation == forked::generation()
     }
 
     /// A stack for a new fiber that needs so many bytes, where that is more than this runtime gives each.
@@ -266,12 +282,35 @@ impl Runtime {
     /// # Errors
     ///
     /// The system's, where it has no thread for the fiber, which is abandoned then.
+    ///
+    /// # Panics
+    ///
+    /// In a child made by `fork` where this is a runtime of its parent.
     pub(crate) fn inject(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
+        assert!(
+            self.is_of_this_process(),
+            "this runtime belongs to the parent of this process, which is a child made by fork: build another one"
+        );
         match &self.crew {
             Crew::Workers(workers) => workers.shared.inject(fiber),
             Crew::Threads(threads) => return threads.spawn(fiber, stack_size),
         }
         Ok(())
+    }
+}
+
+/// The default runtime, and who may start it.
+struct Default {
+    runtime: OnceLock<Runtime>,
+    starting: Mutex<()>,
+}
+
+impl Default {
+    const fn new() -> Default {
+        Default {
+            runtime: OnceLock::new(),
+            starting: Mutex::new(()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::mem;
 use std::thread;
 
 use super::{Crew, Runtime, Workers};
+use crate::forked;
 use crate::sched::shared::Abandonment;
 use crate::sched::{offload, wait};
 
@@ -98,6 +99,9 @@ impl Runtime {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown(mut self, how: Shutdown) {
+        if !self.is_of_this_process() {
+            return;
+        }
         match (&mut self.crew, how) {
             (_, Shutdown::Cancel) => {}
             (Crew::Workers(workers), Shutdown::Join) => workers.join(),
@@ -166,7 +170,9 @@ impl Workers {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Crew::Threads(threads) = &self.crew {
+        if let Crew::Threads(threads) = &self.crew
+            && self.is_of_this_process()
+        {
             offload::run(|| threads.end());
         }
     }
@@ -176,6 +182,10 @@ impl Drop for Workers {
     fn drop(&mut self) {
         if self.threads.is_empty() {
             return; // They end by themselves.
+        }
+        if forked::generation() != self.generation {
+            // Its threads are in the parent, where it goes on.
+            return mem::forget((mem::take(&mut self.threads), self.watch.take()));
         }
         self.shared.shut_down();
         self.join_threads();

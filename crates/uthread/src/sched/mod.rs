@@ -26,6 +26,7 @@
 //! | [`lot`] | which of several that are ready is looked at first |
 //! | [`exit`] | the end of the process while fibers wait |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
+//! | [`fork`] | what becomes of a fiber in a child made by `fork` |
 //! | [`ring`] | whether the caller has a ring, and what it can do |
 //! | [`wait`] | how a fiber, or a thread outside, waits for something |
 
@@ -36,6 +37,7 @@ pub(crate) mod current;
 pub(crate) mod desk;
 pub(crate) mod door;
 pub(crate) mod exit;
+pub(crate) mod fork;
 pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;

@@ -13,6 +13,7 @@ use super::shared::Shared;
 use super::worker::Worker;
 use super::{current, wait};
 use crate::fiber::Outcome;
+use crate::forked;
 use crate::pool::{self, Job, Ticket};
 
 /// As [`run`], but refused once the caller may not wait, and withdrawn where no thread has begun it.
@@ -84,11 +85,17 @@ impl<T: Send> Sent<T> {
         let outcome = Arc::new(Outcome::new());
         let result = Arc::clone(&outcome);
         let caller = current::with_worker(Worker::identify);
+        let generation = forked::generation();
         let registered = outcome.await_done(wait::waiter());
         debug_assert!(registered, "nothing completes it yet");
         let ticket = pool::run(erase_lifetime(Box::new(move || {
             let _caller = Caller::enter(caller);
-            result.complete(panic::catch_unwind(AssertUnwindSafe(call)));
+            let called = panic::catch_unwind(AssertUnwindSafe(call));
+            if forked::generation() != generation {
+                // It has forked, and this is the only thread of the child.
+                forked::end(called.is_err());
+            }
+            result.complete(called);
         })));
         if outcome.is_done() {
             // A loop of calls that are over so soon must not keep the worker.

@@ -397,6 +397,15 @@ pub(super) fn current() -> Option<Rc<Seat>> {
         .flatten()
 }
 
+/// Makes the calling thread a plain one until it ends, if it is a fiber, which must not return.
+pub(super) fn leave_for_good() {
+    // What it has belongs to threads that may be in the midst of a change of it.
+    let _ = CURRENT.try_with(|seat| {
+        seat.try_borrow_mut()
+            .map(|mut seat| mem::forget(seat.take()))
+    });
+}
+
 /// The calling fiber has seen that it may not wait, if it is a thread.
 #[cold]
 pub(super) fn note_end() {

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::line::Lines;
+use crate::forked::PerProcess;
 
 /// So many that a lock which many wait for seldom slows another one down: a part is locked for a fraction of a
 /// microsecond. Together they take 8 KiB.
@@ -12,12 +13,17 @@ const PARTS: usize = 64;
 #[repr(align(128))]
 struct Part(Mutex<Lines>);
 
-static TABLE: [Part; PARTS] = [const { Part(Mutex::new(Lines::new())) }; PARTS];
+/// Whoever waits in a parent's is not in its children.
+static TABLE: PerProcess<[Part; PARTS]> = PerProcess::new(empty(), empty);
+
+const fn empty() -> [Part; PARTS] {
+    [const { Part(Mutex::new(Lines::new())) }; PARTS]
+}
 
 /// The part in which those stand who wait at `address`.
 pub(super) fn lines(address: usize) -> &'static Mutex<Lines> {
     // The upper bits of this product depend on all bits of the address (Fibonacci hashing).
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (address as u64).wrapping_mul(GOLDEN_RATIO);
-    &TABLE[(mixed >> (u64::BITS - PARTS.ilog2())) as usize].0
+    &TABLE.get()[(mixed >> (u64::BITS - PARTS.ilog2())) as usize].0
 }

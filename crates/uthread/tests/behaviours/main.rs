@@ -69,6 +69,7 @@ mod positions;
 mod standard_input;
 mod standard_output;
 
+mod forks;
 mod process_faults;
 mod processes;
 mod signals;
@@ -175,6 +176,7 @@ const MODULES: &[harness::Module] = &modules![
     standard_input,
     standard_output,
     process_faults,
+    forks,
     processes,
     signals,
     conversions,
