@@ -16,6 +16,7 @@ use super::advice::advise_at_once;
 const GUARD_BYTES: usize = 16 * 1024;
 
 const MADV_GUARD_INSTALL: libc::c_int = 102;
+const MADV_GUARD_REMOVE: libc::c_int = 103;
 
 /// How stacks are guarded here.
 #[derive(Debug)]
@@ -61,6 +62,16 @@ impl Guards {
             }
         }
         Ok(guarded)
+    }
+
+    /// Removes the guards of stacks that nobody runs on, of all in so many bytes. Those that are not regions stay.
+    #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
+    pub(super) fn remove(&self, start: usize, length: usize) {
+        if self.are_regions() {
+            let start = ptr::with_exposed_provenance_mut(start);
+            // SAFETY: the range is of stacks that nobody runs on, as the caller says. Failure only keeps the guards.
+            let _ = unsafe { libc::madvise(start, length, MADV_GUARD_REMOVE) };
+        }
     }
 
     /// Whether they are regions, as far as that was tried.

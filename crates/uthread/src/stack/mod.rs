@@ -8,7 +8,7 @@
 //!   low   +------------------+  limit
 //! ```
 //!
-//! [`pool`] carves stacks from large mappings and takes them back, [`larger`] has those of single fibers
+//! [`pool`] hands stacks out and takes them back, [`slabs`] carves them from large mappings, [`larger`] has those of single fibers
 //! that need more, [`memory`] is what both ask of the kernel, [`advice`] how they ask it for many at once; [`overflow`]
 //! turns a touched guard into a readable report, [`panic_frames`] tells whether a stack is in a panic hook, [`cache`] knows the CPU's.
 
@@ -19,6 +19,7 @@ mod memory;
 pub(crate) mod overflow;
 pub(crate) mod panic_frames;
 pub(crate) mod pool;
+mod slabs;
 
 use std::num::NonZeroUsize;
 
@@ -68,7 +69,7 @@ impl Extent {
     unsafe_code,
     reason = "corosensei asks the owner of a stack to vouch for its guard page"
 )]
-// SAFETY: a `Stack` is made only by `Pool::carve` and `LargerStacks::take`, which install the guard at `limit`
+// SAFETY: a `Stack` is made only by `Slabs::stack` and `LargerStacks::take`, which install the guard at `limit`
 // before handing it out, align it, and hold at least `pool::STACK_SIZE_MIN` bytes above the guard.
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {

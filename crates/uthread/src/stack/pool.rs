@@ -5,34 +5,23 @@
 //! `vm.max_map_count`. Stacks for fibers that need more than the others are [`larger`](super::larger).
 
 use std::io;
-use std::num::NonZeroUsize;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::iter;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Stack;
 use super::cache;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
+use super::slabs::{COLOURS, Releasing, Slabs};
 
 /// The smallest stack without its guard: room for a panic with its backtrace.
 pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
 
-/// Stacks in the first slab: enough for a small program, 16 MiB of address space at the default.
-const SLAB_STACKS_FIRST: usize = 64;
-
-/// Stacks in the largest slab: slabs double up to here, so that a million stacks take a few
-/// hundred mappings while no single one asks for more than 1 GiB of address space at the default.
-const SLAB_STACKS_MAX: usize = 4096;
-
 /// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
 /// maps up to 4,096 at once, has to fit the address space.
 pub(crate) const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
-
-/// Stacks begin in turn at so many different lines of their first page: beginning all at the same
-/// address modulo a page they would compete for a sixty-fourth of the cache. A quarter of the page at
-/// most is lost to it, so that a waiting fiber still fits into what is left.
-const COLOURS: usize = 16;
 
 /// Stacks made, handed out and taken back at once: enough that a system call for all costs little for each, few
 /// enough that the pages that no fiber needs after all are 64 KiB a worker.
@@ -45,38 +34,47 @@ pub(super) const KEPT_BYTES: usize = 8 * 1024;
 /// warm. Those above keep nothing, so that a burst of a million fibers is not remembered.
 const WARM_STACKS_MAX: usize = 1024;
 
+/// Batches released at once: a millisecond of a worker's time.
+const RELEASED_MAX: usize = 64;
+
+/// Batches that warm stacks may keep from being released: half a MiB of page tables.
+const SCATTERED_MAX: usize = 64;
+
 /// All stacks of one runtime: of one size, but for some that are larger.
 #[derive(Debug)]
 pub(crate) struct Pool {
     stack_size: usize,
     guards: Guards,
-    /// Length of the free list, to be read without the lock.
-    free_count: AtomicUsize,
+    /// How many stacks are warm, to be read without the lock.
+    warm_count: AtomicUsize,
+    /// Whether more is to be released.
+    has_surplus: AtomicBool,
     inner: Mutex<Inner>,
     larger: LargerStacks,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
-    free: Vec<Stack>,
-    slabs: Vec<Slab>,
+    /// Those that came back last, and keep something warm.
+    warm: Vec<Stack>,
+    slabs: Slabs,
     /// Stacks handed out and not yet returned.
     lent: usize,
 }
 
-#[derive(Debug)]
-struct Slab {
-    start: NonNull<u8>,
-    stacks: usize,
-    carved: usize,
-}
+impl Inner {
+    fn take_surplus(&mut self) -> Vec<Releasing> {
+        let next = || self.slabs.take_surplus(self.lent);
+        iter::from_fn(next).take(RELEASED_MAX).collect()
+    }
 
-#[allow(
-    unsafe_code,
-    reason = "the pointer is the address of a mapping, owned like a Box"
-)]
-// SAFETY: the mapping belongs to the slab alone and is bound to no thread.
-unsafe impl Send for Slab {}
+    /// Whether batches are kept by their warm stacks alone.
+    fn is_scattered(&self) -> bool {
+        !self.warm.is_empty()
+            && self.slabs.has_surplus(self.lent)
+            && self.slabs.parts() > self.lent + SCATTERED_MAX
+    }
+}
 
 impl Pool {
     /// A pool of stacks of `stack_size` bytes, guard included, rounded up to pages and to what a
@@ -88,8 +86,13 @@ impl Pool {
         Pool {
             stack_size,
             guards: Guards::new(),
-            free_count: AtomicUsize::new(0),
-            inner: Mutex::default(),
+            warm_count: AtomicUsize::new(0),
+            has_surplus: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
+                warm: Vec::new(),
+                slabs: Slabs::new(stack_size),
+                lent: 0,
+            }),
             larger: LargerStacks::default(),
         }
     }
@@ -101,18 +104,18 @@ impl Pool {
     /// `ENOMEM` where address space or `vm.max_map_count` is used up; none was added then.
     pub(crate) fn take(&self, taken: &mut Vec<Stack>) -> io::Result<()> {
         let before = taken.len();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = inner.free.is_empty();
-        if is_new {
-            self.carve(&mut inner, taken)?;
+        let mut inner = self.lock();
+        let is_cold = inner.warm.is_empty();
+        if is_cold {
+            inner.slabs.take(&self.guards, taken)?;
         } else {
-            let left = inner.free.len().saturating_sub(BATCH_STACKS);
-            taken.extend(inner.free.drain(left..));
+            let left = inner.warm.len().saturating_sub(BATCH_STACKS);
+            taken.extend(inner.warm.drain(left..));
         }
         inner.lent += taken.len() - before;
-        self.free_count.store(inner.free.len(), Ordering::Relaxed);
+        self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
         drop(inner);
-        if is_new {
+        if is_cold {
             let ends = taken[before..].iter().map(Stack::end);
             let pages: Vec<_> = ends.map(|end| end - page_size()).collect();
             memory::populate(&pages);
@@ -157,75 +160,69 @@ impl Pool {
         self.larger.give(stack);
     }
 
-    /// Takes the others back, and returns all but their hottest pages to the kernel.
+    /// Takes the others back, and returns all but their hottest pages to the kernel; of those that are more than a next
+    /// burst needs, everything.
     pub(crate) fn give(&self, stacks: impl IntoIterator<Item = Stack>) {
         let stacks: Vec<_> = stacks.into_iter().collect();
         // Relaxed: a guess is enough.
-        let is_warm = self.free_count.load(Ordering::Relaxed) < WARM_STACKS_MAX;
+        let is_warm = self.warm_count.load(Ordering::Relaxed) < WARM_STACKS_MAX;
         let kept = if is_warm { KEPT_BYTES } else { 0 };
+        self.discard(&stacks, kept);
+        let mut inner = self.lock();
+        inner.lent -= stacks.len();
+        if is_warm {
+            inner.warm.extend(stacks);
+            self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
+            return;
+        }
+        inner.slabs.give(&stacks);
+        self.release_some_of(inner);
+    }
+
+    /// Gives back to the kernel some of what a peak has left, if there is more than [`give`](Pool::give) did: called by
+    /// workers that have nothing to do. Whether there was something.
+    pub(crate) fn release_some(&self) -> bool {
+        self.has_surplus.load(Ordering::Relaxed) && self.release_some_of(self.lock())
+    }
+
+    #[allow(unsafe_code, reason = "giving memory back")]
+    fn release_some_of<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> bool {
+        if inner.is_scattered() {
+            let warm = mem::take(&mut inner.warm);
+            self.warm_count.store(0, Ordering::Relaxed);
+            drop(inner);
+            self.discard(&warm, 0);
+            inner = self.lock();
+            inner.slabs.give(&warm);
+        }
+        let surplus = inner.take_surplus();
+        // Relaxed: what a worker that looks just now misses is left for the next look.
+        let is_all = surplus.len() < RELEASED_MAX;
+        self.has_surplus.store(!is_all, Ordering::Relaxed);
+        drop(inner);
+        let any = !surplus.is_empty();
+        for batch in surplus {
+            batch.release(self.stack_size, &self.guards);
+            let unused = self.lock().slabs.note_released(batch);
+            if let Some((start, length)) = unused {
+                // SAFETY: every stack of the slab was given back, and the slab is forgotten.
+                unsafe { memory::unmap(start, length) };
+            }
+        }
+        any
+    }
+
+    /// Returns all but so many bytes of free stacks to the kernel.
+    fn discard(&self, stacks: &[Stack], kept: usize) {
         let starts: Vec<_> = stacks
             .iter()
             .map(|stack| stack.limit.get() + guard_size())
             .collect();
         memory::discard(&starts, self.stack_size - guard_size() - kept);
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.lent -= stacks.len();
-        inner.free.extend(stacks);
-        self.free_count.store(inner.free.len(), Ordering::Relaxed);
     }
 
-    /// Adds the next stacks of the newest slab, or the first of a new one.
-    fn carve(&self, inner: &mut Inner, carved: &mut Vec<Stack>) -> io::Result<()> {
-        if inner
-            .slabs
-            .last()
-            .is_none_or(|slab| slab.carved == slab.stacks)
-        {
-            let stacks = inner.slabs.last().map_or(SLAB_STACKS_FIRST, |slab| {
-                (slab.stacks * 2).min(SLAB_STACKS_MAX)
-            });
-            inner.slabs.push(self.new_slab(stacks)?);
-        }
-        let slab = inner
-            .slabs
-            .last_mut()
-            .expect("a slab was pushed just above");
-        let last = slab.stacks.min(slab.carved + BATCH_STACKS);
-        let start = slab.start.addr().get();
-        let limits: Vec<_> = (slab.carved..last)
-            .map(|place| start + place * self.stack_size)
-            .collect();
-        let guarded = self.guards.install_all(&limits)?;
-        let places = slab.carved..slab.carved + guarded;
-        slab.carved = places.end;
-        let stacks = places.zip(limits).map(|(place, limit)| {
-            let colour = place % COLOURS * cache::LINE_BYTES;
-            Stack {
-                limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
-                base: NonZeroUsize::new(limit + self.stack_size - colour)
-                    .expect("above a non-zero limit"),
-            }
-        });
-        carved.extend(stacks.rev());
-        Ok(())
-    }
-
-    /// A slab of that many stacks, or of fewer where so much address space is refused (strict
-    /// overcommit, `ulimit -v`).
-    fn new_slab(&self, mut stacks: usize) -> io::Result<Slab> {
-        loop {
-            match memory::map(stacks * self.stack_size) {
-                Ok(start) => {
-                    return Ok(Slab {
-                        start,
-                        stacks,
-                        carved: 0,
-                    });
-                }
-                Err(_) if stacks > 1 => stacks /= 2,
-                Err(errno) => return Err(errno.into()),
-            }
-        }
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,10 +245,9 @@ impl Drop for Pool {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A stack that is still out may be running or be written by the kernel: leak, never free.
         if inner.lent == 0 {
-            for slab in inner.slabs.drain(..) {
-                let length = slab.stacks * self.stack_size;
+            for (start, length) in inner.slabs.drain() {
                 // SAFETY: no stack of the pool is lent, so nothing refers to the mapping any more.
-                unsafe { memory::unmap(slab.start.addr().get(), length) };
+                unsafe { memory::unmap(start, length) };
             }
         }
     }
@@ -262,6 +258,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::ptr;
 
+    use super::super::slabs::SLAB_STACKS_FIRST;
     use super::*;
 
     #[test]
@@ -378,5 +375,60 @@ mod tests {
             assert!(mappings() < before + 100);
         }
         pool.give(stacks);
+    }
+
+    /// The same in an order by which each batch has its stacks back late.
+    fn give_scattered(pool: &Pool, stacks: Vec<Stack>) {
+        let mut heaps: Vec<Vec<Stack>> = (0..97).map(|_| Vec::new()).collect();
+        for (index, stack) in stacks.into_iter().enumerate() {
+            heaps[index * 31 % 97].push(stack);
+        }
+        let mut heaps = heaps.into_iter().flatten().peekable();
+        while heaps.peek().is_some() {
+            pool.give(heaps.by_ref().take(BATCH_STACKS).collect::<Vec<_>>());
+        }
+        while pool.release_some() {}
+    }
+
+    #[test]
+    fn what_a_peak_needed_is_released_and_can_be_used_again() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        for _ in 0..2 {
+            let stacks = take(&pool, 20_000);
+            let mut limits: Vec<_> = stacks.iter().map(|stack| stack.limit).collect();
+            limits.sort();
+            limits.dedup();
+            assert_eq!(limits.len(), stacks.len(), "one was handed out twice");
+            for stack in stacks.iter().step_by(101) {
+                assert_guarded(stack);
+                touch(stack);
+            }
+            assert_eq!(pool.lock().slabs.released(), 0);
+            give_scattered(&pool, stacks);
+            let left = pool.lock().slabs.in_use();
+            assert!(left < 4 * WARM_STACKS_MAX, "{left} stacks are kept");
+        }
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_by_half_releases_nothing() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let mut stacks = take(&pool, 10_000);
+        for _ in 0..10 {
+            let half = stacks.split_off(5_000);
+            give_scattered(&pool, half);
+            assert_eq!(pool.lock().slabs.released(), 0);
+            stacks.extend(take(&pool, 5_000));
+        }
+        give_scattered(&pool, stacks);
+    }
+
+    #[test]
+    fn a_slab_without_a_stack_in_use_is_unmapped() {
+        let pool = Pool::new(STACK_SIZE_MIN);
+        let stacks = take(&pool, 20_000);
+        let mapped = pool.lock().slabs.mapped();
+        give_scattered(&pool, stacks);
+        assert!(pool.lock().slabs.mapped() < mapped / 2);
     }
 }

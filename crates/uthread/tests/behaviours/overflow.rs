@@ -4,13 +4,14 @@ use std::hint::black_box;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
-use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, behaviours};
+use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, behaviours, lacks};
 use crate::support::eventually;
 use uthread::thread::Builder;
 use uthread::{Runtime, spawn, yield_now};
@@ -29,7 +30,8 @@ behaviours![
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
             an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one,
             a_bad_address_elsewhere_ends_the_process_as_ever,
-            what_a_larger_stack_took_is_given_back
+            what_a_larger_stack_took_is_given_back,
+            what_many_stacks_took_is_given_back
         ]
     ),
     (
@@ -249,8 +251,13 @@ fn a_fiber_may_have_a_larger_stack_than_the_others(place: Place) {
 
 /// Bytes of memory that this process has.
 fn resident() -> usize {
+    status("VmRSS:")
+}
+
+/// A number of bytes that the kernel tells of this process.
+fn status(what: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let line = status.lines().find(|line| line.starts_with(what));
     let kib = line.unwrap().split_whitespace().nth(1).unwrap();
     1024 * kib.parse::<usize>().unwrap()
 }
@@ -272,6 +279,61 @@ fn what_a_larger_stack_took_is_given_back(place: Place) {
         // By the worker it ran on, after the join.
         eventually("the stack's memory is given back", || {
             resident() < before + 20 * MIB
+        });
+    });
+}
+
+/// Whether the kernel frees the page tables of memory that is given back, though the addresses are not.
+fn are_page_tables_reclaimed() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|number| number.parse::<u32>());
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    cfg!(target_arch = "x86_64") && (next(), next()) >= (6, 14)
+}
+
+/// Page tables included, which are half a KiB a stack.
+fn what_many_stacks_took_is_given_back(place: Place) {
+    const FIBERS: usize = 20_000;
+    alone(|| {
+        if !are_page_tables_reclaimed() {
+            lacks("page tables of memory given back are freed since Linux 6.14");
+        }
+        let runtime = place.runtime();
+        let before = status("VmPTE:");
+        let (at_peak, memory_at_peak) = runtime.run(|| {
+            let parked = AtomicUsize::new(0);
+            uthread::scope(|scope| {
+                let wait = || {
+                    parked.fetch_add(1, Ordering::Relaxed);
+                    uthread::thread::park();
+                };
+                let fibers: Vec<_> = (0..FIBERS).map(|_| scope.spawn(wait)).collect();
+                while parked.load(Ordering::Relaxed) < FIBERS {
+                    yield_now();
+                }
+                let peak = (status("VmPTE:"), resident());
+                // In another order than they have come, so that few neighbours end together.
+                for index in 0..FIBERS {
+                    fibers[index * 7_919 % FIBERS].thread().unpark();
+                }
+                peak
+            })
+        });
+        assert!(at_peak > before + FIBERS * 400, "{at_peak} of page tables");
+        // By idle workers, after the scope.
+        eventually("page tables are given back", || {
+            status("VmPTE:") < before + (at_peak - before) / 4
+        });
+        eventually("memory is given back", || {
+            resident() < memory_at_peak - FIBERS * 4096 / 2
+        });
+        // All of it can be used again.
+        runtime.run(|| {
+            uthread::scope(|scope| {
+                for _ in 0..FIBERS {
+                    scope.spawn(|| (yield_now(), use_stack(4096)));
+                }
+            });
         });
     });
 }

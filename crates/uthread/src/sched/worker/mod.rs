@@ -230,6 +230,8 @@ impl Worker {
         } else if self.has_ended() {
             self.end_search();
             Turn::End
+        } else if self.shared.stacks.release_some() {
+            Turn::Again
         } else {
             Turn::Sleep(self.announce_sleep())
         }
