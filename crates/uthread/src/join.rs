@@ -55,7 +55,7 @@ where
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);
     // An error is the fiber's end as well, which is joined below.
-    let _ = wait::spawn_here(fiber, None);
+    let _ = wait::fork_here(fiber);
     let first = wait::catch_unwind(a);
     if wait::take_back(&offered) {
         match first {

@@ -87,7 +87,7 @@
 //! | `Child` | ours | `send_signal`. It is known by a descriptor, which never means another process |
 //! | `ChildStdin`, `ChildStdout`, `ChildStderr` | ours | |
 //! | `CommandArgs`, `CommandEnvs`, `Stdio`, `Output`, `ExitStatus`, `ExitCode`, `Termination` | `std`'s | |
-//! | `abort`, `exit`, `id` | `std`'s | |
+//! | `abort`, `id` | `std`'s | |
 //!
 //! # `sync`
 //!

@@ -140,7 +140,8 @@ impl Builder {
     /// From when on a fiber counts as stalled that keeps its worker while others wait for it, because it
     /// computes, or blocks in a way that the runtime knows nothing of. It is counted in
     /// [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and told to [`on_stall`](Builder::on_stall),
-    /// again whenever it has lasted twice as long. `None` never looks. Default: 100 ms.
+    /// again whenever it has lasted twice as long. Where only fibers wait that have not started, which any worker could
+    /// start, a stall is that every worker is kept for ten times as long. `None` never looks. Default: 100 ms.
     ///
     /// ```
     /// let builder = uthread::Runtime::builder();

@@ -48,6 +48,9 @@ pub(crate) struct Counters {
     pub(crate) completions: Counter,
     /// Those of them that were collected for another worker.
     pub(crate) served: Counter,
+    /// How many `join`s are between the offer of their second part and the look whether it was taken. Wraps: where fibers
+    /// migrate, only the sum of all workers is meant.
+    pub(crate) forks: Counter,
     /// Written by the watch.
     pub(crate) stalls: Counter,
     /// The id of the running fiber, none of which is zero: for the watch.

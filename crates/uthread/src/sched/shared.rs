@@ -379,6 +379,17 @@ impl Shared {
         sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
     }
 
+    /// Whether fibers have not started, beside those that are a part of what a started one does (of a `join`): it matters
+    /// where no worker is there to start them.
+    pub(super) fn do_unstarted_wait(&self) -> bool {
+        let queued = self.remotes.iter().map(|remote| remote.new_fibers());
+        let queued = self.injector.len() + queued.sum::<usize>();
+        let parts = self.counters().map(|counters| counters.forks.get());
+        // Below zero for a moment, where one worker has counted and another one not yet.
+        let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);
+        queued as u64 > parts.cast_unsigned()
+    }
+
     /// The name of a live fiber, if it has one.
     pub(super) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
         let mut remotes = self.remotes.iter();

@@ -347,8 +347,30 @@ pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
 ///
 /// When the caller belongs to no runtime.
 pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
+    queue_here(fiber, stack_size, Worker::spawn)
+}
+
+/// As [`spawn_here`], of a part of what the calling fiber does. [`take_back`] follows.
+///
+/// # Errors
+///
+/// As [`spawn_here`].
+///
+/// # Panics
+///
+/// As [`spawn_here`].
+pub(crate) fn fork_here(fiber: FiberRef) -> io::Result<()> {
+    queue_here(fiber, None, Worker::fork)
+}
+
+#[inline(always)]
+fn queue_here(
+    fiber: FiberRef,
+    stack_size: Option<usize>,
+    queue: impl FnOnce(&Worker, FiberRef),
+) -> io::Result<()> {
     let mut fiber = Some(fiber);
-    current::with_worker(|worker| fiber.take().map(|fiber| worker.spawn(fiber)));
+    current::with_worker(|worker| fiber.take().map(|fiber| queue(worker, fiber)));
     let Some(fiber) = fiber else {
         return Ok(());
     };

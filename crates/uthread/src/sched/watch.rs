@@ -21,6 +21,10 @@ const LOOKS_PER_THRESHOLD: u32 = 4;
 /// A look costs some microseconds: as often as this it takes a percent of a CPU.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
+/// Thresholds that every worker must be kept for before it counts as a stall that fibers cannot start: a batch of computations
+/// that takes turns is none.
+const UNSTARTED_THRESHOLDS: u32 = 10;
+
 /// Looks at nothing but sleep before the watch stops. Whoever wakes up next then wakes the watch, which
 /// shall not happen with every request of a server that has little to do.
 const IDLE_LOOKS_MAX: u32 = 10;
@@ -219,6 +223,7 @@ impl Watch {
     fn look(&mut self, now: Instant) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut awake = false;
+        let mut all_stall_since = Some(Duration::MAX);
         for index in 0..shared.workers() {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
@@ -235,19 +240,40 @@ impl Watch {
             let post = &mut self.posts[index];
             if !runs || post.switches != switches {
                 *post = fresh;
+                all_stall_since = None;
                 continue;
             }
             let duration = now.saturating_duration_since(post.since);
             if shared.is_migrating() && !duration.is_zero() && remote.has_something_waiting(now) {
                 shared.wake_one();
             }
+            all_stall_since = all_stall_since.map(|since| since.min(duration));
             if duration >= post.told_from && shared.do_others_wait_for(remote) {
-                let first = Some(post.told_from) == self.orders.threshold;
-                post.told_from = duration * 2;
-                self.tell(index, duration, first);
+                self.note_stall(index, duration);
+            }
+        }
+        if let (Some(threshold), Some(duration)) = (self.orders.threshold, all_stall_since)
+            && duration >= threshold * UNSTARTED_THRESHOLDS
+            && shared.do_unstarted_wait()
+        {
+            for index in 0..shared.workers() {
+                let Post {
+                    since, told_from, ..
+                } = self.posts[index];
+                let duration = now.saturating_duration_since(since);
+                if duration >= told_from {
+                    self.note_stall(index, duration);
+                }
             }
         }
         awake
+    }
+
+    fn note_stall(&mut self, index: usize, duration: Duration) {
+        let post = &mut self.posts[index];
+        let first = Some(post.told_from) == self.orders.threshold;
+        post.told_from = duration * 2;
+        self.tell(index, duration, first);
     }
 
     fn tell(&mut self, index: usize, duration: Duration, first: bool) {

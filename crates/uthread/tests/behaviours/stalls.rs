@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,27 +10,33 @@ use std::{fs, process, thread};
 
 use crate::harness::child::child;
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, behaviours};
+use crate::harness::{ON_ONE_WORKER, ON_WORKERS, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::thread::Builder;
 use uthread::{JoinHandle, Runtime, Stall, StallCause, sleep, spawn, yield_now};
 
-behaviours![(
-    ON_ONE_WORKER,
-    [
-        a_fiber_that_computes_while_another_waits_is_named,
-        a_long_stall_is_told_of_again_and_counted_once,
-        a_fiber_blocked_by_a_lock_of_std_is_told_so,
-        a_lock_of_std_held_across_a_yield_is_named,
-        a_fiber_blocked_in_another_call_is_told_so,
-        a_fiber_that_computes_alone_disturbs_nobody,
-        fibers_that_wait_are_no_stall,
-        a_stall_after_a_long_rest_is_noticed,
-        a_report_that_panics_does_not_end_the_watch,
-        who_wants_no_watch_has_none,
-        by_default_a_stall_is_printed
-    ]
-)];
+behaviours![
+    (
+        ON_WORKERS,
+        [workers_kept_from_fibers_that_have_not_started_are_named]
+    ),
+    (
+        ON_ONE_WORKER,
+        [
+            a_fiber_that_computes_while_another_waits_is_named,
+            a_long_stall_is_told_of_again_and_counted_once,
+            a_fiber_blocked_by_a_lock_of_std_is_told_so,
+            a_lock_of_std_held_across_a_yield_is_named,
+            a_fiber_blocked_in_another_call_is_told_so,
+            a_fiber_that_computes_alone_disturbs_nobody,
+            fibers_that_wait_are_no_stall,
+            a_stall_after_a_long_rest_is_noticed,
+            a_report_that_panics_does_not_end_the_watch,
+            who_wants_no_watch_has_none,
+            by_default_a_stall_is_printed
+        ]
+    )
+];
 
 const THRESHOLD: Duration = Duration::from_millis(10);
 
@@ -197,11 +203,45 @@ fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
     });
 }
 
+/// Every worker is kept, and the only ones that wait have not started: from outside, and from a fiber that spins.
+fn workers_kept_from_fibers_that_have_not_started_are_named(place: Place) {
+    for from_outside in [true, false] {
+        let (runtime, stalls) = watched(place);
+        let spinning = Arc::new(AtomicUsize::new(0));
+        let told = Arc::new(AtomicBool::new(false));
+        let spinners: Vec<_> = (0..place.workers())
+            .map(|index| {
+                let (spinning, told) = (Arc::clone(&spinning), Arc::clone(&told));
+                runtime.spawn(move || {
+                    spinning.fetch_add(1, Ordering::Relaxed);
+                    while spinning.load(Ordering::Relaxed) < place.workers() {}
+                    let unstarted = (index == 0 && !from_outside).then(|| spawn(|| ()));
+                    while !told.load(Ordering::Relaxed) {}
+                    drop(unstarted);
+                })
+            })
+            .collect();
+        eventually("all workers are kept", || {
+            spinning.load(Ordering::Relaxed) == place.workers()
+        });
+        let unstarted = from_outside.then(|| runtime.spawn(|| ()));
+        let stall = stalls.recv_timeout(HANG);
+        told.store(true, Ordering::Relaxed);
+        let stall = stall.expect("nobody noticed");
+        assert_eq!(stall.cause, StallCause::Runs);
+        assert!(stall.duration >= THRESHOLD, "{stall}");
+        for fiber in spinners.into_iter().chain(unstarted) {
+            fiber.join().unwrap();
+        }
+    }
+}
+
 fn a_fiber_that_computes_alone_disturbs_nobody(place: Place) {
     let (runtime, stalls) = watched(place);
     runtime.run(compute);
     // Nor with work of its own that nobody has begun.
-    runtime.run(|| uthread::join(compute, || ()));
+    let long = || (0..4).for_each(|_| compute());
+    runtime.run(|| uthread::join(long, || ()));
     assert_eq!(runtime.metrics().total().stalls, 0);
     drop(runtime);
     assert_eq!(stalls.try_recv().ok(), None);

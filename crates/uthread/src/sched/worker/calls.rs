@@ -25,8 +25,15 @@ impl Worker {
         self.wake_one();
     }
 
+    /// The same of one that is a part of what the running fiber does, and that [`take_back`](Worker::take_back) follows.
+    pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
+        self.remote.counters.forks.add(1);
+        self.spawn(fiber);
+    }
+
     /// Takes the newest new fiber back, if it is this one.
     pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
+        self.remote.counters.forks.add(u64::MAX);
         let Some(newest) = self.deque.pop() else {
             return false;
         };
