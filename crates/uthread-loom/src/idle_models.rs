@@ -1,11 +1,14 @@
 //! Workers that go to sleep against whoever has work for them. A lost wake-up is a deadlock here,
 //! which loom reports.
 
+use std::sync::Arc as Count;
+
 use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
 use crate::runtime::{Runtime, Worker};
+use crate::sched::inbox::Inbox;
 
 /// One worker and one or two pushers: three seconds at most.
 const PREEMPTIONS_MAX_OF_ONE: usize = 3;
@@ -43,6 +46,25 @@ fn a_worker_emptying_its_inbox_takes_late_mail() {
         runtime.enqueue(0);
         runtime.enqueue(0);
         runtime.finish(2, workers);
+    });
+}
+
+/// Otherwise what comes while a worker ends, a reference to a fiber, would be kept for ever.
+#[test]
+fn a_worker_that_ends_keeps_no_mail() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let (inbox, fiber) = (Arc::new(Inbox::default()), Count::new(()));
+        let putting = {
+            let (inbox, fiber) = (Arc::clone(&inbox), Count::clone(&fiber));
+            thread::spawn(move || {
+                inbox.put(Count::clone(&fiber));
+                inbox.put(fiber);
+            })
+        };
+        inbox.close();
+        putting.join().unwrap();
+        assert_eq!(Count::strong_count(&fiber), 1);
+        assert!(!inbox.has_mail());
     });
 }
 
