@@ -322,6 +322,8 @@ mod tests {
 
     #[test]
     fn a_cancel_after_the_end_keeps_no_fiber() {
+        // The hook that comes with a runtime is there for the other tests, too.
+        panic_hook::capture();
         for driver in [None, Some(Driver::Epoll), Some(Driver::Threads)] {
             let mut builder = Runtime::builder().workers(1);
             if let Some(driver) = driver {
