@@ -48,8 +48,8 @@
 //!
 //! # Dependencies
 //!
-//! A dependency that blocks or spins by `std` is ported as well, by the same command over a copy of its sources and
-//! `[patch.crates-io]`; one that keeps a thread's handle or identity in a thread-local, with `--locals`. That goes for the dependencies of a
+//! A dependency that blocks or spins by `std` is ported as well, by the same command over a copy of its sources, and becomes a
+//! `path` dependency of the program (not by `[patch.crates-io]`, as uthread itself depends on some of them); one that keeps a thread's handle or identity in a thread-local, with `--locals`. That goes for the dependencies of a
 //! dependency: a ported `crossbeam-channel` still spins by the `std::thread::yield_now` of `crossbeam-utils`, which lets no other fiber run.
 //! What parks a thread of the system by itself, as `parking_lot` does, stays out of fibers, or goes into
 //! [`blocking`](crate::blocking()).
