@@ -6,11 +6,11 @@
 
 mod plan;
 
-mod tools;
+pub(crate) mod tools;
 
-mod archive;
+pub(crate) mod archive;
 
-mod programs;
+pub(crate) mod programs;
 
 mod initramfs;
 

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the chores of this repository that cargo itself has no command for.
 
 mod figures;
+mod foreign;
 mod kernels;
 mod tidy;
 
@@ -18,9 +19,12 @@ Commands:
   tidy               check the habits that no lint covers (CONTRIBUTING.md names them)
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests on Debian's kernels, all of them or those named, in qemu
+  foreign [--only CRATE] [--driver DRIVER] [--write]
+                     run the tests of other crates, ported, and compare with docs/results/foreign.tsv, or write it
+  foreign --draw     write docs/results/foreign.md again, of that file
   help               print this text
 
-Exit codes: 0 all is well, 1 there are findings or a test failed, 2 the command could not be carried out.";
+Exit codes: 0 all is well, 1 there are findings or differences or a test failed, 2 the command could not be carried out.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -36,6 +40,10 @@ fn main() -> ExitCode {
         ["figures"] => figures(figures::check),
         ["figures", "--write"] => figures(figures::write),
         ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }),
+        ["foreign", ref arguments @ ..] => foreign(arguments).unwrap_or_else(|error| {
             eprintln!("xtask: {error}");
             ExitCode::from(2)
         }),
@@ -79,6 +87,15 @@ fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitC
 fn kernels(names: &[&str]) -> io::Result<ExitCode> {
     let passed = kernels::run(&workspace_root(&env::current_dir()?)?, names)?;
     Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn foreign(arguments: &[&str]) -> io::Result<ExitCode> {
+    let same = foreign::run(&workspace_root(&env::current_dir()?)?, arguments)?;
+    Ok(if same {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -59,6 +59,14 @@ fn an_unknown_machine_is_an_error_of_usage() {
 }
 
 #[test]
+fn an_unknown_crate_is_an_error_of_usage() {
+    let output = xtask(Path::new("."), &["foreign", "--only", "none"]);
+    assert_eq!(output.status.code(), Some(2));
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(shown.contains("--only none: there are "), "{shown}");
+}
+
+#[test]
 fn tidy_is_silent_where_all_is_well() {
     let output = xtask(&repository("good", "//! What a is.\n"), &["tidy"]);
     assert_eq!((output.status.code(), output.stdout), (Some(0), Vec::new()));

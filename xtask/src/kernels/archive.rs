@@ -17,14 +17,17 @@ const KERNEL: &str = "linux-image-cloud-amd64";
 /// The tools of the guest in one program that needs no library.
 const BUSYBOX: &str = "busybox-static";
 
-pub(super) struct Archive {
+/// The sources of the standard library, its tests among them.
+const RUST: &str = "rust-src";
+
+pub(crate) struct Archive {
     mirror: String,
     folder: PathBuf,
 }
 
 impl Archive {
     /// The archive as this machine reaches it; files go below `folder`.
-    pub(super) fn of_this_machine(folder: &Path) -> io::Result<Archive> {
+    pub(crate) fn of_this_machine(folder: &Path) -> io::Result<Archive> {
         let mut command = Command::new("apt-get");
         command.args(["indextargets", "--format", "$(REPO_URI)"]);
         command.args(["Created-By: Packages", "Origin: Debian", "Component: main"]);
@@ -41,7 +44,7 @@ impl Archive {
         })
     }
 
-    pub(super) fn suite(&self, name: &str) -> io::Result<Suite> {
+    pub(crate) fn suite(&self, name: &str) -> io::Result<Suite> {
         let folder = self.folder.join(name);
         for part in ["state/lists/partial", "cache/archives/partial", "none"] {
             fs::create_dir_all(folder.join(part))?;
@@ -75,14 +78,14 @@ APT::Sandbox::User "root";
 }
 
 /// The packages of one release of Debian.
-pub(super) struct Suite {
+pub(crate) struct Suite {
     folder: PathBuf,
 }
 
 impl Suite {
     /// The image of its kernel, which the package of that name has, or in newer releases one that it
     /// depends on.
-    pub(super) fn kernel(&self) -> io::Result<PathBuf> {
+    pub(crate) fn kernel(&self) -> io::Result<PathBuf> {
         self.cached("vmlinuz", || {
             let mut package = KERNEL.to_owned();
             for start in ["linux-image-", "linux-binary-"] {
@@ -96,12 +99,24 @@ impl Suite {
     }
 
     /// Its busybox, linked statically.
-    pub(super) fn busybox(&self) -> io::Result<PathBuf> {
+    pub(crate) fn busybox(&self) -> io::Result<PathBuf> {
         self.cached("busybox", || {
             let unpacked = self.unpack(BUSYBOX)?;
             let places = ["bin/busybox", "usr/bin/busybox"].map(|place| unpacked.join(place));
             let found = places.into_iter().find(|place| place.exists());
             found.ok_or_else(|| io::Error::other(format!("{BUSYBOX} has no busybox")))
+        })
+    }
+
+    /// The sources of Rust's standard library: the folder `library` of the compiler's repository.
+    pub(crate) fn rust_library(&self) -> io::Result<PathBuf> {
+        self.cached("library", || {
+            let sources = self.unpack(RUST)?.join("usr/src");
+            let places = entries(&sources)?.into_iter();
+            let mut places = places.map(|place| place.join("library"));
+            // A link stands beside the folder that has the version in its name.
+            let found = places.find(|place| place.exists());
+            found.ok_or_else(|| io::Error::other(format!("{RUST} has no library")))
         })
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Program {
 }
 
 /// Where cargo puts what it makes.
-pub(super) fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 

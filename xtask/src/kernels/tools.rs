@@ -53,7 +53,7 @@ fn missing(exists: impl Fn(&str) -> bool, keys: bool) -> Vec<&'static str> {
 /// # Errors
 ///
 /// It could not be started, or failed.
-pub(super) fn output(command: &mut Command) -> io::Result<String> {
+pub(crate) fn output(command: &mut Command) -> io::Result<String> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -1,0 +1,154 @@
+//! What is tried: the crates with their versions, and how their tests run.
+
+use std::time::Duration;
+
+/// A published crate whose tests run.
+pub(super) struct Crate {
+    pub(super) name: &'static str,
+    pub(super) version: &'static str,
+    /// Passed to cargo when its tests are built.
+    pub(super) features: &'static [&'static str],
+    /// Whether its thread-locals become fiber-local.
+    pub(super) locals: bool,
+    /// Its dependencies that are ported along with it, of [`DEPENDENCIES`].
+    pub(super) with: &'static [&'static str],
+    /// How many of its tests run at once.
+    pub(super) at_once: usize,
+    /// What is edited by hand, with the reason.
+    pub(super) edits: &'static [Edit],
+}
+
+/// A text in a file that another takes the place of.
+pub(super) struct Edit {
+    pub(super) file: &'static str,
+    pub(super) old: &'static str,
+    pub(super) new: &'static str,
+    pub(super) reason: &'static str,
+}
+
+const fn plain(name: &'static str, version: &'static str) -> Crate {
+    Crate {
+        name,
+        version,
+        features: &[],
+        locals: false,
+        with: &[],
+        at_once: 2,
+        edits: &[],
+    }
+}
+
+/// One whose tests sleep for most of their time, so that more run at once.
+const fn asleep(name: &'static str, version: &'static str) -> Crate {
+    Crate {
+        at_once: 12,
+        ..plain(name, version)
+    }
+}
+
+/// Written for blocking `std`, with tests in what is published, and no need of a network beyond this machine.
+pub(super) const CRATES: [Crate; 26] = [
+    plain(STD_CRATE, "1.85.1"),
+    asleep("threadpool", "1.8.1"),
+    plain("scoped_threadpool", "0.1.9"),
+    asleep("rusty_pool", "0.7.0"),
+    plain("walkdir", "2.5.0"),
+    plain("tempfile", "3.27.0"),
+    plain("fs_extra", "1.3.0"),
+    plain("filetime", "0.2.29"),
+    plain("fslock", "0.2.1"),
+    plain("zip", "2.6.1"),
+    plain("tftpd", "1.0.0"),
+    plain("ureq", "2.12.1"),
+    plain("attohttpc", "0.31.0"),
+    plain("suppaftp", "6.3.0"),
+    plain("tiny_http", "0.12.0"),
+    plain("rouille", "3.6.2"),
+    plain("tungstenite", "0.30.0"),
+    plain("subprocess", "0.2.15"),
+    Crate {
+        with: &["os_pipe", "shared_child", "shared_thread"],
+        ..plain("duct", "1.1.2")
+    },
+    plain("os_pipe", "1.2.3"),
+    plain("shared_child", "1.1.2"),
+    plain("parking", "2.2.1"),
+    plain("oneshot", "0.1.13"),
+    plain("kanal", "0.1.1"),
+    plain("flume", "0.11.1"),
+    Crate {
+        locals: true,
+        with: &["crossbeam-utils"],
+        ..plain("crossbeam-channel", "0.5.17")
+    },
+];
+
+/// What crates are ported along with.
+pub(super) const DEPENDENCIES: [Crate; 4] = [
+    plain("os_pipe", "1.2.3"),
+    plain("shared_child", "1.1.2"),
+    plain("shared_thread", "0.2.1"),
+    Crate {
+        locals: true,
+        edits: &[Edit {
+            file: "src/thread.rs",
+            old: "#[cfg(unix)]",
+            new: "#[cfg(any())]",
+            reason: "a fiber has no pthread_t, which an extension of its scopes returns",
+        }],
+        ..plain("crossbeam-utils", "0.8.23")
+    },
+];
+
+/// The standard library's own tests stand in the table by this name.
+pub(super) const STD_CRATE: &str = "std-tests";
+
+/// The suite of Debian whose package `rust-src` has them.
+pub(super) const STD_SUITE: &str = "trixie";
+
+/// What they depend on.
+pub(super) const STD_DEPENDENCIES: &str = "rand = \"0.8.5\"\nrand_xorshift = \"0.3.0\"\n";
+
+/// The files of tests, by their folders in `library/std/src`, and the module that they know as `super`.
+pub(super) const STD_TESTS: [(&str, &str); 25] = [
+    ("fs", "std::fs"),
+    ("io/buffered", "std::io"),
+    ("io/copy", "std::io"),
+    ("io/cursor", "std::io"),
+    ("io/stdio", "std::io"),
+    ("io", "std::io"),
+    ("io/util", "std::io"),
+    ("net/ip_addr", "std::net"),
+    ("net/socket_addr", "std::net"),
+    ("net/tcp", "std::net"),
+    ("net/udp", "std::net"),
+    ("os/unix/fs", "std::os::unix::fs"),
+    ("os/unix/net", "std::os::unix::net"),
+    ("process", "std::process"),
+    ("sync/barrier", "std::sync"),
+    ("sync/lazy_lock", "std::sync"),
+    ("sync/mpsc", "std::sync::mpsc"),
+    ("sync/once_lock", "std::sync"),
+    ("sync/poison/condvar", "std::sync"),
+    ("sync/poison/mutex", "std::sync"),
+    ("sync/poison/once", "std::sync"),
+    ("sync/poison/rwlock", "std::sync"),
+    ("thread/local", "std::thread"),
+    ("thread", "std::thread"),
+    ("time", "std::time"),
+];
+
+/// The columns: the crate as it is, and its port on each driver.
+pub(super) const DRIVERS: [&str; 4] = [STD, "uring", "epoll", "threads"];
+
+/// In place of a driver: not ported.
+pub(super) const STD: &str = "std";
+
+/// How long one test may take: some exchange 100,000 messages without optimization.
+pub(super) const TEST_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often a test runs that does not pass: one that passes then is unsteady.
+pub(super) const TRIES: usize = 2;
+
+/// The jobs of cargo.
+pub(super) const JOBS: &str = "2";

@@ -1,0 +1,105 @@
+//! The table as the document that the repository keeps.
+
+use std::fmt::Write as _;
+
+use super::plan::{CRATES, DEPENDENCIES, DRIVERS, Edit};
+use super::table::{Cell, Table};
+
+const OPENING: &str = "\
+# Tests of other crates, on fibers
+
+Crates that are written for blocking `std`, ported by `uthread port --main --tests src tests`, and their tests as they are
+published, each in a process of its own and in a fiber. `std` is the crate without the port. `cargo xtask foreign` runs it
+all again and compares, `--write` writes this file, of the data in [foreign.tsv](foreign.tsv). *Unsteady* is a test that passes and
+does not pass, one time and another.
+
+`std-tests` are the tests of the standard library that compile outside of it, of Debian's package `rust-src`. Where it
+says so, `thread_local!` was replaced too (`--locals`), and dependencies were ported along.
+
+";
+
+pub(super) fn markdown(table: &Table) -> String {
+    let mut text = OPENING.to_owned();
+    let _ = writeln!(text, "| crate | {} |", DRIVERS.join(" | "));
+    let _ = writeln!(text, "|{}", " --- |".repeat(1 + DRIVERS.len()));
+    for of in &CRATES {
+        let cells = DRIVERS.map(|driver| table.cell(of.name, driver));
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let cells = cells.map(|cell| cell.map_or_else(String::new, count));
+        let mut name = format!("{} {}", of.name, of.version);
+        if of.locals {
+            name += ", `--locals`";
+        }
+        for dependency in of.with {
+            let _ = write!(name, ", with {dependency}");
+        }
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    let sums = DRIVERS.map(|driver| {
+        let cells = CRATES.iter().filter_map(|it| table.cell(it.name, driver));
+        let (mut passed, mut all) = (0, 0);
+        for cell in cells {
+            passed += cell.passed;
+            all += cell.passed + cell.missed.len();
+        }
+        format!("{passed} of {all}")
+    });
+    let _ = writeln!(text, "| all | {} |", sums.join(" | "));
+    text.push_str("\nEdited by hand:\n\n");
+    for of in CRATES.iter().chain(&DEPENDENCIES) {
+        for Edit { file, reason, .. } in of.edits {
+            let _ = writeln!(text, "- {}, `{file}`: {reason}", of.name);
+        }
+    }
+    text.push_str("\n## What does not pass\n\n");
+    text.push_str("| crate | driver | test | verdict | cause |\n| --- | --- | --- | --- | --- |\n");
+    for (name, driver, cell) in table.in_order() {
+        for (test, (verdict, cause)) in &cell.missed {
+            let (verdict, cause) = (verdict.name(), cause.as_str());
+            let cause = if cause.is_empty() { "unknown" } else { cause };
+            let _ = writeln!(
+                text,
+                "| {name} | {driver} | `{test}` | {verdict} | {cause} |"
+            );
+        }
+    }
+    text
+}
+
+fn count(cell: &Cell) -> String {
+    match cell.missed.len() {
+        0 => cell.passed.to_string(),
+        missed => format!("{} of {}", cell.passed, cell.passed + missed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_row_per_crate_and_what_does_not_pass_follows() {
+        let text = "flume\tstd\t3\nflume\turing\t2\nflume\turing\tlib a::b\thung\t\n";
+        let text = markdown(&Table::parse(text).unwrap());
+        let parts = [
+            "| flume 0.11.1 | 3 | 2 of 3 |  |  |\n| all | 3 of 3 | 2 of 3 | 0 of 0 | 0 of 0 |\n\n",
+            "| flume | uring | `lib a::b` | hung | unknown |\n",
+        ];
+        for part in parts {
+            assert!(text.contains(part), "{part}in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_document_is_that_of_the_data() {
+        let [data, document] = [
+            include_str!("../../../docs/results/foreign.tsv"),
+            include_str!("../../../docs/results/foreign.md"),
+        ];
+        let table = Table::parse(data).unwrap();
+        assert_eq!(table.text(), data, "cargo xtask foreign --write orders it");
+        assert_eq!(markdown(&table), document);
+    }
+}

@@ -1,0 +1,251 @@
+//! The sources: fetched by cargo, copied, and ported.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, STD_CRATE, STD_SUITE};
+use super::std_tests;
+use crate::kernels::archive::Archive;
+use crate::kernels::tools::output;
+
+/// The program that ports, and its package.
+const PROGRAM: &str = "uthread";
+const PROGRAM_PACKAGE: &str = "uthread-cli";
+
+/// What makes a crate a root of its own, though it lies in our folder.
+const ROOT: &str = "\n[workspace]\n";
+
+/// Where crates lie: `std/NAME` as they are, `ported/NAME` after the port.
+pub(super) struct Sources {
+    root: PathBuf,
+    folder: PathBuf,
+    program: PathBuf,
+    /// What cargo knows of the crates that it fetched.
+    metadata: Value,
+}
+
+impl Sources {
+    /// Fetches all that the plan names, and builds the program that ports.
+    pub(super) fn fetch(root: &Path, folder: &Path) -> io::Result<Sources> {
+        let manifest = folder.join("fetch/Cargo.toml");
+        write(&folder.join("fetch/src/lib.rs"), "")?;
+        write(&manifest, &fetching())?;
+        let mut metadata = cargo(&folder.join("fetch"), &["metadata"]);
+        let metadata = output(metadata.args(["--format-version", "1"]))?;
+        let mut build = cargo(root, &["build", "--bin", PROGRAM]);
+        build.args(["--package", PROGRAM_PACKAGE, "--message-format=json"]);
+        let messages = output(&mut build)?;
+        let program = messages.lines().find_map(executable);
+        Ok(Sources {
+            root: root.to_owned(),
+            folder: folder.to_owned(),
+            program: program.ok_or_else(|| io::Error::other("cargo built no program"))?,
+            metadata: serde_json::from_str(&metadata)?,
+        })
+    }
+
+    /// The folder with a fresh copy of a crate, ported or as it is, and the tests of `std` that the port does not compile.
+    pub(super) fn copy(&self, of: &Crate, ported: bool) -> io::Result<(PathBuf, Vec<String>)> {
+        let place = if ported { "ported" } else { "std" };
+        let folder = self.folder.join(place);
+        if ported {
+            let among = |it: &&Crate| of.with.contains(&it.name);
+            for dependency in DEPENDENCIES.iter().filter(among) {
+                self.port(dependency, &folder.join(dependency.name))?;
+            }
+            self.port(of, &folder.join(of.name))?;
+        } else {
+            self.plain(of, &folder.join(of.name))?;
+        }
+        let folder = folder.join(of.name);
+        let refused = match of.name {
+            STD_CRATE => std_tests::prune(&folder, &self.folder.join("build"))?,
+            _ => Vec::new(),
+        };
+        Ok((folder, refused))
+    }
+
+    fn plain(&self, of: &Crate, folder: &Path) -> io::Result<String> {
+        if folder.exists() {
+            fs::remove_dir_all(folder)?;
+        }
+        match of.name {
+            STD_CRATE => self.std_tests(folder)?,
+            _ => copy(&self.published(of)?, folder)?,
+        }
+        let manifest = folder.join("Cargo.toml");
+        let mut text = fs::read_to_string(&manifest)?;
+        if !text.contains(ROOT) {
+            text += ROOT;
+        }
+        fs::write(&manifest, &text)?;
+        Ok(text)
+    }
+
+    fn port(&self, of: &Crate, folder: &Path) -> io::Result<()> {
+        let manifest = self.plain(of, folder)?;
+        let mut port = Command::new(&self.program);
+        port.current_dir(folder).args(["port", "--main", "--tests"]);
+        port.args(of.locals.then_some("--locals"));
+        let present = ["src", "tests"].map(|name| folder.join(name));
+        let present: Vec<_> = present.iter().filter(|path| path.exists()).collect();
+        output(port.args(&present))?;
+        for Edit { file, old, new, .. } in of.edits {
+            let file = folder.join(file);
+            let text = fs::read_to_string(&file)?;
+            fs::write(file, text.replace(old, new))?;
+        }
+        let library = self.root.join("crates/uthread");
+        let text = dependent(&manifest, &library, of.with);
+        fs::write(folder.join("Cargo.toml"), text)?;
+        if is_of_2015(&manifest) {
+            let mut roots = vec![folder.join("src/lib.rs")];
+            if folder.join("tests").exists() {
+                roots.extend(files(&folder.join("tests"))?);
+            }
+            for root in roots.iter().filter(|path| path.exists()) {
+                let text = fs::read_to_string(root)?;
+                fs::write(root, text + "\nextern crate uthread;\n")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The crate with those of std's tests that compile outside of it, made once.
+    fn std_tests(&self, folder: &Path) -> io::Result<()> {
+        let made = self.folder.join(STD_CRATE);
+        if !made.exists() {
+            let suite = Archive::of_this_machine(&self.folder)?.suite(STD_SUITE)?;
+            std_tests::make(&suite.rust_library()?, &made)?;
+            std_tests::prune(&made, &self.folder.join("build"))?;
+        }
+        copy(&made, folder)
+    }
+
+    /// The folder where cargo keeps a crate as it was published.
+    fn published(&self, of: &Crate) -> io::Result<PathBuf> {
+        let packages = self.metadata["packages"].as_array();
+        let mut packages = packages.into_iter().flatten();
+        let found = packages.find(|it| it["name"] == of.name && it["version"] == of.version);
+        let manifest = found.and_then(|it| it["manifest_path"].as_str());
+        let folder = manifest.and_then(|manifest| Path::new(manifest).parent());
+        let folder = folder.map(Path::to_owned);
+        folder.ok_or_else(|| io::Error::other(format!("cargo fetched no {}", of.name)))
+    }
+}
+
+pub(super) fn cargo(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(folder).args(arguments);
+    command
+}
+
+/// The program of which a message of cargo tells, if it tells of one.
+pub(super) fn executable(message: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    message["executable"].as_str().map(PathBuf::from)
+}
+
+/// A manifest by which cargo fetches all crates.
+fn fetching() -> String {
+    let mut text =
+        "[package]\nname = \"fetch\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n"
+            .to_owned();
+    let published = CRATES.iter().filter(|of| of.name != STD_CRATE);
+    for Crate { name, version, .. } in published.chain(&DEPENDENCIES) {
+        // Some are there twice.
+        if text.contains(&format!("\n{name} = ")) {
+            continue;
+        }
+        text += &format!("{name} = \"={version}\"\n");
+    }
+    text
+}
+
+/// The manifest of a ported crate: the library is its dependency, and ported ones lie beside it. They are not
+/// patched in, as the library itself may depend on them.
+fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
+    let mut text = String::new();
+    for line in manifest.lines() {
+        text += &format!("{line}\n");
+        let name = with
+            .iter()
+            .find(|name| line.ends_with(&format!("dependencies.{name}]")));
+        if let Some(name) = name {
+            text += &format!("path = \"../{name}\"\n");
+        }
+    }
+    let library = library.display();
+    text + &format!("\n[dependencies.uthread]\npath = \"{library}\"\n")
+}
+
+fn is_of_2015(manifest: &str) -> bool {
+    let mut editions = manifest.lines();
+    !editions.any(|line| line.starts_with("edition = ") && !line.contains("2015"))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(path.parent().expect("a file in a folder"))?;
+    fs::write(path, text)
+}
+
+/// The Rust files right in a folder.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type()?.is_dir() {
+            true => copy(&from, &to)?,
+            false => drop(fs::copy(from, to)?),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ported_manifest_depends_on_the_library_and_on_ported_crates() {
+        let manifest = "[package]\nname = \"a\"\n\n[dependencies.b]\nversion = \"1\"\n";
+        let expected = "[package]\nname = \"a\"\n\n[dependencies.b]\npath = \"../b\"\n\
+                        version = \"1\"\n\n[dependencies.uthread]\npath = \"/u\"\n";
+        assert_eq!(dependent(manifest, Path::new("/u"), &["b", "c"]), expected);
+    }
+
+    #[test]
+    fn the_first_edition_is_that_of_manifests_without() {
+        assert!(is_of_2015("name = \"a\"\n"));
+        assert!(is_of_2015("edition = \"2015\"\n"));
+        assert!(!is_of_2015("edition = \"2018\"\n"));
+    }
+
+    #[test]
+    fn every_crate_is_fetched_and_dependencies_are_known() {
+        let manifest = fetching();
+        for of in CRATES.iter().filter(|of| of.name != STD_CRATE) {
+            assert!(manifest.contains(&format!("\n{} = \"=", of.name)));
+            for name in of.with {
+                assert!(DEPENDENCIES.iter().any(|it| it.name == *name), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The tests of the standard library itself, made a crate of their own: of Debian's package of its sources, the files
+//! that test what uthread mirrors.
+//!
+//! Inside of `std` they say `crate` and `super`, and use what is unstable or private. So paths are replaced, imports are split
+//! into one for each name, and what the compiler refuses then is taken out, until it refuses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use serde_json::Value;
+
+use super::plan::{STD_DEPENDENCIES, STD_TESTS};
+use super::sources::{cargo, write};
+
+/// What the tests use of `std`'s own helpers.
+const SUPPORT: &str = include_str!("support.rs");
+
+/// How often the compiler is asked: it tells of imports first, of types and of borrows when all before is well.
+const ROUNDS: usize = 12;
+
+/// Paths of those helpers.
+const HELPERS: [&str; 3] = [
+    "std::sys_common::io::test::",
+    "std::test_helpers::",
+    "std::net::test::",
+];
+
+/// Makes the crate of the sources of the standard library in `library`.
+pub(super) fn make(library: &Path, folder: &Path) -> io::Result<()> {
+    let mut root = "#![cfg(test)]\n#![allow(warnings)]\nmod support;\n".to_owned();
+    for (file, module) in STD_TESTS {
+        let name = file.replace('/', "_");
+        root += &format!("mod {name};\n");
+        let text = fs::read_to_string(library.join(format!("std/src/{file}/tests.rs")))?;
+        write(
+            &folder.join(format!("src/{name}.rs")),
+            &outside(&text, module),
+        )?;
+    }
+    write(&folder.join("src/lib.rs"), &root)?;
+    write(&folder.join("src/support.rs"), SUPPORT)?;
+    let head = "[package]\nname = \"std-tests\"\nversion = \"0.0.0\"\nedition = \"2021\"\n";
+    let manifest = format!("{head}\n[dependencies]\n{STD_DEPENDENCIES}\n[workspace]\n");
+    write(&folder.join("Cargo.toml"), &manifest)
+}
+
+/// Takes out what the compiler refuses, and returns the names of the tests among it.
+pub(super) fn prune(folder: &Path, target: &Path) -> io::Result<Vec<String>> {
+    let mut refused = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut check = cargo(folder, &["check", "--tests", "--quiet"]);
+        check
+            .args(["--message-format=json", "--target-dir"])
+            .arg(target);
+        check.env("RUSTFLAGS", "--cap-lints=allow");
+        let output = check.stderr(Stdio::null()).output()?;
+        if output.status.success() {
+            return Ok(refused);
+        }
+        let mut faults: BTreeMap<PathBuf, BTreeSet<usize>> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            if let Some((file, at)) = fault(line) {
+                faults.entry(folder.join(file)).or_default().insert(at);
+            }
+        }
+        if faults.is_empty() {
+            return Err(io::Error::other("the tests of std: errors without a place"));
+        }
+        for (file, places) in faults {
+            let text = fs::read_to_string(&file)?;
+            let module = file.file_stem().unwrap_or_default().to_string_lossy();
+            let (text, items) = without(&text, &places);
+            let tests = items.iter().filter_map(|item| test_name(item));
+            refused.extend(tests.map(|name| format!("lib {module}::{name}")));
+            fs::write(file, text)?;
+        }
+    }
+    Err(io::Error::other("the tests of std do not compile"))
+}
+
+/// The file and the byte that an error of the compiler points to, where a macro is used and not where it is written.
+fn fault(message: &str) -> Option<(String, usize)> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let message = &message["message"];
+    if message["level"] != "error" {
+        return None;
+    }
+    let spans = message["spans"].as_array()?;
+    let mut span = spans.iter().find(|span| span["is_primary"] == true)?;
+    while span["expansion"].is_object() {
+        span = &span["expansion"]["span"];
+    }
+    let at = usize::try_from(span["byte_start"].as_u64()?).ok()?;
+    Some((span["file_name"].as_str()?.to_owned(), at))
+}
+
+/// The text of a file of tests as it stands outside of `std`, where `super` was this module.
+fn outside(text: &str, module: &str) -> String {
+    let stream = TokenStream::from_str(text).expect("the sources of std are Rust");
+    let mut edits = Vec::new();
+    find_paths(stream, module, false, &mut edits);
+    let mut text = text.to_owned();
+    for (range, new) in edits.into_iter().rev() {
+        text.replace_range(range, &new);
+    }
+    for helper in HELPERS {
+        text = text.replace(helper, "crate::support::");
+    }
+    text + "\nuse crate::support::common::*;\n"
+}
+
+fn find_paths(
+    stream: TokenStream,
+    module: &str,
+    is_inner: bool,
+    edits: &mut Vec<(Range<usize>, String)>,
+) {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut at = 0;
+    while let Some(tree) = trees.get(at) {
+        let range = tree.span().byte_range();
+        match tree {
+            TokenTree::Ident(word) if word == "use" => {
+                let end = trees[at..].iter().position(is_end).map(|end| at + end);
+                let end = end.unwrap_or(trees.len() - 1);
+                let parent = if is_inner { "super" } else { module };
+                let imports = imports("", &trees[at + 1..end], parent);
+                let imports = imports.iter().map(|it| format!("use {it};"));
+                let range = range.start..trees[end].span().byte_range().end;
+                edits.push((range, imports.collect::<Vec<_>>().join(" ")));
+                at = end;
+            }
+            TokenTree::Ident(word) if word == "crate" && !is_variable(&trees[..at]) => {
+                edits.push((range, "std".to_owned()));
+            }
+            TokenTree::Ident(word) if word == "super" && !is_inner => {
+                edits.push((range, module.to_owned()));
+            }
+            TokenTree::Group(group) => {
+                let is_module = at > 1 && trees[at - 2].to_string() == "mod";
+                find_paths(group.stream(), module, is_inner || is_module, edits);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// An import for each name of a tree.
+fn imports(prefix: &str, trees: &[TokenTree], parent: &str) -> Vec<String> {
+    let mut path = prefix.to_owned();
+    for tree in trees {
+        match tree {
+            TokenTree::Group(group) => {
+                let inner: Vec<_> = group.stream().into_iter().collect();
+                let parts = inner.split(|tree| tree.to_string() == ",");
+                let parts = parts.filter(|part| !part.is_empty());
+                return parts
+                    .flat_map(|part| imports(&path, part, parent))
+                    .collect();
+            }
+            TokenTree::Ident(word) if path.is_empty() && word == "crate" => path += "std",
+            TokenTree::Ident(word) if path.is_empty() && word == "super" => path += parent,
+            // A name by itself imports itself.
+            TokenTree::Ident(word) if word == "self" && path.ends_with("::") => {
+                path.truncate(path.len() - 2);
+            }
+            TokenTree::Ident(word) if word == "as" => path += " as ",
+            other => path += &other.to_string(),
+        }
+    }
+    vec![path]
+}
+
+fn is_end(tree: &TokenTree) -> bool {
+    tree.to_string() == ";"
+}
+
+fn is_variable(before: &[TokenTree]) -> bool {
+    before.last().is_some_and(|tree| tree.to_string() == "$")
+}
+
+/// The name of the test that an item is.
+fn test_name(item: &str) -> Option<&str> {
+    let (attributes, rest) = item.split_once("fn ")?;
+    let is_test = attributes.contains("test]");
+    rest.split('(').next().filter(|_| is_test)
+}
+
+/// The text without the items that have these bytes, and those items: imports wherever they are, else what stands in a module.
+fn without(text: &str, places: &BTreeSet<usize>) -> (String, Vec<String>) {
+    let stream = TokenStream::from_str(text).expect("it was Rust before");
+    let mut found = BTreeMap::new();
+    for place in places {
+        if let Some(range) = item(stream.clone(), *place) {
+            found.insert(range.start, range.end);
+        }
+    }
+    let items = found
+        .iter()
+        .map(|(start, end)| text[*start..*end].to_owned());
+    let items = items.collect();
+    let mut text = text.to_owned();
+    for (start, end) in found.into_iter().rev() {
+        text.replace_range(start..end, "");
+    }
+    (text, items)
+}
+
+/// The range of the item with a byte, its attributes among it.
+fn item(stream: TokenStream, place: usize) -> Option<Range<usize>> {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut start = 0;
+    for (at, tree) in trees.iter().enumerate() {
+        let range = tree.span().byte_range();
+        let is_block = match tree {
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+            _ => false,
+        };
+        let is_import = trees[start..at]
+            .iter()
+            .any(|tree| tree.to_string() == "use");
+        if range.contains(&place) && is_block && !is_import {
+            let TokenTree::Group(group) = tree else {
+                return None;
+            };
+            let is_module = at > 1 && trees[at - 2].to_string() == "mod";
+            let inner = match is_module {
+                true => item(group.stream(), place),
+                false => import(group.stream(), place),
+            };
+            if inner.is_some() {
+                return inner;
+            }
+        }
+        if is_end(tree) || (is_block && !is_import) {
+            let whole = trees[start].span().byte_range().start..range.end;
+            if whole.contains(&place) {
+                return Some(whole);
+            }
+            start = at + 1;
+        }
+    }
+    None
+}
+
+/// The range of the import with a byte in the body of a function.
+fn import(stream: TokenStream, place: usize) -> Option<Range<usize>> {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    for (at, tree) in trees.iter().enumerate() {
+        match tree {
+            TokenTree::Ident(word) if word == "use" => {
+                let end = trees[at..].iter().find(|tree| is_end(tree))?;
+                let range = tree.span().byte_range().start..end.span().byte_range().end;
+                if range.contains(&place) {
+                    return Some(range);
+                }
+            }
+            TokenTree::Group(group) if group.span().byte_range().contains(&place) => {
+                return import(group.stream(), place);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_from_outside() {
+        let check = |text: &str, expected: &str| {
+            let found = outside(text, "std::a");
+            let end = "\nuse crate::support::common::*;\n";
+            assert_eq!(found.strip_suffix(end), Some(expected));
+        };
+        check(
+            "use crate::{b::{self, C}, d};\nuse super::*;",
+            "use std::b; use std::b::C; use std::d;\nuse std::a::*;",
+        );
+        check(
+            "fn f() { super::g(crate::h); $crate::i }\nmod m { use super::*; }",
+            "fn f() { std::a::g(std::h); $crate::i }\nmod m { use super::*; }",
+        );
+        check(
+            "use crate::net::test::x as y;",
+            "use crate::support::x as y;",
+        );
+    }
+
+    #[test]
+    fn what_is_refused_is_taken_out() {
+        let text = "use a::b;\n#[test]\nfn c() { use d::e; f() }\nmod g {\n  fn h() { i() }\n  fn j() {}\n}\n";
+        let check = |part: &str, expected: &str| {
+            let place = text.find(part).expect("a part of the text");
+            let (left, items) = without(text, &[place].into());
+            assert_eq!(left, expected, "{part}");
+            assert!(items[0].contains(part), "{part}");
+        };
+        check("a::b", &text.replace("use a::b;", ""));
+        check("d::e", &text.replace("use d::e;", ""));
+        check(
+            "f()",
+            &text.replace("#[test]\nfn c() { use d::e; f() }", ""),
+        );
+        check("i()", &text.replace("fn h() { i() }", ""));
+    }
+
+    #[test]
+    fn tests_are_known_by_their_attribute() {
+        assert_eq!(test_name("#[uthread::test]\nfn a() {}"), Some("a"));
+        assert_eq!(test_name("fn a() {}"), None);
+        assert_eq!(test_name("use a::b;"), None);
+    }
+
+    #[test]
+    fn an_error_points_to_where_a_macro_is_used() {
+        let inner = r#"{"is_primary":true,"file_name":"a","byte_start":1,"expansion":{"span":{"file_name":"b","byte_start":2,"expansion":null}}}"#;
+        let message = format!(r#"{{"message":{{"level":"error","spans":[{inner}]}}}}"#);
+        assert_eq!(fault(&message), Some(("b".to_owned(), 2)));
+        assert_eq!(fault(&message.replace("error", "warning")), None);
+        assert_eq!(fault("{}"), None);
+    }
+}
