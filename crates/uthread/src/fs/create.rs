@@ -1,5 +1,6 @@
 //! New directories.
 
+use std::fmt;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -54,9 +55,14 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// assert!(fs::metadata(path)?.is_dir());
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct DirBuilder {
     inner: std::fs::DirBuilder,
+}
+
+impl fmt::Debug for DirBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(formatter)
+    }
 }
 
 impl DirBuilder {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{FileType, Metadata};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
@@ -36,7 +37,6 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
 }
 
 /// An iterator over a directory's entries; see the example of [`read_dir`].
-#[derive(Debug)]
 pub struct ReadDir {
     /// `None` at the directory's end.
     source: Option<std::fs::ReadDir>,
@@ -46,6 +46,15 @@ pub struct ReadDir {
 // What has been fetched is whole whenever anything can panic.
 impl UnwindSafe for ReadDir {}
 impl RefUnwindSafe for ReadDir {}
+
+impl fmt::Debug for ReadDir {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some(source) => source.fmt(formatter),
+            None => formatter.debug_struct("ReadDir").finish_non_exhaustive(),
+        }
+    }
+}
 
 impl Iterator for ReadDir {
     type Item = io::Result<DirEntry>;
@@ -84,11 +93,16 @@ impl Iterator for ReadDir {
 /// assert!(library.path().ends_with("src/lib.rs"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct DirEntry {
     inner: std::fs::DirEntry,
     /// `None` where the directory does not tell.
     file_type: Option<FileType>,
+}
+
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(formatter)
+    }
 }
 
 impl DirEntry {

@@ -1,5 +1,6 @@
 //! A child process that runs, or has ended.
 
+use std::fmt;
 use std::io;
 use std::process::{ExitStatus, Output};
 
@@ -22,7 +23,6 @@ use crate::signal::Signal;
 /// assert!(child.wait()?.success());
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Child {
     /// Its input, if that is piped.
     pub stdin: Option<ChildStdin>,
@@ -35,6 +35,17 @@ pub struct Child {
     pidfd: Option<Pidfd>,
     /// Known once it was waited for.
     status: Option<ExitStatus>,
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Child")
+            .field("stdin", &self.stdin)
+            .field("stdout", &self.stdout)
+            .field("stderr", &self.stderr)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Child {

@@ -76,7 +76,7 @@ impl fmt::Debug for Thread {
             .debug_struct("Thread")
             .field("id", &self.id())
             .field("name", &self.name())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What fails without the kernel, or by more than one call of it, fails with the kind, the number and the text of `std`.
+//! What fails without the kernel, or by more than one call of it, fails with the kind, the number and the text of `std`; and
+//! values look as theirs do.
 
 use std::fmt::Debug;
 use std::io::{Error, ErrorKind, Result, SeekFrom};
@@ -15,7 +16,8 @@ behaviours![(
         files_fail_alike,
         sockets_fail_alike,
         commands_fail_alike,
-        what_is_joined_or_locked_fails_alike
+        files_and_commands_look_alike,
+        what_is_joined_or_locked_looks_alike
     ]
 )];
 
@@ -180,12 +182,35 @@ fn commands_fail_alike(place: Place) {
     );
 }
 
+fn files_and_commands_look_alike(place: Place) {
+    macro_rules! texts {
+        ($library:ident) => {{
+            use $library::{fs, process};
+            let mut command = process::Command::new("echo");
+            command.arg("two words").env("A", "1").env_remove("B");
+            command.current_dir("/");
+            let mut child = process::Command::new("true").spawn().unwrap();
+            let running = shown(&child);
+            child.wait().unwrap();
+            let mut directory = fs::read_dir("tests/behaviours/harness").unwrap();
+            let unread = shown(&directory);
+            let entry = directory.find(|entry| entry.as_ref().unwrap().file_name() == "mod.rs");
+            vec![
+                shown((command, running, child)),
+                shown((unread, entry)),
+                shown(fs::DirBuilder::new().recursive(true)),
+            ]
+        }};
+    }
+    place.run(|| assert_eq!(texts!(uthread), texts!(std)));
+}
+
 /// The text of a value, plain and alternate.
 fn shown(value: impl Debug) -> String {
     format!("{value:?} {value:#?}")
 }
 
-fn what_is_joined_or_locked_fails_alike(place: Place) {
+fn what_is_joined_or_locked_looks_alike(place: Place) {
     macro_rules! texts {
         ($library:ident) => {{
             use $library::{sync, thread};
