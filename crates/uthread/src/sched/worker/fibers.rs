@@ -70,6 +70,7 @@ impl Worker {
     }
 
     /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
+    #[inline(always)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),

@@ -101,6 +101,7 @@ impl Worker {
     }
 
     /// Lets a fiber go that is never resumed. It stays where it is, with its stack.
+    #[cold]
     pub(super) fn let_go(&self, fiber: Started) {
         self.remote.counters.ended.add(1);
         let Registration { worker, place } = fiber.control().registration.get();
