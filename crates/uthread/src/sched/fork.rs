@@ -24,7 +24,7 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// Has the C library tell of forks from now on. Called before there are fibers.
+/// Has the C library tell of forks from now on. Called before there are fibers, or threads that wait for one another.
 #[allow(unsafe_code, reason = "a call that no crate offers")]
 pub(crate) fn attend() {
     static ATTENDED: Once = Once::new();

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use super::line::Lines;
 use crate::forked::PerProcess;
+use crate::sched::fork;
 
 /// So many that a lock which many wait for seldom slows another one down: a part is locked for a fraction of a
 /// microsecond. Together they take 8 KiB.
@@ -22,6 +23,8 @@ const fn empty() -> [Part; PARTS] {
 
 /// The part in which those stand who wait at `address`.
 pub(super) fn lines(address: usize) -> &'static Mutex<Lines> {
+    // Threads wait here without a runtime, too.
+    fork::attend();
     // The upper bits of this product depend on all bits of the address (Fibonacci hashing).
     const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (address as u64).wrapping_mul(GOLDEN_RATIO);

@@ -200,8 +200,13 @@ fn locks_are_as_they_were(place: Place) {
             check_in_child(|| {
                 // The guard is the child's as well.
                 *held += 1;
-                drop(held);
-                assert_eq!(*lock.lock().unwrap(), 2);
+                let next = uthread::scope(|scope| {
+                    let next = scope.spawn(|| *lock.lock().unwrap());
+                    sleep(Duration::from_millis(5));
+                    drop(held);
+                    next.join().unwrap()
+                });
+                assert_eq!(next, 2);
                 assert_eq!(*table.write().unwrap(), 2);
                 let guard = lock.lock().unwrap();
                 let waited = changed.wait_timeout(guard, Duration::from_millis(2));
@@ -216,7 +221,10 @@ fn locks_are_as_they_were(place: Place) {
 }
 
 fn a_child_has_a_runtime_of_its_own(place: Place) {
+    // The default one of the parent, and its pool, are there already.
+    let begun = || std::thread::spawn(|| spawn(|| blocking(|| 1)).join().unwrap());
     run_alone(place, || {
+        assert_eq!(begun().join().unwrap(), 1);
         check_in_child(|| {
             let handles: Vec<_> = (0..10).map(|number| spawn(move || number * 2)).collect();
             let sum: u32 = handles
