@@ -173,6 +173,10 @@ impl Pool {
         if is_warm {
             inner.warm.extend(stacks);
             self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
+            if inner.is_scattered() {
+                // Left to idle workers: it may be needed again at once.
+                self.has_surplus.store(true, Ordering::Relaxed);
+            }
             return;
         }
         inner.slabs.give(&stacks);
