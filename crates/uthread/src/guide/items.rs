@@ -121,7 +121,7 @@
 //!
 //! | [`thread`](crate::thread) | is | beyond `std`, or other than there |
 //! | --- | --- | --- |
-//! | `spawn`, `Builder` | ours | what starts is a fiber; its stack is of 256 KiB where nothing else is said |
+//! | `spawn`, `Builder` | ours | what starts is a fiber; its stack is of 256 KiB (2 MiB with debug assertions) where nothing else is said |
 //! | `JoinHandle` | ours | `cancel`. A fiber has no `pthread_t`, so there is no `JoinHandleExt` |
 //! | `scope`, `Scope`, `ScopedJoinHandle` | ours | `cancel` |
 //! | `current`, `Thread`, `ThreadId`, `panicking` | ours | of the fiber, or of the thread outside the runtime |

@@ -38,6 +38,7 @@ behaviours![
         IN_FIBERS,
         [
             what_fits_runs,
+            an_array_of_a_megabyte_fits_without_optimization,
             the_smallest_stack_holds_a_panic_with_its_backtrace,
             deep_fibers_do_not_reach_into_each_other,
             a_fiber_may_have_a_larger_stack_than_the_others,
@@ -187,6 +188,25 @@ fn load_from_nowhere() {
     let nowhere = std::ptr::without_provenance::<u8>(64);
     // SAFETY: none; the lowest page is never mapped, so the process ends here, as is meant.
     black_box(unsafe { nowhere.read_volatile() });
+}
+
+/// As programs have that were written for threads, and their tests above all.
+fn an_array_of_a_megabyte_fits_without_optimization(place: Place) {
+    if !cfg!(debug_assertions) {
+        lacks("with optimization stacks are smaller");
+    }
+    place.run(|| {
+        let array = black_box([65_u8; 1_000_000]);
+        let printed = uthread::process::Command::new("echo")
+            .arg("x")
+            .output()
+            .unwrap();
+        assert_eq!(printed.stdout, b"x\n");
+        assert_eq!(
+            array.iter().filter(|byte| **byte == 65).count(),
+            array.len()
+        );
+    });
 }
 
 fn what_fits_runs(place: Place) {

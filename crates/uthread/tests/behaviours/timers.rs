@@ -44,6 +44,11 @@ fn sleepers_count(place: Place) -> usize {
     count
 }
 
+/// A runtime whose fibers take as few page tables as with optimization.
+fn runtime_of_many(place: Place) -> Runtime {
+    place.builder().stack_size(256 * 1024).build().unwrap()
+}
+
 /// How many have begun to sleep and how many have ended, and whether all may end.
 #[derive(Default)]
 struct Sleepers {
@@ -74,7 +79,7 @@ fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinH
 }
 
 fn very_many_fibers_sleep_at_once_and_all_wake_up(place: Place) {
-    let (runtime, count) = (place.runtime(), sleepers_count(place));
+    let (runtime, count) = (runtime_of_many(place), sleepers_count(place));
     let sleepers = Arc::new(Sleepers::default());
     let handles = start(&runtime, count, &sleepers);
     eventually("all sleep", || {
@@ -91,7 +96,7 @@ fn very_many_fibers_sleep_at_once_and_all_wake_up(place: Place) {
 
 fn very_many_sleeps_end_with_their_runtime(place: Place) {
     const HOUR_US: usize = 3_600_000_000;
-    let (runtime, count) = (place.runtime(), sleepers_count(place));
+    let (runtime, count) = (runtime_of_many(place), sleepers_count(place));
     let begun = Arc::new(AtomicUsize::new(0));
     let start = |index| {
         let begun = Arc::clone(&begun);
