@@ -64,13 +64,17 @@ impl Guards {
         Ok(guarded)
     }
 
-    /// Removes the guards of stacks that nobody runs on, of all in so many bytes. Those that are not regions stay.
+    /// Removes the guards of stacks that nobody runs on. Those that are not regions stay.
     #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
-    pub(super) fn remove(&self, start: usize, length: usize) {
-        if self.are_regions() {
-            let start = ptr::with_exposed_provenance_mut(start);
-            // SAFETY: the range is of stacks that nobody runs on, as the caller says. Failure only keeps the guards.
-            let _ = unsafe { libc::madvise(start, length, MADV_GUARD_REMOVE) };
+    pub(super) fn remove(&self, limits: &[usize]) {
+        if !self.are_regions() {
+            return;
+        }
+        let removed = advise_at_once(limits, guard_size(), MADV_GUARD_REMOVE);
+        for limit in &limits[removed..] {
+            let start = ptr::with_exposed_provenance_mut(*limit);
+            // SAFETY: the range is of a stack that nobody runs on, as the caller says. Failure only keeps the guard.
+            let _ = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_REMOVE) };
         }
     }
 

@@ -72,9 +72,10 @@ pub(super) struct Releasing(usize);
 impl Releasing {
     /// Gives the memory of the batch back, page tables included where the kernel can do that.
     pub(super) fn release(&self, stack_size: usize, guards: &Guards) {
-        let length = BATCH_STACKS * stack_size;
-        guards.remove(self.0, length);
-        memory::discard(&[self.0], length);
+        let limits = (0..BATCH_STACKS).map(|place| self.0 + place * stack_size);
+        guards.remove(&limits.collect::<Vec<_>>());
+        // As one range: only then the kernel looks for page tables that are empty.
+        memory::discard(&[self.0], BATCH_STACKS * stack_size);
     }
 }
 
