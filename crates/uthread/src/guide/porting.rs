@@ -54,6 +54,10 @@
 //! What parks a thread of the system by itself, as `parking_lot` does, stays out of fibers, or goes into
 //! [`blocking`](crate::blocking()).
 //!
+//! Unsafe code of a dependency may rely on `park` never unwinding, as `std`'s does not. A `crossbeam-channel` without capacity lends a place
+//! on the sender's stack to the receiver: where the sender is cancelled, or left when the runtime ends, the receiver reads freed memory.
+//! Call such a dependency in a [`shield`](crate::shield), which nothing unwinds, or use [`sync::mpsc`](crate::sync::mpsc).
+//!
 //! # What differs
 //!
 //! - When `main` returns, the fibers that are left vanish with the process, as threads do. That is so under `#[uthread::main]`; the
