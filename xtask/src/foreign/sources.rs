@@ -84,6 +84,9 @@ impl Sources {
             text += ROOT;
         }
         fs::write(&manifest, &text)?;
+        for package in of.updated {
+            output(&mut cargo(folder, &["update", "--package", package]))?;
+        }
         Ok(text)
     }
 
