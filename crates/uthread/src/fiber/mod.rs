@@ -225,21 +225,19 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
-        let result = self.end_locals(result);
-        if self
-            .control
-            .locals
-            .get()
-            .is_some_and(|locals| locals.is_in_child())
-        {
-            forked::end(result.is_err());
-        }
+        let result = match self.control.locals.get() {
+            None => result,
+            Some(locals) => self.end_locals(locals, result),
+        };
         if let (Some(children), Err(payload)) = (&self.scope, &result) {
             // Before the outcome is there to be joined, which may take the panic back.
             children.note_end(payload);
         }
         self.outcome.complete(result);
-        self.close_locals();
+        // The destructors of a result that nobody asked for may have made the first ones.
+        if let Some(locals) = self.control.locals.get() {
+            self.close_locals(locals);
+        }
         // Last: after this the scope's borrows may end.
         if let Some(children) = &self.scope {
             children.discharge(&self.control);
@@ -247,8 +245,12 @@ where
     }
 
     /// Drops what the fiber keeps by keys. A panic of a destructor is its result, if it has no other.
-    fn end_locals<R>(&self, result: thread::Result<R>) -> thread::Result<R> {
-        match (self.shield(Locals::end), result) {
+    fn end_locals<R>(&self, locals: &Locals, result: thread::Result<R>) -> thread::Result<R> {
+        let ended = self.shield(|| locals.end());
+        if locals.is_in_child() {
+            forked::end(result.is_err());
+        }
+        match (ended, result) {
             (Err(payload), Ok(value)) => {
                 drop_quietly(value);
                 Err(payload)
@@ -263,23 +265,18 @@ where
 
     /// Drops what the destructors of the result, and of panics, have made since. No value is made after this: it would end
     /// with the control block, on any thread.
-    fn close_locals(&self) {
+    fn close_locals(&self, locals: &Locals) {
         // Comes to an end, as the value of each key is made once.
-        while let Err(payload) = self.shield(Locals::end) {
+        while let Err(payload) = self.shield(|| locals.end()) {
             drop_quietly(payload);
         }
-        if let Some(locals) = self.control.locals.get() {
-            locals.close();
-        }
+        locals.close();
     }
 
-    /// Ends locals in a shield: a destructor that waits, which is called without a panic, would be cut short.
-    fn shield(&self, end: impl FnOnce(&Locals) -> thread::Result<()>) -> thread::Result<()> {
-        let Some(locals) = self.control.locals.get() else {
-            return Ok(());
-        };
+    /// Calls `end` in a shield: a destructor that waits, which is called without a panic, would be cut short.
+    fn shield(&self, end: impl FnOnce() -> thread::Result<()>) -> thread::Result<()> {
         let outer = self.control.limits.enter_shield();
-        let ended = end(locals);
+        let ended = end();
         self.control.limits.leave(outer);
         ended
     }

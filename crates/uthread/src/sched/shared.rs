@@ -460,15 +460,25 @@ impl Remote {
     }
 
     /// Remembers a fiber's name, if it has one.
+    #[inline(always)]
     pub(super) fn note_name(&self, control: &Control) {
+        #[cold]
+        fn insert(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control, name: &str) {
+            lock(names).insert(control.id().get(), name.into());
+        }
         if let Some(name) = control.name() {
-            lock(&self.names).insert(control.id().get(), name.into());
+            insert(&self.names, control, name);
         }
     }
 
+    #[inline(always)]
     pub(super) fn forget_name(&self, control: &Control) {
+        #[cold]
+        fn remove(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control) {
+            lock(names).remove(&control.id().get());
+        }
         if control.name().is_some() {
-            lock(&self.names).remove(&control.id().get());
+            remove(&self.names, control);
         }
     }
 

@@ -13,8 +13,9 @@ use std::thread::{self, JoinHandle};
 use super::held::lock;
 use super::offload;
 
-/// By the ids of their fibers; bounded by the number of handles.
-static KEPT: Mutex<Option<HashMap<NonZeroU64, JoinHandle<()>>>> = Mutex::new(None);
+/// By the ids of their fibers; bounded by the number of handles, and of fibers that were abandoned: for one of those that was
+/// so before it was kept there is none.
+static KEPT: Mutex<Option<HashMap<NonZeroU64, Option<JoinHandle<()>>>>> = Mutex::new(None);
 
 /// How many there are. Relaxed: who has a fiber's handle got it after the thread was counted.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -22,8 +23,18 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Keeps the thread of a fiber, whose handle nobody has yet.
 pub(super) fn keep(fiber: NonZeroU64, thread: JoinHandle<()>) {
     let mut kept = lock(&KEPT);
-    COUNT.fetch_add(1, Ordering::Relaxed);
-    kept.get_or_insert_default().insert(fiber, thread);
+    let kept = kept.get_or_insert_default();
+    if kept.remove(&fiber).is_none() {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        kept.insert(fiber, Some(thread));
+    }
+}
+
+/// Keeps no thread for a fiber that is abandoned: it never ends.
+pub(super) fn give_up(fiber: NonZeroU64) {
+    if take(fiber).is_none() {
+        lock(&KEPT).get_or_insert_default().insert(fiber, None);
+    }
 }
 
 /// Waits until the thread of a fiber that has ended is gone, if it was one.
@@ -57,7 +68,7 @@ fn await_thread(fiber: NonZeroU64) {
 #[cold]
 fn take(fiber: NonZeroU64) -> Option<JoinHandle<()>> {
     let mut kept = lock(&KEPT);
-    let thread = kept.as_mut()?.remove(&fiber)?;
+    let thread = kept.as_mut()?.remove(&fiber)??;
     COUNT.fetch_sub(1, Ordering::Relaxed);
     Some(thread)
 }

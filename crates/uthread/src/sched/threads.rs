@@ -418,6 +418,7 @@ pub(super) fn note_end() {
 pub(super) fn vanish() -> ! {
     if let Some(seat) = current() {
         let id = seat.control().id();
+        thread_ends::give_up(id);
         seat.threads.remove(id, |members, member| {
             members.abandoned.push(Arc::clone(&member.fiber));
         });

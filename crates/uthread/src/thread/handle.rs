@@ -78,8 +78,7 @@ impl<T> JoinHandle<T> {
                 wait::park();
             }
         }
-        thread_ends::await_end(self.fiber.control().id());
-        outcome.take()
+        self.take()
     }
 
     /// The same where what the fiber borrows ends after it: returns when it has ended, in any case. With the
@@ -89,8 +88,7 @@ impl<T> JoinHandle<T> {
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.cancel());
         }
-        thread_ends::await_end(self.fiber.control().id());
-        outcome.take()
+        self.take()
     }
 
     /// The same of a fiber of another runtime, which ends by itself: the caller's runtime waits for it, too.
@@ -100,7 +98,13 @@ impl<T> JoinHandle<T> {
             let _outside = wait::Outside::enter();
             wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.cancel());
         }
-        outcome.take()
+        self.take()
+    }
+
+    /// The result of a fiber that has ended, once its thread has, if it was one.
+    fn take(self) -> Result<T> {
+        thread_ends::await_end(self.fiber.control().id());
+        self.fiber.outcome().take()
     }
 
     /// Asks the fiber to end: the call in which it waits, and all later ones, return `ECANCELED`, so that

@@ -80,8 +80,8 @@ fn work_that_moves_is_counted(place: Place) {
     let runtime = place.runtime();
     runtime.run(|| {
         let other = spawn(|| std::thread::current().id());
-        // Computes until the other worker has taken the fiber.
-        while !other.is_finished() {
+        // Computes until the other worker has taken the fiber: `is_finished` would let it run here now and then.
+        while runtime.metrics().total().ended == 0 {
             std::hint::spin_loop();
         }
         assert_ne!(other.join().unwrap(), std::thread::current().id());

@@ -175,6 +175,7 @@ impl Worker {
         Ok(hot.pop().expect("the pool adds one at least"))
     }
 
+    #[inline(always)]
     fn return_stack(&self, stack: Stack) {
         let stacks = &self.shared.stacks;
         if !stacks.is_ordinary(&stack) {
@@ -188,6 +189,7 @@ impl Worker {
         hot.push(stack);
     }
 
+    #[cold]
     fn return_larger(&self, stack: Stack) {
         let stacks = &self.shared.stacks;
         let is_reserve = stacks.is_reserve(&stack);

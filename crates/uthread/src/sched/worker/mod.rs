@@ -321,6 +321,7 @@ impl Worker {
 
     /// Takes in what happened outside; whether there is work now. Where there was work before, the
     /// ring is only flushed: with none left, `wait` passes submissions on while it sleeps.
+    #[inline(always)]
     fn look_around(&self) -> bool {
         if self.shared.is_shut_down() {
             self.cancel_all();
@@ -348,6 +349,7 @@ impl Worker {
 
     /// Takes in mail, completions and expired timers, and publishes the driver's counts: the last turn
     /// before a sleep leaves them complete.
+    #[inline(always)]
     fn take_in(&self) {
         for mail in self.remote.inbox().take() {
             match mail {
@@ -490,6 +492,7 @@ impl Worker {
     }
 
     /// Keeps others from the desk during the sleep; false if that one is over already.
+    #[inline(always)]
     pub(crate) fn close_desk(&self) -> bool {
         self.desk.lock().door.close()
     }

@@ -32,6 +32,8 @@ const HOOK_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Panics {
     suspended: Cell<u32>,
+    /// Whether there is anything to look at: there are such fibers, or one has just suspended on a thread that panics.
+    matters: Cell<bool>,
     /// Counts the times at which all were forgotten. What a fiber has from an earlier time does not count.
     epoch: Cell<u32>,
 }
@@ -53,12 +55,15 @@ impl Panics {
         control
             .counted_panic
             .set(panics.then_some(self.epoch.get()));
-        self.suspended.set(others + u32::from(panics));
+        let suspended = others + u32::from(panics);
+        self.suspended.set(suspended);
+        self.matters.set(suspended > 0);
     }
 
     /// Nobody panics on this thread: also not those whose panics were over unnoticed.
     fn forget(&self) {
         self.suspended.set(0);
+        self.matters.set(false);
         self.epoch.update(|epoch| epoch.wrapping_add(1));
     }
 }
@@ -93,7 +98,7 @@ impl Worker {
     /// Whether a fiber that has just left its stack keeps its worker, as it waits in a panic hook.
     #[inline(always)]
     pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
-        (thread::panicking() || self.panics.suspended.get() > 0) && self.look_for_panic(fiber)
+        self.panics.matters.get() && self.look_for_panic(fiber)
     }
 
     #[cold]
@@ -133,7 +138,7 @@ impl Worker {
     /// A fiber has ended.
     #[inline(always)]
     pub(super) fn note_end_of_panic(&self, fiber: Started) {
-        if self.panics.suspended.get() > 0 {
+        if self.panics.matters.get() {
             self.look_for_panic_end(fiber);
         }
     }
@@ -224,7 +229,11 @@ pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
 #[cold]
 #[inline(never)]
 pub(in crate::sched) fn note_suspension(fiber: Started) {
-    let panics = current::with_fiber(Worker::does_running_panic) == Some(true);
+    let panics = current::with_fiber(|worker| {
+        worker.panics.matters.set(true);
+        worker.does_running_panic()
+    });
+    let panics = panics == Some(true);
     let in_hook = panics && panic_frames::is_in_hook();
     fiber.control().in_panic_hook.set(in_hook);
 }
