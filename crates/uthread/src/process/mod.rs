@@ -41,10 +41,9 @@ use crate::sched::wait;
 /// The destructors of the calling thread's `thread_local!` values run on the stack of the fiber that calls. What they wait for,
 /// they wait for as on a plain thread: no other fiber of the worker runs any more.
 ///
-/// ```no_run
-/// # fn run() -> bool { true }
-/// if !run() {
-///     eprintln!("it failed");
+/// ```
+/// if let Err(error) = uthread::fs::metadata("Cargo.toml") {
+///     eprintln!("{error}");
 ///     uthread::process::exit(1);
 /// }
 /// ```

@@ -8,8 +8,8 @@
 //!   announce sleep, look once more, wait in the ring
 //! ```
 //!
-//! [`fibers`] is how a fiber starts, runs and ends here, [`calls`] what the running fiber asks for,
-//! [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] which
+//! [`search`] is how an idle worker looks for work, [`fibers`] how a fiber starts, runs and ends here, [`calls`] what the
+//! running fiber asks for, [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] which
 //! fibers panic, [`shutdown`] how it ends.
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
@@ -19,6 +19,7 @@ pub(super) mod calls;
 mod fibers;
 mod migration;
 pub(super) mod panics;
+mod search;
 pub(super) mod shutdown;
 
 use std::cell::{Cell, RefCell};
@@ -411,66 +412,6 @@ impl Worker {
 
     fn has_own_work(&self) -> bool {
         !self.ready.is_empty() || !self.deque.is_empty()
-    }
-
-    /// Looks for fibers elsewhere; runs one if it finds any.
-    fn search(&self) -> bool {
-        if !self.searching.replace(true) {
-            self.shared.idle().begin_search();
-        }
-        if let Some(fiber) = self.take_started() {
-            self.end_search();
-            self.flush();
-            self.run_fiber(fiber);
-            return true;
-        }
-        let counters = &self.remote.counters;
-        let injected = self.shared.take_many_injected(&self.deque);
-        let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
-            let stolen = self.shared.steal(self.index, &self.deque);
-            stolen.inspect(|_| self.count_steal())
-        });
-        let started = match found {
-            Some(fiber) => {
-                self.end_search();
-                self.flush();
-                self.start(fiber)
-            }
-            None => {
-                let Some(refused) = self.start_refused() else {
-                    return false;
-                };
-                self.end_search();
-                self.flush();
-                Some(refused)
-            }
-        };
-        if let Some(fiber) = started {
-            self.run_fiber(fiber);
-        }
-        true
-    }
-
-    fn end_search(&self) {
-        if self.searching.replace(false)
-            && self.shared.idle().end_search()
-            && self.shared.has_stealable_work()
-        {
-            self.wake_one();
-        }
-    }
-
-    /// Wakes another worker for work queued here, where that is needed.
-    fn wake_one(&self) {
-        self.count_wake(self.shared.wake_one());
-    }
-
-    pub(super) fn count_wake(&self, sent: bool) {
-        let counters = &self.remote.counters;
-        match sent {
-            true => counters.wakes_sent.add(1),
-            false => counters.wakes_spared.add(1),
-        }
     }
 
     /// Announces sleep and looks once more; for how long to wait. The protocol is in README.md.

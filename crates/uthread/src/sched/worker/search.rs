@@ -1,0 +1,65 @@
+//! How a worker that has nothing to run looks for fibers elsewhere, and wakes others for those it has to spare.
+
+use super::Worker;
+
+impl Worker {
+    /// Looks for fibers elsewhere; runs one if it finds any.
+    pub(super) fn search(&self) -> bool {
+        if !self.searching.replace(true) {
+            self.shared.idle().begin_search();
+        }
+        if let Some(fiber) = self.take_started() {
+            self.end_search();
+            self.flush();
+            self.run_fiber(fiber);
+            return true;
+        }
+        let counters = &self.remote.counters;
+        let injected = self.shared.take_many_injected(&self.deque);
+        let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
+            let stolen = self.shared.steal(self.index, &self.deque);
+            stolen.inspect(|_| self.count_steal())
+        });
+        let started = match found {
+            Some(fiber) => {
+                self.end_search();
+                self.flush();
+                self.start(fiber)
+            }
+            None => {
+                let Some(refused) = self.start_refused() else {
+                    return false;
+                };
+                self.end_search();
+                self.flush();
+                Some(refused)
+            }
+        };
+        if let Some(fiber) = started {
+            self.run_fiber(fiber);
+        }
+        true
+    }
+
+    pub(super) fn end_search(&self) {
+        if self.searching.replace(false)
+            && self.shared.idle().end_search()
+            && self.shared.has_stealable_work()
+        {
+            self.wake_one();
+        }
+    }
+
+    /// Wakes another worker for work queued here, where that is needed.
+    pub(super) fn wake_one(&self) {
+        self.count_wake(self.shared.wake_one());
+    }
+
+    pub(in crate::sched) fn count_wake(&self, sent: bool) {
+        let counters = &self.remote.counters;
+        match sent {
+            true => counters.wakes_sent.add(1),
+            false => counters.wakes_spared.add(1),
+        }
+    }
+}
