@@ -38,18 +38,18 @@ pub(super) fn give_up(fiber: NonZeroU64) {
 }
 
 /// Waits until the thread of a fiber that has ended is gone, if it was one.
-#[inline]
-pub(crate) fn await_end(fiber: NonZeroU64) {
+#[inline(always)]
+pub(crate) fn await_end(fiber: impl FnOnce() -> NonZeroU64) {
     if COUNT.load(Ordering::Relaxed) != 0 {
-        await_thread(fiber);
+        await_thread(fiber());
     }
 }
 
 /// Lets the thread of a fiber end by itself: the fiber's handle is dropped.
-#[inline]
-pub(crate) fn detach(fiber: NonZeroU64) {
+#[inline(always)]
+pub(crate) fn detach(fiber: impl FnOnce() -> NonZeroU64) {
     if COUNT.load(Ordering::Relaxed) != 0 {
-        drop(take(fiber));
+        drop(take(fiber()));
     }
 }
 

@@ -102,8 +102,9 @@ impl<T> JoinHandle<T> {
     }
 
     /// The result of a fiber that has ended, once its thread has, if it was one.
+    #[inline(always)]
     fn take(self) -> Result<T> {
-        thread_ends::await_end(self.fiber.control().id());
+        thread_ends::await_end(|| self.fiber.control().id());
         self.fiber.outcome().take()
     }
 
@@ -156,7 +157,7 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        thread_ends::detach(self.fiber.control().id());
+        thread_ends::detach(|| self.fiber.control().id());
         self.fiber.outcome().detach();
     }
 }
