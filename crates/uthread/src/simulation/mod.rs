@@ -12,6 +12,7 @@
 
 mod multishot;
 mod operations;
+mod panics;
 mod programs;
 
 mod cancellation;
