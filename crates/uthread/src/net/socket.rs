@@ -18,6 +18,7 @@ use rustix::net::{Shutdown, SocketAddrAny};
 use super::settings::Settings;
 use crate::driver::native::{self, Interrupted, Patience};
 use crate::op::Operation;
+use crate::op::buffers::are_empty;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::message::{Header, Message};
 use crate::op::net::{PeerAddress, SocketOperation};
@@ -155,15 +156,22 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
-    /// Receives into several buffers by one call.
+    /// Receives into several buffers by one call. Without room in them it waits for nothing, other than a receive into one:
+    /// `std` calls `readv`, which looks at the socket only if there is something to do.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if are_empty(buffers) {
+            return wait::refuse_if_cancelled().map(|()| 0);
+        }
         let mut header = Header::new();
         let message = Message::to_receive(&mut header, buffers, None, &mut []);
         self.receive_message(message, false)
     }
 
-    /// Sends several buffers by one call.
+    /// Sends several buffers by one call; nothing of them without a look at the socket, as `writev`.
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        if are_empty(buffers) {
+            return wait::refuse_if_cancelled().map(|()| 0);
+        }
         let mut header = Header::new();
         self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
     }

@@ -21,6 +21,7 @@ behaviours![(
         an_empty_write_writes_nothing,
         vectored_calls_keep_the_order,
         vectored_calls_take_all_pieces_at_once,
+        vectored_calls_without_a_byte_wait_for_nothing,
         peeking_leaves_the_bytes,
         shutting_reading_down_ends_a_read_that_waits,
         clones_are_one_connection_that_ends_with_the_last,
@@ -131,6 +132,28 @@ fn vectored_calls_take_all_pieces_at_once(place: Place) {
         theirs.set_nonblocking(true).unwrap();
         assert_eq!(errno(theirs.read_vectored(&mut slices)), Errno::AGAIN);
         assert_eq!(bytes[..1024], [b'x'; 1024]);
+    });
+}
+
+/// They wait for nothing, neither for bytes nor for the peer: `readv` and `writev` of nothing do not look at the socket.
+fn vectored_calls_without_a_byte_wait_for_nothing(place: Place) {
+    place.run(|| {
+        let (mut ours, _peer) = pair();
+        let mut none = [[0; 0]; 1025];
+        assert_eq!(ours.read_vectored(&mut []).unwrap(), 0);
+        let mut slices: Vec<_> = none.iter_mut().map(|none| IoSliceMut::new(none)).collect();
+        assert_eq!(ours.read_vectored(&mut slices).unwrap(), 0);
+        // The last piece is beyond what one call takes.
+        let mut some = [0; 1];
+        slices[1024] = IoSliceMut::new(&mut some);
+        assert_eq!(ours.read_vectored(&mut slices).unwrap(), 0);
+        ours.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(
+            errno(ours.write_vectored(&[IoSlice::new(b"x")])),
+            Errno::PIPE
+        );
+        assert_eq!(ours.write_vectored(&[]).unwrap(), 0);
+        assert_eq!(ours.write_vectored(&[IoSlice::new(b"")]).unwrap(), 0);
     });
 }
 
