@@ -1,9 +1,10 @@
 //! Pipes and FIFOs as files: short reads, waiting, and the end of either side.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
@@ -12,13 +13,14 @@ use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use tempfile::{TempDir, tempdir};
 use uthread::fs::{self, File, OpenOptions};
-use uthread::spawn;
+use uthread::{spawn, timeout};
 
 behaviours![
     (
         EVERYWHERE,
         [
             a_read_returns_what_is_there_and_nothing_at_the_end,
+            calls_without_a_byte_wait_for_nothing_within_a_deadline,
             a_write_that_nobody_can_read_is_an_error,
             more_than_a_pipe_holds_goes_through_it,
             a_fiber_and_a_thread_talk_through_pipes,
@@ -70,6 +72,29 @@ fn a_read_returns_what_is_there_and_nothing_at_the_end(place: Place) {
         let mut rest = Vec::new();
         assert_eq!(reader.read_to_end(&mut rest).unwrap(), 4);
         assert_eq!(reader.read(&mut buffer).unwrap(), 0);
+    });
+}
+
+/// A deadline changes nothing in it: the pipe is empty for the reads, and full for the writes.
+fn calls_without_a_byte_wait_for_nothing_within_a_deadline(place: Place) {
+    place.run(|| {
+        let (mut reader, mut writer) = pipe();
+        let counts = timeout(Duration::from_secs(3600), || {
+            let reads = [
+                reader.read(&mut []),
+                reader.read_vectored(&mut []),
+                reader.read_vectored(&mut [IoSliceMut::new(&mut [])]),
+            ];
+            let capacity = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+            writer.write_all(&vec![0; capacity]).unwrap();
+            let writes = [
+                writer.write(&[]),
+                writer.write_vectored(&[]),
+                writer.write_vectored(&[IoSlice::new(&[])]),
+            ];
+            reads.into_iter().chain(writes).map(Result::unwrap).sum()
+        });
+        assert_eq!(counts, Ok(0_usize));
     });
 }
 

@@ -177,16 +177,23 @@ fn wait_for_stream(
     operation: &mut FileOperation<'_>,
     patience: Patience,
 ) -> rustix::io::Result<()> {
-    let (file, events) = match operation {
-        FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. } => {
-            (file, PollFlags::IN)
+    let (file, events, bytes) = match operation {
+        FileOperation::Read { file, buffer, .. } => (file, PollFlags::IN, buffer.len()),
+        FileOperation::ReadVectored { file, buffers, .. } => {
+            let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+            (file, PollFlags::IN, bytes)
         }
+        FileOperation::Write { file, buffer, .. } => (file, PollFlags::OUT, buffer.len()),
         // Of several buffers, the whole: a slow reader may hold it up.
-        FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. } => {
-            (file, PollFlags::OUT)
+        FileOperation::WriteVectored { file, buffers, .. } => {
+            let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+            (file, PollFlags::OUT, bytes)
         }
         FileOperation::Open { .. } | FileOperation::Sync { .. } => return Ok(()),
     };
+    if bytes == 0 {
+        return Ok(()); // The call itself waits for nothing.
+    }
     let kind = FileType::from_raw_mode(rustix::fs::fstat(file.fd)?.st_mode);
     if matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Ok(());
