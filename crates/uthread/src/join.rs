@@ -50,7 +50,7 @@ where
         return Runtime::default_runtime().run(|| join(a, b));
     }
     let identity = Identity::anonymous(Location::caller());
-    let control = Control::with_deadline(identity, wait::deadline());
+    let control = Control::with_deadline(identity, wait::deadline_to_inherit());
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);

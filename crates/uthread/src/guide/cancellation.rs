@@ -58,6 +58,8 @@
 //! | a lock (`Mutex`, `RwLock`) | goes on to wait |
 //!
 //! A call that would unwind a fiber that unwinds already, in a destructor, cannot: it returns, as if the other side were gone.
+//! [`join`](crate::join) and [`Runtime::run`](crate::Runtime::run) have nothing to return then: there they wait for their results, which
+//! are not cut short.
 //!
 //! The error is never `ErrorKind::Interrupted`, which retry loops swallow. In a program built with `panic = "abort"` nothing
 //! unwinds: such calls return at once then.

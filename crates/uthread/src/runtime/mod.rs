@@ -218,7 +218,7 @@ impl Runtime {
             name: Some("main".into()),
             spawn_site: Location::caller(),
         };
-        let control = Control::with_deadline(identity, wait::deadline());
+        let control = Control::with_deadline(identity, wait::deadline_to_inherit());
         let (body, joinable) = Fiber::borrowing(control, f, None);
         // An error is the fiber's end as well, which is joined below.
         let _ = self.inject(body, None);

@@ -288,6 +288,12 @@ pub(crate) fn yield_within_call() -> io::Result<()> {
     refuse_if_cancelled()
 }
 
+/// The deadline for a fiber without whose value the caller cannot go on: none where the caller unwinds already, as it could not be
+/// unwound for want of the value.
+pub(crate) fn deadline_to_inherit() -> Option<Instant> {
+    deadline().filter(|_| !is_panicking())
+}
+
 /// The time by the clock that the caller's waits go by.
 pub(crate) fn now() -> Instant {
     current::with_fiber(Worker::now).unwrap_or_else(Instant::now)

@@ -86,7 +86,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
-            wait::park_until_or_cancel(|| outcome.is_done(), || self.cancel());
+            wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
         }
         self.take()
     }
@@ -96,7 +96,7 @@ impl<T> JoinHandle<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::waiter()) {
             let _outside = wait::Outside::enter();
-            wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.cancel());
+            wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.pass_on_cancel());
         }
         self.take()
     }
@@ -106,6 +106,13 @@ impl<T> JoinHandle<T> {
     fn take(self) -> Result<T> {
         thread_ends::await_end(|| self.fiber.control().id());
         self.fiber.outcome().take()
+    }
+
+    /// Cancels the fiber as its joiner is, who needs the value: not where that one unwinds, as it could not be unwound for want of it.
+    fn pass_on_cancel(&self) {
+        if !wait::is_panicking() {
+            self.cancel();
+        }
     }
 
     /// Asks the fiber to end: the call in which it waits, and all later ones, return `ECANCELED`, so that

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, ON_ONE_WORKER, ON_SEVERAL_WORKERS, behaviours};
-use uthread::{join, sleep, spawn, yield_now};
+use uthread::time::Elapsed;
+use uthread::{join, sleep, spawn, timeout, yield_now};
 
 behaviours![
     (
@@ -14,7 +15,8 @@ behaviours![
             a_recursion_returns_its_results_everywhere,
             both_closures_borrow_from_the_caller,
             both_may_wait_and_leave_fibers_behind,
-            a_panic_comes_out_once_both_have_ended
+            a_panic_comes_out_once_both_have_ended,
+            a_destructor_has_its_results_after_the_deadline_of_its_fiber
         ]
     ),
     (ON_SEVERAL_WORKERS, [an_idle_worker_takes_the_second]),
@@ -151,4 +153,40 @@ fn after_a_panic_of_the_first_the_second_does_not_begin(place: Place) {
         assert!(result.is_err());
         assert!(!began.load(Ordering::Relaxed));
     });
+}
+
+/// It unwinds already, so that it cannot be unwound for want of them: that aborted.
+fn a_destructor_has_its_results_after_the_deadline_of_its_fiber(place: Place) {
+    struct Joins;
+
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            let begun = AtomicBool::new(false);
+            let wait = || {
+                begun.store(true, Ordering::Release);
+                sleep(Duration::from_millis(1));
+                2
+            };
+            let await_begin = || {
+                while !begun.load(Ordering::Acquire) {
+                    yield_now();
+                }
+                1
+            };
+            assert_eq!(join(await_begin, wait), (1, 2));
+            let elsewhere = uthread::run(|| {
+                sleep(Duration::from_millis(1));
+                3
+            });
+            assert_eq!(elsewhere, 3);
+        }
+    }
+
+    let outcome = place.run(|| {
+        timeout(Duration::from_millis(1), || {
+            let _joins = Joins;
+            sleep(Duration::from_secs(3600));
+        })
+    });
+    assert_eq!(outcome, Err(Elapsed));
 }
