@@ -49,6 +49,10 @@ where
     if !wait::in_fiber() {
         return Runtime::default_runtime().run(|| join(a, b));
     }
+    if wait::is_panicking() && wait::is_shut_down() {
+        // A new fiber would never start, and without its value the caller cannot go on: it unwinds already.
+        return (a(), b());
+    }
     let identity = Identity::anonymous(Location::caller());
     let control = Control::with_deadline(identity, wait::deadline_to_inherit());
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
@@ -59,8 +63,8 @@ where
     let first = wait::catch_unwind(a);
     if wait::take_back(&offered) {
         match first {
-            Ok(_) => offered.run(),
-            Err(_) => offered.abandon(Box::new(Cancelled)),
+            Ok(_) => wait::contain(|| offered.run()),
+            Err(_) => wait::contain(|| offered.abandon(Box::new(Cancelled))),
         }
     }
     // Soundness rests on this wait: nothing that `b` borrows is used after it.

@@ -58,7 +58,8 @@ pub enum Shutdown {
     /// threads stay, too.
     ///
     /// What they wait for from the kernel is cancelled. Who joins one gets [`Cancelled`](crate::thread::Cancelled),
-    /// once the last fiber of the runtime has stopped, and no call of theirs runs on another thread any more.
+    /// once the last fiber of the runtime has stopped, and no call of theirs runs on another thread any more. The end of a scope
+    /// that waits for one of them, from a fiber of another runtime or from a thread, never comes: they may have what it lent.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};

@@ -19,7 +19,9 @@ pub(crate) use super::cancellation::{
     unwind_if_cancelled, vanish_if_abandoned,
 };
 pub(crate) use super::exit::begin as begin_exit;
-pub(crate) use super::worker::panics::{Since, catch_unwind, is_panicking, note as note_panic};
+pub(crate) use super::worker::panics::{
+    Since, catch_unwind, contain, is_panicking, note as note_panic,
+};
 
 /// Carries an operation out; returns only after its terminal completion.
 ///

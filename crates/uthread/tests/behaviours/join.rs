@@ -1,10 +1,11 @@
 //! Fork and join: results, borrows, panics, and who runs what.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, ON_ONE_WORKER, ON_SEVERAL_WORKERS, behaviours};
+use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, behaviours};
 use uthread::time::Elapsed;
 use uthread::{join, sleep, spawn, timeout, yield_now};
 
@@ -18,6 +19,10 @@ behaviours![
             a_panic_comes_out_once_both_have_ended,
             a_destructor_has_its_results_after_the_deadline_of_its_fiber
         ]
+    ),
+    (
+        IN_FIBERS,
+        [a_destructor_has_its_results_at_the_end_of_its_runtime]
     ),
     (ON_SEVERAL_WORKERS, [an_idle_worker_takes_the_second]),
     (
@@ -189,4 +194,29 @@ fn a_destructor_has_its_results_after_the_deadline_of_its_fiber(place: Place) {
         })
     });
     assert_eq!(outcome, Err(Elapsed));
+}
+
+fn a_destructor_has_its_results_at_the_end_of_its_runtime(place: Place) {
+    struct Joins(Sender<(u32, u32)>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            let both = join(
+                || {
+                    yield_now();
+                    1
+                },
+                || 2,
+            );
+            self.0.send(both).unwrap();
+        }
+    }
+    let runtime = place.runtime();
+    let (sender, joined) = channel();
+    let fiber = place.spawn_waiting(&runtime, move || {
+        let _joins = Joins(sender);
+        uthread::thread::park();
+    });
+    drop(runtime);
+    assert!(fiber.join().is_err());
+    assert_eq!(joined.try_recv(), Ok((1, 2)));
 }

@@ -365,6 +365,8 @@ fn waits_end_as_ever_beside_a_fiber_that_panicked_and_waits(place: Place) {
                 assert_eq!(timeout(SOON, park), Err(Elapsed));
                 let scoped = caught(|| scope(|_| -> () { panic!("on purpose") }));
                 assert!(scoped.is_err() && !panicking());
+                let joined = caught(|| uthread::join(|| (), || -> () { panic!("on purpose") }));
+                assert!(joined.is_err() && !panicking());
                 let sleeping = spawn(|| sleep(HOUR));
                 yield_now();
                 sleeping.cancel();

@@ -225,6 +225,15 @@ pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
     result
 }
 
+/// Calls what catches its own panics, after which the caller is known to panic only if it did before.
+pub(crate) fn contain(f: impl FnOnce()) {
+    let panicked = is_panicking();
+    f();
+    if thread::panicking() {
+        wait::with_control(|control| control.panics.set(panicked));
+    }
+}
+
 /// Called by a fiber that is about to suspend while something panics on its thread.
 #[cold]
 #[inline(never)]
