@@ -137,8 +137,9 @@ pub use time::timeout;
 pub use uthread_macros::main;
 
 /// Makes a function a test whose body runs in a fiber, with a runtime of its own: as [`macro@main`], with the same
-/// options, and as `#[test]`, with the attributes that go along with it. The process goes on after a test, so what it has left
-/// is cancelled.
+/// options, and as `#[test]`, with the attributes that go along with it. What a test has left
+/// is [abandoned](Shutdown::Abandon) and not unwound, also where the test fails: threads that a test leaves are not unwound
+/// either.
 ///
 /// ```
 /// #[uthread::test(workers = 1)]

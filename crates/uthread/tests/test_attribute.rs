@@ -54,6 +54,42 @@ fn fails_by_another_panic() {
     panic!("the panic");
 }
 
+/// Ends the process if the fiber that has it is unwound.
+struct Kept;
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+fn leave_fibers() {
+    let (begins, begun) = channel();
+    for _ in 0..4 {
+        let begins = begins.clone();
+        spawn(move || {
+            let _kept = Kept;
+            begins.send(()).unwrap();
+            loop {
+                uthread::thread::park();
+            }
+        });
+        begun.recv().unwrap();
+    }
+}
+
+#[uthread::test]
+fn what_a_test_leaves_is_not_unwound() {
+    leave_fibers();
+}
+
+#[uthread::test(driver = "threads")]
+#[should_panic(expected = "on purpose")]
+fn what_a_test_leaves_that_fails_is_not_unwound() {
+    leave_fibers();
+    panic!("on purpose");
+}
+
 /// What comes of an ignored test.
 fn outcome(test: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())

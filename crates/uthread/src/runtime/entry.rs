@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::process::{ExitCode, Termination};
 
-use super::Builder;
 use super::builder::{is_count_of_workers, is_stack_size};
 use super::panic_hook;
+use super::{Builder, Runtime, Shutdown};
 
 impl Builder {
     /// Fails, and does so when compiled, unless a runtime can have so many workers.
@@ -42,15 +42,34 @@ impl Builder {
         }
     }
 
-    /// The same for a test, which fails where no such runtime can start. The process goes on after it, so the runtime
-    /// is dropped: what the test has left is cancelled.
+    /// The same for a test, which fails where no such runtime can start. The process goes on after it, so the runtime ends;
+    /// but what the test has left is not unwound, as threads that a test leaves are not.
     #[doc(hidden)]
     #[track_caller]
     pub fn run_test<T: Termination>(self, body: fn() -> T) -> ExitCode {
         panic_hook::capture();
         match self.build() {
-            Ok(runtime) => runtime.run(|| body().report()),
+            Ok(runtime) => AbandonOnDrop(Some(runtime)).run(|| body().report()),
             Err(error) => panic!("the runtime cannot start: {error}"),
+        }
+    }
+}
+
+/// Abandons the fibers of a runtime when it is dropped, also by a panic.
+struct AbandonOnDrop(Option<Runtime>);
+
+impl AbandonOnDrop {
+    #[track_caller]
+    fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        let runtime = self.0.as_ref().expect("it is there until the drop");
+        runtime.run(f)
+    }
+}
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown(Shutdown::Abandon);
         }
     }
 }
