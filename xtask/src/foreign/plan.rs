@@ -57,7 +57,10 @@ pub(super) const CRATES: [Crate; 26] = [
     },
     asleep("threadpool", "1.8.1"),
     plain("scoped_threadpool", "0.1.9"),
-    asleep("rusty_pool", "0.7.0"),
+    Crate {
+        with: &["crossbeam-channel", "crossbeam-utils"],
+        ..asleep("rusty_pool", "0.7.0")
+    },
     plain("walkdir", "2.5.0"),
     plain("tempfile", "3.27.0"),
     plain("fs_extra", "1.3.0"),
@@ -93,10 +96,14 @@ pub(super) const CRATES: [Crate; 26] = [
 ];
 
 /// What crates are ported along with.
-pub(super) const DEPENDENCIES: [Crate; 4] = [
+pub(super) const DEPENDENCIES: [Crate; 5] = [
     plain("os_pipe", "1.2.3"),
     plain("shared_child", "1.1.2"),
     plain("shared_thread", "0.2.1"),
+    Crate {
+        locals: true,
+        ..plain("crossbeam-channel", "0.5.17")
+    },
     Crate {
         locals: true,
         edits: &[Edit {
