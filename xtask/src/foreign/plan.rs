@@ -50,7 +50,7 @@ const fn asleep(name: &'static str, version: &'static str) -> Crate {
 }
 
 /// Written for blocking `std`, with tests in what is published, and no need of a network beyond this machine.
-pub(super) const CRATES: [Crate; 26] = [
+pub(super) const CRATES: [Crate; 25] = [
     Crate {
         locals: true,
         ..plain(STD_CRATE, "1.85.1")
@@ -66,7 +66,6 @@ pub(super) const CRATES: [Crate; 26] = [
     plain("fs_extra", "1.3.0"),
     plain("filetime", "0.2.29"),
     plain("fslock", "0.2.1"),
-    plain("zip", "2.6.1"),
     plain("tftpd", "1.0.0"),
     plain("ureq", "2.12.1"),
     plain("attohttpc", "0.31.0"),
