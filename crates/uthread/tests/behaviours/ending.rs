@@ -49,6 +49,17 @@ fn parked(runtime: &Runtime) -> JoinHandle<()> {
     runtime.spawn(park_for_ever)
 }
 
+/// The value once nobody else has it.
+fn the_only<T>(mut shared: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(shared) {
+            Ok(value) => return value,
+            Err(still_shared) => shared = still_shared,
+        }
+        yield_now();
+    }
+}
+
 fn park_for_ever() {
     loop {
         park();
@@ -271,15 +282,7 @@ fn a_join_in_a_fiber_of_its_own_returns_at_once(place: Place) {
         "by itself"
     });
     let caller = runtime.spawn(move || {
-        let mut own = own;
-        let own = loop {
-            match Arc::try_unwrap(own) {
-                Ok(own) => break own,
-                Err(shared) => own = shared,
-            }
-            yield_now();
-        };
-        own.shutdown(Shutdown::Join);
+        the_only(own).shutdown(Shutdown::Join);
         spawn(|| "goes on").join().unwrap()
     });
     drop(runtime);
@@ -382,15 +385,7 @@ fn a_runtime_may_be_abandoned_in_a_fiber_of_its_own(place: Place) {
     let other = parked(&runtime);
     let (sender, went_on) = mpsc::channel();
     let caller = runtime.spawn(move || {
-        let mut own = own;
-        let own = loop {
-            match Arc::try_unwrap(own) {
-                Ok(own) => break own,
-                Err(shared) => own = shared,
-            }
-            yield_now();
-        };
-        own.shutdown(Shutdown::Abandon);
+        the_only(own).shutdown(Shutdown::Abandon);
         sender.send("to its next wait").unwrap();
         sleep(Duration::ZERO);
         sender.send("beyond it").unwrap();
