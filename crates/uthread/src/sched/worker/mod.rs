@@ -153,7 +153,7 @@ impl Worker {
             sleeps: Cell::new(0),
             balancing: Cell::new(0),
             switches_seen: RefCell::default(),
-            panics: Panics::default(),
+            panics: Panics::new(),
         })
     }
 

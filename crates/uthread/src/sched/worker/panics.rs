@@ -29,16 +29,29 @@ use crate::stack::panic_frames;
 const HOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Fibers of one worker that are suspended in the midst of their panics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Panics {
     suspended: Cell<u32>,
     /// Whether there is anything to look at: there are such fibers, or one has just suspended on a thread that panics.
     matters: Cell<bool>,
-    /// Counts the times at which all were forgotten. What a fiber has from an earlier time does not count.
+    /// Changes when all are forgotten, and is never another worker's: what a fiber has from another one does not count.
     epoch: Cell<u32>,
 }
 
 impl Panics {
+    pub(super) fn new() -> Panics {
+        Panics {
+            suspended: Cell::new(0),
+            matters: Cell::new(false),
+            epoch: Cell::new(next_epoch()),
+        }
+    }
+
+    /// Whether the panic of the thread is that of this fiber, which is running or has just paused.
+    fn is_of(&self, control: &Control) -> bool {
+        self.others(control) == 0 || control.panics.get()
+    }
+
     /// Those beside this fiber, which is running or has just paused.
     fn others(&self, control: &Control) -> u32 {
         self.suspended.get() - u32::from(self.counts(control))
@@ -64,16 +77,21 @@ impl Panics {
     fn forget(&self) {
         self.suspended.set(0);
         self.matters.set(false);
-        self.epoch.update(|epoch| epoch.wrapping_add(1));
+        self.epoch.set(next_epoch());
     }
+}
+
+/// An epoch that no worker has had. Relaxed: it only has to be unique.
+fn next_epoch() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Worker {
     /// Whether the running fiber panics.
     fn does_running_panic(&self) -> bool {
         let fiber = self.running_fiber();
-        let control = fiber.control();
-        thread::panicking() && (self.panics.others(control) == 0 || control.panics.get())
+        thread::panicking() && self.panics.is_of(fiber.control())
     }
 
     /// Whether the running fiber can be ended by unwinding it. A second panic, in a destructor, would abort the process.
@@ -109,7 +127,7 @@ impl Worker {
             self.panics.forget();
             return false;
         }
-        let panics = self.panics.others(control) == 0 || control.panics.get();
+        let panics = self.panics.is_of(control);
         self.panics.set(control, panics);
         panics && control.in_panic_hook.get()
     }
