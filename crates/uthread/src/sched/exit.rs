@@ -2,12 +2,12 @@
 //! suspended its fiber, other fibers of the worker would go on with values that are gone. So from then on that thread is a
 //! plain one, and its calls are ordinary blocking ones.
 //!
-//! Our own `process::exit` says so before it begins. That of `std` or of the C library is noticed by the first destructor, if
-//! that is ours: destructors run newest first, so a worker makes a new value from time to time.
+//! `uthread::process::exit` makes the thread a plain one first. An `exit` of `std` or of the C library is detected by the
+//! destructor of a thread-local of ours. Destructors run newest first, so a worker makes a new one from time to time.
 
 use super::current;
 
-/// Does its work when the thread's values are destroyed.
+/// Makes its thread a plain one when the thread's values are destroyed.
 struct Sentinel;
 
 impl Drop for Sentinel {
