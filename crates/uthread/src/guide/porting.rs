@@ -71,7 +71,7 @@
 //! - A fiber that never waits keeps its worker ([`blocking`](super::blocking)).
 //! - In a fiber a FIFO that exists is opened without waiting for its other end.
 //! - A library that opens its own files and sockets uses `std`'s. Many take a stream or a reader instead, as the programs in
-//!   `crates/uthread-examples` show; the others belong into [`blocking`](crate::blocking()).
+//!   `examples` show; the others belong into [`blocking`](crate::blocking()).
 //! - `impl Trait for std::net::TcpStream` of another crate is not one for ours. Most are written for `Read + Write`; where one is not,
 //!   `From` and `Into` convert.
 //! - A method that a sealed trait of `std` adds (`CommandExt`, `TcpStreamExt`) is an inherent one here, so that such an import is unused.

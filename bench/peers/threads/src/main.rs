@@ -1,0 +1,52 @@
+//! The peer without a runtime: threads of the operating system, by `std` alone. `bench/peers/README.md` tells what each command
+//! measures.
+
+#[path = "../../compute.rs"]
+mod compute;
+mod echo;
+#[path = "../../fatal.rs"]
+mod fatal;
+#[path = "../../measure.rs"]
+mod measure;
+#[path = "../../spawned.rs"]
+mod spawned;
+
+use compute::Compute;
+use fatal::make_panics_fatal;
+use measure::report;
+use spawned::{create, pingpong, sleepers, spawn_join, yields};
+
+fn main() {
+    make_panics_fatal();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize| arguments[index].parse().expect("a number");
+    match arguments[0].as_str() {
+        "spawn" => report([spawn_join(number(1))]),
+        "yield" => report([yields(number(1), number(2))]),
+        "create" => report(create(number(1))),
+        "sleepers" => report([sleepers(number(1))]),
+        "pingpong" => report([pingpong(number(2))]),
+        "echo" => {
+            let port = arguments[1].parse().expect("a port");
+            echo::serve(port, Compute::calibrated(number(3) as u64));
+        }
+        unknown => panic!("unknown command {unknown}"),
+    }
+}
+
+/// What `std` has, with threads that are as small as fibers.
+mod threads {
+    pub(crate) use std::sync;
+    use std::thread::{Builder, JoinHandle};
+    pub(crate) use std::thread::{sleep, yield_now};
+
+    /// Enough for what they do here, and about the least that the C library allows.
+    const STACK_BYTES: usize = 32 * 1024;
+
+    pub(crate) fn spawn<T: Send + 'static>(
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let thread = Builder::new().stack_size(STACK_BYTES).spawn(body);
+        thread.expect("the system allows another thread")
+    }
+}

@@ -1,0 +1,83 @@
+//! The protocols of the layer `fiber`, and the waiter that stands in for a fiber.
+
+use std::cell::RefCell;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU8, Ordering};
+use loom::thread::{self, Thread};
+
+#[path = "../../../crates/uthread/src/fiber/outcome.rs"]
+pub(crate) mod outcome;
+#[path = "../../../crates/uthread/src/fiber/wake.rs"]
+pub(crate) mod wake;
+#[path = "../../../crates/uthread/src/fiber/whereabouts.rs"]
+pub(crate) mod whereabouts;
+
+/// A thread of the model that parks.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    thread: Thread,
+    token: Option<Token>,
+}
+
+/// It begins as RUNNING.
+pub(crate) type Token = Arc<AtomicU8>;
+
+const RUNNING: u8 = 0;
+const PARKED: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+loom::thread_local! {
+    static TOKEN: RefCell<Option<Token>> = RefCell::new(None);
+}
+
+/// Lets the calling thread be woken by a token of its own, which makes a model larger. An `unpark` of loom's
+/// is lost if the thread waits for a lock at that time, as it may that waits at several channels.
+pub(crate) fn keep_wakes() {
+    keep_wakes_in(Arc::default());
+}
+
+/// The same, by a token that others know already.
+pub(crate) fn keep_wakes_in(token: Token) {
+    TOKEN.with(|here| *here.borrow_mut() = Some(token));
+}
+
+fn token() -> Option<Token> {
+    TOKEN.with(|token| token.borrow().clone())
+}
+
+impl Waiter {
+    pub(crate) fn current() -> Waiter {
+        Waiter::of(thread::current(), token())
+    }
+
+    /// A thread by the token that it keeps its wakes in, if it does.
+    pub(crate) fn of(thread: Thread, token: Option<Token>) -> Waiter {
+        Waiter { thread, token }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.thread.id() == thread::current().id()
+    }
+
+    pub(crate) fn wake(&self) {
+        // AcqRel pairs with itself in `park`.
+        let token = self.token.as_ref();
+        if token.is_none_or(|token| token.swap(NOTIFIED, Ordering::AcqRel) == PARKED) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// Waits until the caller is woken.
+pub(crate) fn park() {
+    let Some(token) = token() else {
+        return thread::park();
+    };
+    let (order, or_else) = (Ordering::AcqRel, Ordering::Acquire);
+    let parked = token.compare_exchange(RUNNING, PARKED, order, or_else);
+    if parked.is_ok() {
+        thread::park();
+    }
+    token.swap(RUNNING, Ordering::AcqRel);
+}

@@ -1,0 +1,166 @@
+//! The protocols of the layer `sched`.
+
+#[path = "../../../crates/uthread/src/sched/door.rs"]
+pub(crate) mod door;
+#[path = "../../../crates/uthread/src/sched/idle.rs"]
+pub(crate) mod idle;
+#[path = "../../../crates/uthread/src/sched/inbox.rs"]
+pub(crate) mod inbox;
+
+/// What stands in for the lot, which has no part in what must hold.
+pub(crate) mod lot {
+    pub(crate) fn draw(_bound: usize) -> usize {
+        0
+    }
+}
+
+/// What stands in for waits in the kernel, which no case of a model has.
+pub(crate) mod readiness {
+    use std::io;
+    use std::marker::PhantomData;
+    use std::time::Instant;
+
+    use crate::fiber::Waiter;
+
+    pub(crate) struct PollOperation<'a>(PhantomData<&'a ()>);
+
+    pub(crate) fn waiter() -> io::Result<Waiter> {
+        unreachable!("nothing is polled")
+    }
+
+    pub(crate) fn park(
+        _waiter: &Waiter,
+        _polls: &mut [PollOperation<'_>],
+        _deadline: Option<Instant>,
+    ) -> Result<(), (usize, io::Error)> {
+        unreachable!("nothing is polled")
+    }
+}
+
+/// What stands in for a wait: a thread of the model for the fiber, and for some of them an end.
+pub(crate) mod wait {
+    use std::cell::RefCell;
+    use std::sync::LazyLock;
+    use std::time::{Duration, Instant};
+
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, Ordering};
+    use loom::thread::Thread;
+
+    use crate::fiber::{Token, Waiter, keep_wakes_in};
+
+    pub(crate) use crate::fiber::park;
+
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    loom::thread_local! {
+        static ENDING: RefCell<Ending> = RefCell::default();
+    }
+
+    /// What may end the waits of a thread: the end of its runtime, or the deadline.
+    #[derive(Clone, Default)]
+    pub(crate) struct Ending {
+        shut_down: Arc<AtomicBool>,
+        late: Arc<AtomicBool>,
+        token: Option<Token>,
+    }
+
+    impl Ending {
+        /// One of a thread that keeps its wakes.
+        pub(crate) fn keeping_wakes() -> Ending {
+            Ending {
+                token: Some(Token::default()),
+                ..Ending::default()
+            }
+        }
+
+        /// It holds for the calling thread.
+        pub(crate) fn apply_here(&self) {
+            if let Some(token) = &self.token {
+                keep_wakes_in(Arc::clone(token));
+            }
+            ENDING.with(|here| *here.borrow_mut() = self.clone());
+        }
+
+        /// As `Worker::cancel_all`: whoever waits is woken, once.
+        pub(crate) fn shut_down(&self, fiber: &Thread) {
+            self.shut_down.store(true, Ordering::Release);
+            self.wake(fiber);
+        }
+
+        /// As an expired timer.
+        pub(crate) fn pass_deadline(&self, fiber: &Thread) {
+            self.late.store(true, Ordering::Release);
+            self.wake(fiber);
+        }
+
+        fn wake(&self, fiber: &Thread) {
+            Waiter::of(fiber.clone(), self.token.clone()).wake();
+        }
+    }
+
+    /// The deadline of all waits that have one.
+    pub(crate) fn deadline() -> Instant {
+        *BEGIN + Duration::from_secs(1)
+    }
+
+    pub(crate) fn now() -> Instant {
+        match ENDING.with(|here| here.borrow().late.load(Ordering::Acquire)) {
+            true => deadline(),
+            false => *BEGIN,
+        }
+    }
+
+    /// Any time from now: the deadline.
+    pub(crate) fn after(_begin: Instant, _duration: Duration) -> Instant {
+        deadline()
+    }
+
+    pub(crate) fn is_cancelled() -> bool {
+        ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
+    }
+
+    /// No runtime of a model abandons its fibers.
+    pub(crate) fn is_abandoned() -> bool {
+        false
+    }
+
+    pub(crate) fn vanish_if_abandoned(_: &str) {}
+
+    pub(crate) fn waiter() -> Waiter {
+        Waiter::current()
+    }
+
+    pub(crate) fn is_caller(waiter: &Waiter) -> bool {
+        waiter.is_current()
+    }
+
+    pub(crate) fn park_unless_cancelled() -> bool {
+        let shut_down = is_cancelled();
+        if !shut_down {
+            park();
+        }
+        !shut_down
+    }
+
+    pub(crate) fn park_unless_over(deadline: Option<Instant>) {
+        match deadline {
+            None => drop(park_unless_cancelled()),
+            Some(deadline) if !is_cancelled() => park_deadline(deadline),
+            Some(_) => {}
+        }
+    }
+
+    pub(crate) fn park_deadline(deadline: Instant) {
+        if now() < deadline {
+            park();
+        }
+    }
+
+    /// As in a destructor, where the call returns.
+    pub(crate) fn unwind_if_cancelled() {}
+
+    pub(crate) fn note_early_end() {}
+
+    pub(crate) fn spend_turn() {}
+}

@@ -1,0 +1,46 @@
+//! The protocols of the channels, of the choice among several, and of the locks.
+
+#[path = "../../../crates/uthread/src/sync/mpsc/channel.rs"]
+pub(crate) mod channel;
+#[path = "../../../crates/uthread/src/sync/select/choice.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in the library, where the macro uses all of it"
+)]
+pub(crate) mod choice;
+#[path = "../../../crates/uthread/src/sync/monitor.rs"]
+pub(crate) mod monitor;
+#[path = "../../../crates/uthread/src/sync/mpsc/selecting.rs"]
+#[allow(unreachable_pub, reason = "it is public in the library")]
+pub(crate) mod selecting;
+
+pub(crate) mod select {
+    pub(crate) use super::choice::{Case, Event, Place, choose, choose_timeout};
+}
+
+#[path = "../../../crates/uthread/src/sync/line.rs"]
+pub(crate) mod line;
+#[path = "../../../crates/uthread/src/sync/lock.rs"]
+pub(crate) mod lock;
+#[path = "../../../crates/uthread/src/sync/condvar/notices.rs"]
+pub(crate) mod notices;
+#[path = "../../../crates/uthread/src/sync/semaphore/permits.rs"]
+pub(crate) mod permits;
+#[path = "../../../crates/uthread/src/sync/once/progress.rs"]
+pub(crate) mod progress;
+
+/// The table of lines: one part, as a part is chosen by an address, which is another one in each execution.
+mod table {
+    use loom::sync::Mutex;
+
+    use super::line::Lines;
+
+    loom::lazy_static! {
+        static ref LINES: Mutex<Lines> = Mutex::new(Lines::new());
+    }
+
+    pub(super) fn lines(_address: usize) -> &'static Mutex<Lines> {
+        &LINES
+    }
+}

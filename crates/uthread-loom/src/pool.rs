@@ -1,4 +1,0 @@
-//! The protocol of the layer `pool`.
-
-#[path = "../../uthread/src/pool/queue.rs"]
-pub(crate) mod queue;

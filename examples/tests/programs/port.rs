@@ -1,0 +1,219 @@
+//! The ported program: that it came about mechanically, and that it does what it did, byte for byte.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use libtest_mimic::Trial;
+use tempfile::TempDir;
+
+use crate::harness::{
+    Check, HANG, Process, example, is_installed, not_checked, on_each_driver, run,
+};
+
+/// What one says to the server, and what it answers.
+const SESSION: [(&str, &str); 26] = [
+    ("GET a", "NONE"),
+    ("SET a 1 2 3", "OK"),
+    ("GET a", "VALUE 1 2 3"),
+    ("ADD n 4", "VALUE 4"),
+    ("ADD n x", "ERROR invalid digit found in string"),
+    ("ADD a 1", "ERROR no sum"),
+    ("ADD n 9223372036854775807", "ERROR no sum"),
+    ("ADD n -9", "VALUE -5"),
+    ("DELETE a", "OK"),
+    ("DELETE a", "NONE"),
+    ("BRIEF b 0 never there", "OK"),
+    ("GET b", "NONE"),
+    ("BRIEF b 1 soon gone", "OK"),
+    ("WATCH b 600000 soon gone", "NONE"),
+    ("BRIEF b 600000 long here", "OK"),
+    ("GET b", "VALUE long here"),
+    ("BRIEF c 1", "ERROR no value"),
+    ("WATCH n 20 -5", "SAME"),
+    ("SAVE", "SAVED 2"),
+    ("SET c \"quoted\"\tand ünïcödé\r", "OK"),
+    ("GET c", "VALUE \"quoted\"\tand ünïcödé\r"),
+    ("SET", "ERROR no such command"),
+    ("HELLO you", "ERROR no such command"),
+    ("", "ERROR no such command"),
+    ("COUNT", "COMMANDS 25"),
+    ("QUIT", "BYE"),
+];
+
+/// The end of a line that is as long has no place any more.
+const LINE_MAX: usize = 64 * 1024;
+
+/// Longer than anything takes, in milliseconds.
+const HANG_MS: u32 = 600_000;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        Trial::ignorable_test("the_port_is_mechanical", || Ok(check_port())),
+        Trial::test("keep [std]", || {
+            check(&|| example("keep_std", None));
+            Ok(())
+        }),
+    ];
+    trials.extend(on_each_driver("keep", |driver| {
+        check(&|| example("keep", driver.into()));
+        Check::Completed
+    }));
+    trials
+}
+
+/// Ports the program once more, and compares byte for byte.
+fn check_port() -> Check {
+    if !is_installed("rustfmt") {
+        return not_checked("rustfmt is not installed".to_owned());
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("port");
+    let temporary = tempfile::tempdir().unwrap();
+    let new = temporary.path().join("new");
+    let mut port = Command::new(folder.join("port.sh"));
+    port.arg(folder.join("std")).arg(&new);
+    port.env("PATH", path_with_the_program());
+    run(&mut port, "");
+    assert_eq!(
+        files(&folder.join("uthread")),
+        files(&new),
+        "port/port.sh makes another"
+    );
+    Check::Completed
+}
+
+/// The search path that finds the program `uthread`, which cargo builds beside our tests.
+fn path_with_the_program() -> OsString {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "uthread-cli"]);
+    build.args((!cfg!(debug_assertions)).then_some("--release"));
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    run(&mut build, "");
+    let tests = env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().to_owned();
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths([built].into_iter().chain(env::split_paths(&path))).unwrap()
+}
+
+fn files(folder: &Path) -> BTreeMap<OsString, String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).unwrap()));
+    files.collect()
+}
+
+/// Lives through some runs of the server, by the program that `keep` makes ready to start.
+fn check(keep: &dyn Fn() -> Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(keep, &folder, HANG_MS);
+    let asked = SESSION.map(|(asked, _)| format!("{asked}\n"));
+    let answered = SESSION.map(|(_, answered)| format!("{answered}\n"));
+    assert_eq!(server.talk(&asked.concat()), answered.concat());
+    check_waiting(&server);
+    for mut client in [keep(), example("keep_std", None)] {
+        let printed = run(client.args(["load", &server.address, "200", "5"]), "");
+        assert_eq!(printed, "200 clients: 3000 right answers\n");
+    }
+    let mut endless = "SET long ".repeat(LINE_MAX / 9 + 1);
+    endless.truncate(LINE_MAX);
+    assert_eq!(server.talk(&endless), "ERROR no whole line\n");
+    check_stop(server);
+
+    // As if the machine had stopped amid a line.
+    let path = folder.path().join("journal");
+    let mut journal = OpenOptions::new().append(true).open(&path).unwrap();
+    journal.write_all(b"total 0 half a li").unwrap();
+    let server = Server::start(keep, &folder, HANG_MS);
+    let asked = "GET total\nGET client-199\nGET b\nSET last 1\nSTOP\n";
+    let answered = "VALUE 2000\nVALUE 4\nVALUE long here\nOK\nBYE\n";
+    assert_eq!(server.talk(asked), answered);
+    server.process.end();
+    assert!(fs::read_to_string(&path).unwrap().ends_with("\nlast 0 1\n"));
+
+    let server = Server::start(keep, &folder, HANG_MS);
+    let answered = "VALUE 1\nSAVED 205\nBYE\n";
+    assert_eq!(server.talk("GET last\nSAVE\nSTOP\n"), answered);
+    server.process.end();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "");
+
+    let server = Server::start(keep, &folder, 20);
+    assert_eq!(read_to_end(server.connect()), "ERROR idle\n");
+}
+
+/// Whether it is the key's value that a client waits for, and only while it has it.
+fn check_waiting(server: &Server) {
+    let watch = format!("WATCH n {HANG_MS} -5\n");
+    let watching = Process::start(&mut server.client(), &watch);
+    assert_eq!(server.talk("SET m -5\nSET n 6\nDELETE m\n"), "OK\nOK\nOK\n");
+    assert_eq!(watching.end(), "VALUE 6\n");
+}
+
+/// Stops the server in spite of clients who say nothing, or wait.
+fn check_stop(server: Server) {
+    let (silent, mut watching) = (server.connect(), server.connect());
+    let count = || -> u32 {
+        let answer = server.talk("COUNT\n");
+        answer["COMMANDS ".len()..].trim_end().parse().unwrap()
+    };
+    let mut before = count();
+    watching
+        .write_all(format!("WATCH n {HANG_MS} 6\n").as_bytes())
+        .unwrap();
+    // Until that was counted, it may not have come.
+    while count() == before + 1 {
+        before += 1;
+    }
+    assert_eq!(server.talk("STOP\n"), "BYE\n");
+    assert_eq!(read_to_end(silent), "");
+    assert_eq!(read_to_end(watching), "SAME\n");
+    assert_eq!(server.process.end(), "");
+}
+
+struct Server<'a> {
+    keep: &'a dyn Fn() -> Command,
+    process: Process,
+    address: String,
+}
+
+impl Server<'_> {
+    fn start<'a>(keep: &'a dyn Fn() -> Command, folder: &TempDir, idle_ms: u32) -> Server<'a> {
+        let mut command = keep();
+        command
+            .args(["serve", "127.0.0.1:0"])
+            .arg(folder.path())
+            .arg(idle_ms.to_string());
+        let mut process = Process::start(&mut command, "");
+        let line = process.line();
+        let address = line.strip_prefix("listening on ").unwrap().to_owned();
+        Server {
+            keep,
+            process,
+            address,
+        }
+    }
+
+    /// What the server answers to these lines.
+    fn talk(&self, lines: &str) -> String {
+        run(&mut self.client(), lines)
+    }
+
+    fn client(&self) -> Command {
+        let mut command = (self.keep)();
+        command.args(["talk", &self.address]);
+        command
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        stream
+    }
+}
+
+fn read_to_end(stream: TcpStream) -> String {
+    io::read_to_string(stream).unwrap()
+}
