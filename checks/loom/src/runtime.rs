@@ -7,9 +7,9 @@ use loom::sync::{Arc, Mutex};
 use loom::thread::{self, JoinHandle};
 
 use crate::parts::{Latch, Queue, Ring};
-use crate::sched::door::Door;
 use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
+use crate::sched::reap_gate::ReapGate;
 
 /// `Shared`, with what each worker has in `seats`.
 pub(crate) struct Runtime {
@@ -32,8 +32,8 @@ struct Seat {
     inbox: Inbox<()>,
     /// Started fibers that can go on, where others may take them.
     offered: Queue,
-    /// The lock of the desk, with as much of it as matters where others serve it.
-    door: Mutex<Door>,
+    /// The lock of the reactor, with as much of it as matters where others serve it.
+    reap_gate: Mutex<ReapGate>,
     has_waker: AtomicBool,
     ring: Ring,
 }
@@ -139,7 +139,7 @@ impl Seat {
             deque: Queue::default(),
             inbox: Inbox::default(),
             offered: Queue::default(),
-            door: Mutex::new(Door::default()),
+            reap_gate: Mutex::new(ReapGate::default()),
             has_waker: AtomicBool::new(false),
             ring: Ring::default(),
         }
@@ -190,10 +190,10 @@ impl Worker {
         runtime.idle.begin_search();
         runtime.idle.announce_sleep(&worker.seat().sleeper);
         worker.seat().set_waker();
-        worker.close_door();
+        worker.close_reap_gate();
         thread::spawn(move || {
             worker.seat().ring.wait();
-            worker.open_door();
+            worker.open_reap_gate();
             worker.end_sleep(false);
             worker.run();
         })
@@ -286,7 +286,7 @@ impl Worker {
         let arrived = match self.runtime.migrating {
             false => self.seat().ring.reap(),
             true => {
-                let _desk = self.seat().door.lock().unwrap();
+                let _reactor = self.seat().reap_gate.lock().unwrap();
                 self.seat().ring.reap()
             }
         };
@@ -300,15 +300,15 @@ impl Worker {
             if index == self.index {
                 continue;
             }
-            let Ok(mut door) = victim.door.try_lock() else {
+            let Ok(mut reap_gate) = victim.reap_gate.try_lock() else {
                 continue;
             };
-            if !door.is_closed() {
+            if !reap_gate.is_closed() {
                 let arrived = victim.ring.reap();
                 if arrived.woken {
-                    door.note_wake_up();
+                    reap_gate.record_wake_up();
                 }
-                drop(door);
+                drop(reap_gate);
                 self.make_ready(arrived.completions);
             }
         }
@@ -377,20 +377,20 @@ impl Worker {
         let has_work = saw_work
             || self.seat().inbox.has_mail()
             || self.runtime.shut_down.load(Ordering::Acquire);
-        if !has_work && self.close_door() {
+        if !has_work && self.close_reap_gate() {
             self.seat().ring.wait();
         }
-        self.open_door();
+        self.open_reap_gate();
         self.end_sleep(saw_work);
     }
 
-    fn close_door(&self) -> bool {
-        !self.runtime.migrating || self.seat().door.lock().unwrap().close()
+    fn close_reap_gate(&self) -> bool {
+        !self.runtime.migrating || self.seat().reap_gate.lock().unwrap().close()
     }
 
-    fn open_door(&self) {
+    fn open_reap_gate(&self) {
         if self.runtime.migrating {
-            self.seat().door.lock().unwrap().open();
+            self.seat().reap_gate.lock().unwrap().open();
         }
     }
 

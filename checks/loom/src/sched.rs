@@ -1,11 +1,11 @@
 //! The protocols of the layer `sched`.
 
-#[path = "../../../crates/uthread/src/sched/door.rs"]
-pub(crate) mod door;
 #[path = "../../../crates/uthread/src/sched/idle.rs"]
 pub(crate) mod idle;
 #[path = "../../../crates/uthread/src/sched/inbox.rs"]
 pub(crate) mod inbox;
+#[path = "../../../crates/uthread/src/sched/reap_gate.rs"]
+pub(crate) mod reap_gate;
 
 /// What stands in for the lot, which has no part in what must hold.
 pub(crate) mod lot {

@@ -97,7 +97,7 @@ struct Switch {
 // The sanitizer keeps more of each stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
-/// Who keeps a fiber while it lives: the worker it started on, and its place at that one's desk.
+/// Who keeps a fiber while it lives: the worker it started on, and its place at that one's reactor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Registration {
     pub(crate) worker: u32,
@@ -314,7 +314,7 @@ unsafe impl Send for Started {}
 impl Started {
     /// # Safety
     ///
-    /// The fiber outlives every use of the handle and of its copies: a desk keeps it until it has ended,
+    /// The fiber outlives every use of the handle and of its copies: a reactor keeps it until it has ended,
     /// and until then at most one queue has it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))

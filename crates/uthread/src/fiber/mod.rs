@@ -136,7 +136,7 @@ pub(crate) fn wake(fiber: &FiberRef) {
 #[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Home>, Started)> {
     let home = fiber.control().note_wake()?;
-    // SAFETY: woken out of a park it has started and not ended, so a desk keeps it, and no queue
+    // SAFETY: woken out of a park it has started and not ended, so a reactor keeps it, and no queue
     // has it yet.
     Some((home, unsafe { Started::new(fiber.control()) }))
 }

@@ -1,12 +1,12 @@
 //! What has come of an operation that completes many times, and who waits for it.
 //!
 //! ```text
-//!   desk --note--> backlog --take--> the fiber
+//!   reactor --note--> backlog --take--> the fiber
 //!     |              | too long: the operation is ended, and begun again when all is taken
 //!     +--wakes-------+--> who waits
 //! ```
 //!
-//! Shared by the desk, as long as the operation is in flight, and by the fiber, as long as it likes: whoever leaks
+//! Shared by the reactor, as long as the operation is in flight, and by the fiber, as long as it likes: whoever leaks
 //! its half keeps nothing alive that the kernel needs.
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(crate) trait Meaning: Send + Sync + 'static {
     ) -> Option<Self::Item>;
 }
 
-/// The desk's half.
+/// The reactor's half.
 pub(super) trait Note: Send + Sync {
     /// Takes a completion.
     fn note(&self, completion: Completion) -> Noted;

@@ -10,8 +10,8 @@
 //! | [`inbox`] | what others hand to one worker |
 //! | [`idle`] | who sleeps and who is woken (with a README) |
 //! | [`ready`] | the fibers of a worker that can go on |
-//! | [`desk`] | what a worker keeps for fibers that do not run |
-//! | [`door`] | whether others may take what arrives there |
+//! | [`reactor`] | what a worker keeps for fibers that do not run |
+//! | [`reap_gate`] | whether others may take what arrives there |
 //! | [`held`] | a part of a worker, its own or shared |
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`intake`] | what has come of one that completes many times |
@@ -34,8 +34,6 @@ pub(crate) mod budget;
 pub(crate) mod cancellation;
 pub(crate) mod counters;
 pub(crate) mod current;
-pub(crate) mod desk;
-pub(crate) mod door;
 pub(crate) mod exit;
 pub(crate) mod fork;
 pub(crate) mod held;
@@ -45,8 +43,10 @@ pub(crate) mod intake;
 pub(crate) mod lot;
 pub(crate) mod offload;
 pub(crate) mod operations;
+pub(crate) mod reactor;
 pub(crate) mod readiness;
 pub(crate) mod ready;
+pub(crate) mod reap_gate;
 pub(crate) mod ring;
 pub(crate) mod shared;
 pub(crate) mod shortage;

@@ -9,10 +9,10 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
 use super::counters::{Counter, Counters};
 use super::current;
-use super::desk::Desk;
 use super::held::lock;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::reactor::Reactor;
 use super::ready::{Offer, Ready};
 use super::shortage::Shortage;
 use super::watch::Bell;
@@ -109,7 +109,7 @@ pub(crate) struct Remote {
     /// Where fibers migrate: what can be taken of those that have started.
     pub(super) offer: Option<Offer>,
     /// And where they wait.
-    pub(super) desk: OnceLock<Arc<Mutex<Desk>>>,
+    pub(super) reactor: OnceLock<Arc<Mutex<Reactor>>>,
     /// The names of those that started here, by their ids: of the few that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
@@ -147,7 +147,7 @@ impl Shared {
                     waker: Mutex::new(None),
                     has_ended: AtomicBool::new(false),
                     offer,
-                    desk: OnceLock::new(),
+                    reactor: OnceLock::new(),
                     names: Mutex::default(),
                 };
                 (Arc::new(remote), Queues { deque, ready })
@@ -453,9 +453,9 @@ impl Remote {
     pub(super) fn has_something_waiting(&self, now: Instant) -> bool {
         let offer = self.offer.as_ref();
         offer.is_some_and(|offer| offer.next.load().is_some())
-            || self.desk.get().is_some_and(|desk| {
-                let desk = desk.try_lock();
-                desk.is_ok_and(|mut desk| desk.has_something(now))
+            || self.reactor.get().is_some_and(|reactor| {
+                let reactor = reactor.try_lock();
+                reactor.is_ok_and(|mut reactor| reactor.has_something(now))
             })
     }
 

@@ -247,7 +247,7 @@ impl Seat {
             state = match worker.turn() {
                 Turn::Again => State::Awake,
                 Turn::Sleep(timeout) => {
-                    let timeout = if worker.close_desk() {
+                    let timeout = if worker.close_reactor() {
                         timeout
                     } else {
                         Some(Duration::ZERO)

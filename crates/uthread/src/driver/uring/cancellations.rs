@@ -30,7 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 pub(in crate::driver) struct Cancellations {
     state: Mutex<State>,
     /// Whether there are requests to be made. Relaxed, as the next: a cancellation comes from the worker itself, or with a
-    /// completion, and who reaps that is locked against the worker's cancellations and its wait (`Desk`).
+    /// completion, and who reaps that is locked against the worker's cancellations and its wait (`Reactor`).
     are_due: AtomicBool,
     /// Whether there are operations that have not ended.
     are_awaited: AtomicBool,

@@ -11,7 +11,7 @@ use super::devices::Devices;
 use super::{Ring, TOKEN_WAKE, polls, raw};
 use crate::driver::{Completion, Completions, Token};
 
-/// Of one ring. Where completions are shared, whoever has the desk's lock uses it.
+/// Of one ring. Where completions are shared, whoever has the reactor's lock uses it.
 pub(crate) struct UringCompletions {
     pub(super) ring: Arc<Ring>,
 }

@@ -30,7 +30,7 @@ pub(super) struct Devices {
     /// Nothing: memory and files are registered with the ordinary ring.
     registered: Registered,
     state: Mutex<State>,
-    /// How many operations are under way or refused. Relaxed: who reaps is locked against the worker's wait (`Desk`).
+    /// How many operations are under way or refused. Relaxed: who reaps is locked against the worker's wait (`Reactor`).
     count: AtomicUsize,
 }
 

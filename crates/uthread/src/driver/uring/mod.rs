@@ -91,7 +91,7 @@ struct Ring {
     polls: Polls,
     cancellations: Cancellations,
     /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
-    /// that reaps is locked against the wait of the other (`Desk`), which orders the two.
+    /// that reaps is locked against the wait of the other (`Reactor`), which orders the two.
     woken: AtomicBool,
 }
 

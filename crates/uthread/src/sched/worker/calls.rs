@@ -13,9 +13,9 @@ use crate::op::{self, Operation};
 use crate::sched::budget;
 use crate::sched::cancellation::{self, End};
 use crate::sched::current;
-use crate::sched::desk::Desk;
 use crate::sched::held::lock;
 use crate::sched::intake::{Begun, Note};
+use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
@@ -72,17 +72,21 @@ impl Worker {
     /// A reference to the running fiber that may leave this worker.
     pub(in crate::sched) fn running_reference(&self) -> FiberRef {
         let Registration { worker, place } = self.running_fiber().control().registration.get();
-        self.with_desk(worker as usize, |desk| Arc::clone(desk.fiber(place)))
+        self.with_reactor(worker as usize, |reactor| Arc::clone(reactor.fiber(place)))
     }
 
-    /// Calls `action` with the desk at which a fiber is registered.
-    pub(super) fn with_desk<R>(&self, index: usize, action: impl FnOnce(&mut Desk) -> R) -> R {
+    /// Calls `action` with the reactor at which a fiber is registered.
+    pub(super) fn with_reactor<R>(
+        &self,
+        index: usize,
+        action: impl FnOnce(&mut Reactor) -> R,
+    ) -> R {
         if index == self.index {
-            return action(&mut self.desk.lock());
+            return action(&mut self.reactor.lock());
         }
-        let desk = self.shared.remote(index).desk.get();
+        let reactor = self.shared.remote(index).reactor.get();
         action(&mut lock(
-            desk.expect("fibers migrate, so desks are shared"),
+            reactor.expect("fibers migrate, so reactors are shared"),
         ))
     }
 
@@ -119,10 +123,10 @@ impl Worker {
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn submit(&self, operation: &mut Operation<'_>, deadline: Option<Instant>) {
         self.make_room(operation.entries());
-        let token = self
-            .desk
-            .lock()
-            .begin(self.running_fiber(), operation.is_urgent(), deadline);
+        let token =
+            self.reactor
+                .lock()
+                .begin(self.running_fiber(), operation.is_urgent(), deadline);
         let mut driver = self.driver.borrow_mut();
         if driver.await_event(operation, token) {
             drop(driver);
@@ -149,7 +153,7 @@ impl Worker {
         note: Arc<dyn Note>,
     ) -> Begun {
         self.make_room(operation.entries());
-        let token = self.desk.lock().begin_noted(note, operation.is_urgent());
+        let token = self.reactor.lock().begin_noted(note, operation.is_urgent());
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
         self.note_unflushed();
@@ -186,7 +190,7 @@ impl Worker {
 
     /// Asks for the end of an operation, unless it has ended.
     pub(in crate::sched) fn end(&self, Begun { worker, token }: Begun) {
-        self.with_desk(worker, |desk| desk.end(token));
+        self.with_reactor(worker, |reactor| reactor.end(token));
         if worker == self.index {
             self.cancel_late();
         } else {
@@ -255,12 +259,12 @@ pub(in crate::sched) fn perform(
 pub(in crate::sched) fn park_until(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
         let fiber = worker.running_reference();
-        (worker.index, worker.desk.lock().wake_at(deadline, fiber))
+        (worker.index, worker.reactor.lock().wake_at(deadline, fiber))
     }) else {
         return;
     };
     suspend(running, Pause::Parked);
-    current::with_fiber(|here| here.with_desk(worker, |desk| desk.forget_wake(timer)));
+    current::with_fiber(|here| here.with_reactor(worker, |reactor| reactor.forget_wake(timer)));
 }
 
 /// Switches from the running fiber, which calls, to its worker's loop until it is resumed. No reference to

@@ -54,8 +54,8 @@ impl Worker {
                 self.note_end_of_panic(fiber);
                 counters.ended.add(1);
                 let Registration { worker, place } = fiber.control().registration.get();
-                let (ended, deserted) = self.with_desk(worker as usize, |desk| {
-                    (desk.discharge(place), desk.is_deserted())
+                let (ended, deserted) = self.with_reactor(worker as usize, |reactor| {
+                    (reactor.discharge(place), reactor.is_deserted())
                 });
                 self.shared
                     .remote(worker as usize)
@@ -127,11 +127,11 @@ impl Worker {
         self.remote.note_name(fiber.control());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
         // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
-        // runs it to its end; the desk keeps it alive until then.
+        // runs it to its end; the reactor keeps it alive until then.
         unsafe { fiber.control().start(body, entry, stack, home) };
-        // SAFETY: the desk keeps it until it has ended, and then no queue has it.
+        // SAFETY: the reactor keeps it until it has ended, and then no queue has it.
         let started = unsafe { Started::new(fiber.control()) };
-        let place = self.desk.lock().admit(fiber);
+        let place = self.reactor.lock().admit(fiber);
         started.control().registration.set(Registration {
             worker: self.index as u32,
             place,

@@ -2,7 +2,7 @@
 //!
 //! A busy worker takes its share of new fibers, of which another has many more. The rest is for fibers that
 //! have started, where those migrate: the queue of those that can go on is offered to thieves as the deque of
-//! new ones is, and a thief also serves the desk of a worker that is busy.
+//! new ones is, and a thief also serves the reactor of a worker that is busy.
 
 use super::super::shared::Mail;
 use super::Worker;
@@ -92,19 +92,19 @@ impl Worker {
             .or_else(|| self.take_next_of_others())
     }
 
-    /// Serves the desks of those that are busy, but for one that is just being served.
+    /// Serves the reactors of those that are busy, but for one that is just being served.
     fn serve_others(&self) -> Option<Started> {
         let mut served = 0;
         for victim in self.shared.victims(self.index) {
-            if let Some(desk) = victim.desk.get()
-                && let Ok(mut desk) = desk.try_lock()
+            if let Some(reactor) = victim.reactor.get()
+                && let Ok(mut reactor) = reactor.try_lock()
             {
-                let count = desk.serve(self.now(), |fiber, urgent| {
+                let count = reactor.serve(self.now(), |fiber, urgent| {
                     self.make_ready_as(fiber, urgent)
                 });
                 served += count;
-                let deserted = desk.is_deserted();
-                drop(desk);
+                let deserted = reactor.is_deserted();
+                drop(reactor);
                 if count > 0 && deserted {
                     self.note_deserted();
                 }

@@ -13,7 +13,7 @@
 //! fibers panic, [`shutdown`] how it ends.
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
-//! others take from is in [`Remote`] and, where fibers migrate, at its [`Desk`].
+//! others take from is in [`Remote`] and, where fibers migrate, at its [`Reactor`].
 
 pub(super) mod calls;
 mod fibers;
@@ -32,9 +32,9 @@ use crossbeam_deque::Worker as Deque;
 
 use self::panics::Panics;
 use super::current;
-use super::desk::Desk;
 use super::exit;
 use super::held::Held;
+use super::reactor::Reactor;
 use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
@@ -71,7 +71,7 @@ pub(crate) struct Worker {
     deque: Deque<FiberRef>,
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
-    desk: Held<Desk>,
+    reactor: Held<Reactor>,
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
@@ -119,15 +119,15 @@ impl Worker {
         Queues { deque, ready }: Queues,
         (driver, completions): Pair,
     ) -> io::Result<Worker> {
-        let desk = Desk::new(completions, driver.now());
+        let reactor = Reactor::new(completions, driver.now());
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let migrating = shared.is_migrating();
-        let desk = match migrating {
-            false => Held::Alone(RefCell::new(desk)),
+        let reactor = match migrating {
+            false => Held::Alone(RefCell::new(reactor)),
             true => Held::Shared(Arc::clone(
-                remote.desk.get_or_init(|| Arc::new(Mutex::new(desk))),
+                remote.reactor.get_or_init(|| Arc::new(Mutex::new(reactor))),
             )),
         };
         Ok(Worker {
@@ -138,7 +138,7 @@ impl Worker {
             deque,
             ready,
             driver: RefCell::new(driver),
-            desk,
+            reactor,
             hot_stacks: RefCell::default(),
             running: Cell::default(),
             turns_to_new: Cell::new(NEW_FIBER_TURN),
@@ -168,7 +168,7 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
-        self.desk.lock().assert_nothing_waits();
+        self.reactor.lock().assert_nothing_waits();
     }
 
     #[cfg(test)]
@@ -198,7 +198,7 @@ impl Worker {
     pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
         self.remote.inbox().close();
-        self.desk.lock().shut();
+        self.reactor.lock().shut();
         self.shared.stacks.give(self.hot_stacks.take());
         if let Some(stack) = self.shared.shortage.remove() {
             self.shared.stacks.give_larger(stack);
@@ -213,7 +213,7 @@ impl Worker {
             match self.turn() {
                 Turn::Again => {}
                 Turn::Sleep(timeout) => {
-                    if self.close_desk() {
+                    if self.close_reactor() {
                         self.wait(timeout);
                     }
                     self.wake_up();
@@ -355,7 +355,7 @@ impl Worker {
         for mail in self.remote.inbox().take() {
             match mail {
                 Mail::Ready(fiber) => self.ready.push_staying(fiber),
-                Mail::Interrupt(fiber) => self.desk.lock().interrupt(fiber.control()),
+                Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
             }
         }
         self.collect();
@@ -366,10 +366,10 @@ impl Worker {
 
     /// Makes those ready whose operations have ended.
     fn collect(&self) {
-        let mut desk = self.desk.lock();
-        let count = desk.collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
-        let deserted = desk.is_deserted();
-        drop(desk);
+        let mut reactor = self.reactor.lock();
+        let count = reactor.collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
+        let deserted = reactor.is_deserted();
+        drop(reactor);
         self.remote.counters.completions.add(count);
         if count > 0 && deserted {
             self.note_deserted();
@@ -377,11 +377,11 @@ impl Worker {
     }
 
     fn expire_timers(&self) {
-        let mut desk = self.desk.lock();
-        if desk.has_timers() {
-            desk.expire(self.now(), |fiber| self.make_ready(fiber));
+        let mut reactor = self.reactor.lock();
+        if reactor.has_timers() {
+            reactor.expire(self.now(), |fiber| self.make_ready(fiber));
         }
-        drop(desk);
+        drop(reactor);
         self.cancel_late();
     }
 
@@ -390,8 +390,8 @@ impl Worker {
         while let Some(token) = self.take_late() {
             self.make_room(1);
             // Under its lock: else somebody might hand out the last completion in between.
-            let mut desk = self.desk.lock();
-            if desk.has(token) {
+            let mut reactor = self.reactor.lock();
+            if reactor.has(token) {
                 self.driver.borrow_mut().cancel(token);
                 self.note_unflushed();
             }
@@ -399,7 +399,7 @@ impl Worker {
     }
 
     fn take_late(&self) -> Option<Token> {
-        self.desk.lock().take_late()
+        self.reactor.lock().take_late()
     }
 
     /// Makes room for so many more entries of the driver.
@@ -424,7 +424,7 @@ impl Worker {
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = self.desk.lock().next_deadline();
+        let next = self.reactor.lock().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
         match self.cancelled_all.get() {
             false => next,
@@ -432,10 +432,10 @@ impl Worker {
         }
     }
 
-    /// Keeps others from the desk during the sleep; false if that one is over already.
+    /// Keeps others from the reactor during the sleep; false if that one is over already.
     #[inline(always)]
-    pub(crate) fn close_desk(&self) -> bool {
-        self.desk.lock().door.close()
+    pub(crate) fn close_reactor(&self) -> bool {
+        self.reactor.lock().reap_gate.close()
     }
 
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
@@ -449,13 +449,13 @@ impl Worker {
         self.remote.counters.add_idle(idle);
     }
 
-    /// Lets others at the desk again.
-    fn open_desk(&self) {
-        self.desk.lock().door.open();
+    /// Lets others at the reactor again.
+    fn open_reactor(&self) {
+        self.reactor.lock().reap_gate.open();
     }
 
     pub(crate) fn wake_up(&self) {
-        self.open_desk();
+        self.open_reactor();
         if self.cancelled_all.get() {
             self.remote.rests.store(false, Ordering::Relaxed);
         }

@@ -145,10 +145,10 @@ impl Worker {
             if self.ready.take_out(fiber) {
                 break;
             }
-            if self.close_desk() {
+            if self.close_reactor() {
                 self.wait(Some(HOOK_PAUSE));
             }
-            self.open_desk();
+            self.open_reactor();
         }
         self.running.set(Some(fiber));
     }

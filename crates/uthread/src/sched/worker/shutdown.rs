@@ -25,14 +25,14 @@ impl Worker {
     pub(super) fn has_ended(&self) -> bool {
         // Where fibers migrate, one that started elsewhere may yet come here.
         self.cancelled_all.get()
-            && self.desk.lock().is_deserted()
+            && self.reactor.lock().is_deserted()
             && self.shared.victims(self.index).all(|remote| {
-                let desk = remote.desk.get();
-                desk.is_none_or(|desk| lock(desk).is_deserted())
+                let reactor = remote.reactor.get();
+                reactor.is_none_or(|reactor| lock(reactor).is_deserted())
             })
     }
 
-    /// Called when a desk has got empty.
+    /// Called when a reactor has got empty.
     pub(super) fn note_deserted(&self) {
         if self.migrating && self.shared.is_shut_down() {
             // Others may have stayed only for what was there.
@@ -46,10 +46,10 @@ impl Worker {
         if self.cancelled_all.replace(true) && !abandons {
             return;
         }
-        let mut desk = self.desk.lock();
-        desk.cancel_of(|fiber| abandons || fiber.limits.is_cancelled(true));
-        let live: Vec<_> = desk.fibers().map(Arc::clone).collect();
-        drop(desk);
+        let mut reactor = self.reactor.lock();
+        reactor.cancel_of(|fiber| abandons || fiber.limits.is_cancelled(true));
+        let live: Vec<_> = reactor.fibers().map(Arc::clone).collect();
+        drop(reactor);
         self.cancel_late();
         live.iter().for_each(crate::fiber::wake);
     }
@@ -71,9 +71,9 @@ impl Worker {
     /// For how long to sleep after the end of the runtime, if there is nothing to do before `next`. Where nothing goes on any
     /// more the fibers that are left are abandoned.
     pub(super) fn rest(&self, next: Option<Duration>) -> Option<Duration> {
-        let desk = self.desk.lock();
-        let rests = desk.has_nothing_to_come();
-        drop(desk);
+        let reactor = self.reactor.lock();
+        let rests = reactor.has_nothing_to_come();
+        drop(reactor);
         if !rests || self.shared.is_abandoned() {
             self.still_since.set(None);
             return next;
@@ -105,8 +105,8 @@ impl Worker {
     pub(super) fn let_go(&self, fiber: Started) {
         self.remote.counters.ended.add(1);
         let Registration { worker, place } = fiber.control().registration.get();
-        let (left, deserted) = self.with_desk(worker as usize, |desk| {
-            (desk.discharge(place), desk.is_deserted())
+        let (left, deserted) = self.with_reactor(worker as usize, |reactor| {
+            (reactor.discharge(place), reactor.is_deserted())
         });
         self.shared
             .remote(worker as usize)

@@ -1,17 +1,17 @@
 //! What one worker keeps for fibers that do not run: their operations, their timers, and where results
 //! arrive; and every fiber that started here.
 //!
-//! Where fibers migrate, an idle worker serves the desk of one that is busy: it collects results and
-//! expires timers, as long as the [`Door`] is open.
+//! Where fibers migrate, an idle worker serves the reactor of one that is busy: it collects results and
+//! expires timers, as long as the [`ReapGate`] is open.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use slab::Slab;
 
-use super::door::Door;
 use super::intake::Note;
 use super::operations::{Operations, Woken};
+use super::reap_gate::ReapGate;
 use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
@@ -24,10 +24,10 @@ const COLLECTED_MAX: usize = 256;
 /// Completions collected for another worker: it may be back any moment and want its share.
 const SERVED_MAX: usize = 32;
 
-pub(crate) struct Desk {
+pub(crate) struct Reactor {
     /// None when the worker has ended.
     completions: Option<Box<dyn Completions>>,
-    pub(crate) door: Door,
+    pub(crate) reap_gate: ReapGate,
     /// What has arrived, while it is handed out; otherwise empty.
     arrived: Vec<(Token, Completion)>,
     operations: Operations,
@@ -45,12 +45,12 @@ enum Expiry {
     TimeOut(Token),
 }
 
-impl Desk {
-    /// A desk whose timers count from `origin`.
-    pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Desk {
-        Desk {
+impl Reactor {
+    /// A reactor whose timers count from `origin`.
+    pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Reactor {
+        Reactor {
             completions: Some(completions),
-            door: Door::default(),
+            reap_gate: ReapGate::default(),
             arrived: Vec::new(),
             operations: Operations::default(),
             timers: Timers::new(origin),
@@ -121,23 +121,23 @@ impl Desk {
         self.reap(COLLECTED_MAX, ready).0
     }
 
-    /// The same and, besides, what [`Desk::expire`] does, on behalf of the owner, unless that one sleeps.
+    /// The same and, besides, what [`Reactor::expire`] does, on behalf of the owner, unless that one sleeps.
     pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
-        if self.door.is_closed() {
+        if self.reap_gate.is_closed() {
             return 0;
         }
         let (count, woken) = self.reap(SERVED_MAX, &mut ready);
         if woken {
-            self.door.note_wake_up();
+            self.reap_gate.record_wake_up();
         }
         self.expire(now, |fiber| ready(fiber, false));
         count
     }
 
-    /// Whether [`serve`](Desk::serve) would find something.
+    /// Whether [`serve`](Reactor::serve) would find something.
     pub(crate) fn has_something(&mut self, now: Instant) -> bool {
         let completions = self.completions.as_mut();
-        !self.door.is_closed()
+        !self.reap_gate.is_closed()
             && (completions.is_some_and(|completions| !completions.is_empty())
                 || self
                     .timers
