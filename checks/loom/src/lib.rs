@@ -23,7 +23,7 @@ mod choice_models;
 
 mod condvar_models;
 mod lock_models;
-mod monitor_models;
+mod notify_mutex_models;
 mod once_models;
 mod semaphore_models;
 

@@ -9,8 +9,8 @@ pub(crate) mod channel;
     reason = "it is public in the library, where the macro uses all of it"
 )]
 pub(crate) mod choice;
-#[path = "../../../crates/uthread/src/sync/monitor.rs"]
-pub(crate) mod monitor;
+#[path = "../../../crates/uthread/src/sync/notify_mutex.rs"]
+pub(crate) mod notify_mutex;
 #[path = "../../../crates/uthread/src/sync/mpsc/selecting.rs"]
 #[allow(unreachable_pub, reason = "it is public in the library")]
 pub(crate) mod selecting;

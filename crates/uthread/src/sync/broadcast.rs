@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::SendError;
 
-use super::monitor::{Monitor, Ticket};
+use super::notify_mutex::{NotifyMutex, WaiterId};
 use super::select::{Event, Place, Receive};
 use crate::sched::wait;
 
@@ -66,7 +66,7 @@ struct Slot<T> {
 #[track_caller]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(capacity > 0, "a broadcast channel keeps one value at least");
-    let ring = Arc::new(Monitor::new(Ring {
+    let ring = Arc::new(NotifyMutex::new(Ring {
         values: VecDeque::new(),
         capacity,
         next: 0,
@@ -89,7 +89,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// uthread::spawn(move || sender.send(std::cell::Cell::new(1)).is_ok());
 /// ```
 pub struct Sender<T> {
-    ring: Arc<Monitor<Ring<T>>>,
+    ring: Arc<NotifyMutex<Ring<T>>>,
 }
 
 impl<T> Sender<T> {
@@ -184,7 +184,7 @@ impl<T> fmt::Debug for Sender<T> {
 
 /// A receiving side of a [`channel`], as in the example there.
 pub struct Receiver<T> {
-    ring: Arc<Monitor<Ring<T>>>,
+    ring: Arc<NotifyMutex<Ring<T>>>,
     /// Of the value that it receives next.
     position: u64,
 }
@@ -363,7 +363,7 @@ impl<T> Ring<T> {
 #[derive(Debug)]
 pub struct Received<'a, T> {
     receiver: &'a mut Receiver<T>,
-    ticket: Option<Ticket>,
+    waiter_id: Option<WaiterId>,
 }
 
 impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
@@ -372,7 +372,7 @@ impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
     fn event(self) -> Received<'a, T> {
         Received {
             receiver: self,
-            ticket: None,
+            waiter_id: None,
         }
     }
 }
@@ -387,13 +387,13 @@ impl<T: Clone> Event for Received<'_, T> {
     fn enlist(&mut self, place: Place) -> bool {
         let position = self.receiver.position;
         let ready = |ring: &Ring<T>| ring.has_something(position);
-        self.ticket = self.receiver.ring.enlist(|| place.waiter(), ready);
-        self.ticket.is_some()
+        self.waiter_id = self.receiver.ring.enlist(|| place.waiter(), ready);
+        self.waiter_id.is_some()
     }
 
     fn withdraw(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.receiver.ring.withdraw(ticket);
+        if let Some(waiter_id) = self.waiter_id.take() {
+            self.receiver.ring.withdraw(waiter_id);
         }
     }
 

@@ -32,7 +32,7 @@ pub mod promise;
 pub mod select;
 
 mod lock;
-mod monitor;
+mod notify_mutex;
 mod poison;
 
 mod line;

@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::RecvError;
 
-use super::monitor::{Monitor, Ticket};
+use super::notify_mutex::{NotifyMutex, WaiterId};
 use super::select::{Case, Event, Place};
 use crate::sched::wait;
 
 struct Shared<T> {
     value: OnceLock<T>,
-    is_settled: Monitor<bool>,
+    is_settled: NotifyMutex<bool>,
 }
 
 /// A promise, and the handle to wait for it.
@@ -50,7 +50,7 @@ struct Shared<T> {
 pub fn channel<T>() -> (Promise<T>, Promised<T>) {
     let shared = Arc::new(Shared {
         value: OnceLock::new(),
-        is_settled: Monitor::new(false),
+        is_settled: NotifyMutex::new(false),
     });
     let promise = Promise {
         shared: Arc::clone(&shared),
@@ -146,8 +146,8 @@ impl<T> Promised<T> {
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<&T, RecvTimeoutError> {
         if self.shared.value.get().is_none() {
-            let monitor = &self.shared.is_settled;
-            monitor.wait(deadline, |settled| settled.then_some(()))?;
+            let mutex = &self.shared.is_settled;
+            mutex.wait(deadline, |settled| settled.then_some(()))?;
         }
         let value = self.shared.value.get();
         value.ok_or(RecvTimeoutError::Disconnected)
@@ -203,7 +203,7 @@ impl<T: fmt::Debug> fmt::Debug for Promised<T> {
 pub(crate) fn case<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
     Case::new(Settled {
         promised,
-        ticket: None,
+        waiter_id: None,
     })
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn case<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
 #[derive(Debug)]
 pub struct Settled<'a, T> {
     promised: &'a Promised<T>,
-    ticket: Option<Ticket>,
+    waiter_id: Option<WaiterId>,
 }
 
 impl<'a, T> Event for Settled<'a, T> {
@@ -224,14 +224,14 @@ impl<'a, T> Event for Settled<'a, T> {
     }
 
     fn enlist(&mut self, place: Place) -> bool {
-        let monitor = &self.promised.shared.is_settled;
-        self.ticket = monitor.enlist(|| place.waiter(), |settled| *settled);
-        self.ticket.is_some()
+        let mutex = &self.promised.shared.is_settled;
+        self.waiter_id = mutex.enlist(|| place.waiter(), |settled| *settled);
+        self.waiter_id.is_some()
     }
 
     fn withdraw(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.promised.shared.is_settled.withdraw(ticket);
+        if let Some(waiter_id) = self.waiter_id.take() {
+            self.promised.shared.is_settled.withdraw(waiter_id);
         }
     }
 

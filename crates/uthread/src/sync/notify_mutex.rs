@@ -1,12 +1,12 @@
-//! A monitor: state under a lock, and those who wait for it to change.
+//! A mutex that notifies: state under a lock, and the waiters for a change of it.
 //!
 //! ```text
-//!   change   the state under the lock; all who wait are woken after it
-//!   wait     look at the state under the lock; not as wished -> among those who wait, and suspended
+//!   change   modify the state under the lock; then wake all waiters
+//!   wait     inspect the state under the lock; not as wished -> enlist as a waiter, and suspend
 //! ```
 //!
-//! Who waits is noted under the lock under which it has looked, so that no change comes in between. Nobody is
-//! woken under it. Whoever has waited looks again and believes no wake-up.
+//! A waiter enlists under the lock under which it has inspected the state, so that no change comes in between. Nobody
+//! is woken under the lock. A woken waiter inspects the state again.
 
 use std::mem;
 use std::sync::PoisonError;
@@ -17,28 +17,28 @@ use crate::atomic::{Mutex, MutexGuard};
 use crate::fiber::Waiter;
 use crate::sched::wait;
 
-pub(crate) struct Monitor<S> {
+pub(crate) struct NotifyMutex<S> {
     inside: Mutex<Inside<S>>,
 }
 
 struct Inside<S> {
     state: S,
-    /// By ticket. Bounded by the number of fibers and threads.
-    waiting: Vec<(Ticket, Waiter)>,
-    next_ticket: u64,
+    /// By id. Bounded by the number of fibers and threads.
+    waiting: Vec<(WaiterId, Waiter)>,
+    next_id: u64,
 }
 
 /// Among those who wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct WaiterId(u64);
 
-impl<S> Monitor<S> {
-    pub(crate) fn new(state: S) -> Monitor<S> {
-        Monitor {
+impl<S> NotifyMutex<S> {
+    pub(crate) fn new(state: S) -> NotifyMutex<S> {
+        NotifyMutex {
             inside: Mutex::new(Inside {
                 state,
                 waiting: Vec::new(),
-                next_ticket: 0,
+                next_id: 0,
             }),
         }
     }
@@ -72,11 +72,11 @@ impl<S> Monitor<S> {
         mut look: impl FnMut(&mut S) -> Option<R>,
     ) -> Result<R, RecvTimeoutError> {
         wait::spend_turn();
-        let mut ticket = None;
+        let mut id = None;
         loop {
             let cancelled = wait::is_cancelled();
             let late = deadline.is_some_and(|deadline| wait::now() >= deadline);
-            if let Some(found) = self.look(&mut ticket, !cancelled && !late, &mut look) {
+            if let Some(found) = self.look(&mut id, !cancelled && !late, &mut look) {
                 return Ok(found);
             }
             if cancelled && deadline.is_none() {
@@ -100,15 +100,15 @@ impl<S> Monitor<S> {
     #[inline(never)]
     fn look<R>(
         &self,
-        ticket: &mut Option<Ticket>,
+        id: &mut Option<WaiterId>,
         may_wait: bool,
         look: impl FnOnce(&mut S) -> Option<R>,
     ) -> Option<R> {
         let mut inside = self.lock();
         let found = look(&mut inside.state);
         let waits = may_wait && found.is_none();
-        match (ticket.and_then(|ticket| inside.find(ticket)), waits) {
-            (None, true) => *ticket = Some(inside.enlist(wait::waiter())),
+        match (id.and_then(|id| inside.find(id)), waits) {
+            (None, true) => *id = Some(inside.enlist(wait::waiter())),
             (Some(index), false) => drop(inside.waiting.remove(index)),
             _ => {}
         }
@@ -120,16 +120,16 @@ impl<S> Monitor<S> {
         &self,
         waiter: impl FnOnce() -> Waiter,
         ready: impl FnOnce(&S) -> bool,
-    ) -> Option<Ticket> {
+    ) -> Option<WaiterId> {
         let mut inside = self.lock();
         let ready = ready(&inside.state);
         (!ready).then(|| inside.enlist(waiter()))
     }
 
     /// Undoes that.
-    pub(crate) fn withdraw(&self, ticket: Ticket) {
+    pub(crate) fn withdraw(&self, id: WaiterId) {
         let mut inside = self.lock();
-        if let Some(index) = inside.find(ticket) {
+        if let Some(index) = inside.find(id) {
             inside.waiting.remove(index);
         }
     }
@@ -140,18 +140,16 @@ impl<S> Monitor<S> {
 }
 
 impl<S> Inside<S> {
-    fn enlist(&mut self, waiter: Waiter) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        self.waiting.push((ticket, waiter));
-        ticket
+    fn enlist(&mut self, waiter: Waiter) -> WaiterId {
+        let id = WaiterId(self.next_id);
+        self.next_id += 1;
+        self.waiting.push((id, waiter));
+        id
     }
 
     /// None once it was woken.
-    fn find(&self, ticket: Ticket) -> Option<usize> {
-        let index = self
-            .waiting
-            .binary_search_by_key(&ticket, |(ticket, _)| *ticket);
+    fn find(&self, id: WaiterId) -> Option<usize> {
+        let index = self.waiting.binary_search_by_key(&id, |(id, _)| *id);
         index.ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Those who wait at a monitor against whoever changes its state. A lost wake-up is a deadlock here, which
+//! The waiters of a notifying mutex against a thread that changes its state. A lost wake-up is a deadlock here, which
 //! loom reports.
 
 use std::sync::mpsc::RecvTimeoutError;
@@ -9,7 +9,7 @@ use loom::thread;
 use crate::check;
 use crate::fiber::{Waiter, park};
 use crate::sched::wait::{self, Ending};
-use crate::sync::monitor::Monitor;
+use crate::sync::notify_mutex::NotifyMutex;
 
 /// Three threads: a second at most.
 const PREEMPTIONS_MAX: usize = 5;
@@ -22,16 +22,16 @@ fn reached(target: u32) -> impl FnMut(&mut u32) -> Option<u32> {
 #[test]
 fn all_who_wait_are_woken() {
     check(PREEMPTIONS_MAX, || {
-        let monitor = Arc::new(Monitor::new(0));
+        let mutex = Arc::new(NotifyMutex::new(0));
         let other = {
-            let monitor = Arc::clone(&monitor);
-            thread::spawn(move || monitor.wait(None, reached(2)))
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || mutex.wait(None, reached(2)))
         };
         let changing = {
-            let monitor = Arc::clone(&monitor);
-            thread::spawn(move || (0..2).for_each(|_| monitor.change(|state| *state += 1)))
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || (0..2).for_each(|_| mutex.change(|state| *state += 1)))
         };
-        assert!(monitor.wait(None, reached(1)).is_ok());
+        assert!(mutex.wait(None, reached(1)).is_ok());
         assert_eq!(other.join().unwrap(), Ok(2));
         changing.join().unwrap();
     });
@@ -41,23 +41,23 @@ fn all_who_wait_are_woken() {
 #[test]
 fn who_withdraws_takes_nobody_along() {
     check(PREEMPTIONS_MAX, || {
-        let monitor = Arc::new(Monitor::new(0));
+        let mutex = Arc::new(NotifyMutex::new(0));
         let changing = {
-            let monitor = Arc::clone(&monitor);
-            thread::spawn(move || monitor.change(|state| *state = 1))
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || mutex.change(|state| *state = 1))
         };
         let other = {
-            let monitor = Arc::clone(&monitor);
-            thread::spawn(move || monitor.wait(None, reached(1)))
+            let mutex = Arc::clone(&mutex);
+            thread::spawn(move || mutex.wait(None, reached(1)))
         };
-        let enlist = || monitor.enlist(Waiter::current, |state| *state == 1);
-        if let Some(ticket) = enlist() {
-            monitor.withdraw(ticket);
+        let enlist = || mutex.enlist(Waiter::current, |state| *state == 1);
+        if let Some(id) = enlist() {
+            mutex.withdraw(id);
         }
         if enlist().is_some() {
             park();
         }
-        assert_eq!(monitor.with(|state| *state), 1);
+        assert_eq!(mutex.with(|state| *state), 1);
         assert_eq!(other.join().unwrap(), Ok(1));
         changing.join().unwrap();
     });
@@ -67,20 +67,20 @@ fn who_withdraws_takes_nobody_along() {
 #[test]
 fn a_wait_ends_with_the_change_or_its_time() {
     check(PREEMPTIONS_MAX, || {
-        let monitor = Arc::new(Monitor::new(0));
+        let mutex = Arc::new(NotifyMutex::new(0));
         let ending = Ending::default();
         let waiting = {
-            let (monitor, ending) = (Arc::clone(&monitor), ending.clone());
+            let (mutex, ending) = (Arc::clone(&mutex), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                monitor.wait(Some(wait::deadline()), reached(1))
+                mutex.wait(Some(wait::deadline()), reached(1))
             })
         };
         let late = {
             let waiter = waiting.thread().clone();
             thread::spawn(move || ending.pass_deadline(&waiter))
         };
-        monitor.change(|state| *state = 1);
+        mutex.change(|state| *state = 1);
         late.join().unwrap();
         let result = waiting.join().unwrap();
         assert!(matches!(result, Ok(1) | Err(RecvTimeoutError::Timeout)));
