@@ -17,7 +17,7 @@ use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::ring::registered_file::impl_registrable;
-use crate::sched::turn::{Turn, Turns};
+use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::{offload, wait};
 
 /// An open file, as [`std::fs::File`].
@@ -25,7 +25,7 @@ use crate::sched::{offload, wait};
 /// Reads and writes go straight between the kernel and the caller's buffer. `FileExt` of
 /// `std::os::unix` works with it: `read_at` and `write_at` need no position.
 ///
-/// Calls at the file's position take turns among all clones of this file, as with `std`. A
+/// Calls at the file's position take lock among all clones of this file, as with `std`. A
 /// descriptor of the same open file that was duplicated outside of this type takes no turn.
 ///
 /// ```
@@ -48,12 +48,12 @@ pub struct File {
 /// Whether the open file has a position, which calls that use it must not use at once.
 #[derive(Clone)]
 enum Position {
-    /// A device without contents, a directory: calls need no turns.
+    /// A device without contents, a directory: calls need no lock.
     Unshared,
     /// A pipe: it has none, nor offsets. The ring would read on regardless of the offset.
     None,
-    /// The kernel takes turns for `read` and `write`, but not for requests of a driver.
-    Shared(Arc<Turns>),
+    /// The kernel takes lock for `read` and `write`, but not for requests of a driver.
+    Shared(Arc<TicketLock>),
 }
 
 impl fmt::Debug for File {
@@ -361,10 +361,10 @@ impl File {
     }
 
     /// Waits until no other call uses the position.
-    fn take_turn(&self) -> io::Result<Option<Turn<'_>>> {
+    fn lock_position(&self) -> io::Result<Option<Ticket<'_>>> {
         Ok(match self.position()? {
             Position::None | Position::Unshared => None,
-            Position::Shared(turns) => Some(turns.take()),
+            Position::Shared(lock) => Some(lock.lock()),
         })
     }
 
@@ -405,8 +405,8 @@ impl File {
             self.check_offset(offset)?;
             return perform(operation);
         }
-        let turn = self.take_turn()?;
-        if turn.is_none() || !wait::is_on_worker() {
+        let ticket = self.lock_position()?;
+        if ticket.is_none() || !wait::is_on_worker() {
             return perform(operation);
         }
         let is_write = matches!(
@@ -490,7 +490,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        let _turn = self.take_turn()?;
+        let _ticket = self.lock_position()?;
         // Moves a number in memory; looks nothing up.
         (&self.inner).seek(position)
     }

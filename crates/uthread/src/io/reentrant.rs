@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::fiber::Waiter;
-use crate::sched::turn::{Turn, Turns};
+use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::wait;
 
 pub(super) struct Reentrant {
-    turns: Turns,
+    lock: TicketLock,
     owner: Mutex<Option<Owner>>,
 }
 
@@ -17,7 +17,7 @@ pub(super) struct Reentrant {
 struct Owner {
     who: Waiter,
     depth: usize,
-    _turn: Turn<'static>,
+    _ticket: Ticket<'static>,
 }
 
 /// Belongs to the fiber or thread that locked: as a guard of `std`, it may not be sent to another.
@@ -29,7 +29,7 @@ pub(super) struct Locked {
 impl Reentrant {
     pub(super) const fn new() -> Reentrant {
         Reentrant {
-            turns: Turns::new(),
+            lock: TicketLock::new(),
             owner: Mutex::new(None),
         }
     }
@@ -46,11 +46,11 @@ impl Reentrant {
             owner.depth += 1;
             return locked;
         }
-        let turn = self.turns.take();
+        let ticket = self.lock.lock();
         *self.owner() = Some(Owner {
             who: wait::waiter(),
             depth: 1,
-            _turn: turn,
+            _ticket: ticket,
         });
         locked
     }

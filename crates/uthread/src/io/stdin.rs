@@ -19,12 +19,12 @@ use rustix::io::Errno;
 use super::{stream, terminal};
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::sched::offload;
-use crate::sched::turn::{Turn, Turns};
+use crate::sched::ticket_lock::{Ticket, TicketLock};
 
 /// As much as `std` buffers.
 const BUFFER_BYTES: usize = 8 * 1024;
 
-static TURNS: Turns = Turns::new();
+static LOCK: TicketLock = TicketLock::new();
 static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 
 /// A handle to the standard input of the process, as [`std::io::stdin`]: all handles share one buffer.
@@ -64,7 +64,7 @@ pub struct Stdin(());
 pub struct StdinLock<'a> {
     /// There while it is locked.
     reader: Option<BufReader<Unbuffered>>,
-    _turn: Turn<'static>,
+    _ticket: Ticket<'static>,
     /// As in `std`: not to be sent.
     lifetime: PhantomData<MutexGuard<'a, ()>>,
 }
@@ -82,12 +82,12 @@ impl Stdin {
     /// ```
     #[must_use]
     pub fn lock(&self) -> StdinLock<'static> {
-        let turn = TURNS.take();
+        let ticket = LOCK.lock();
         let kept = buffer().take();
         let new = || BufReader::with_capacity(BUFFER_BYTES, Unbuffered);
         StdinLock {
             reader: Some(kept.unwrap_or_else(new)),
-            _turn: turn,
+            _ticket: ticket,
             lifetime: PhantomData,
         }
     }

@@ -20,7 +20,7 @@
 //! | [`threads`] | fibers that are threads, without a worker |
 //! | [`thread_ends`] | whose thread-locals are still to be dropped |
 //! | [`offload`] | threads for calls that only block |
-//! | [`turn`] | a fair lock for fibers and threads |
+//! | [`ticket_lock`] | a fair lock for fibers and threads |
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
 //! | [`lot`] | which of several that are ready is looked at first |
@@ -52,8 +52,8 @@ pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod thread_ends;
 pub(crate) mod threads;
+pub(crate) mod ticket_lock;
 pub(crate) mod timers;
-pub(crate) mod turn;
 pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod worker;

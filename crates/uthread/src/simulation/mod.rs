@@ -33,7 +33,7 @@ use crate::driver::sim::{self, Watch, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
-use crate::sched::worker::{Turn, Worker};
+use crate::sched::worker::{Tick, Worker};
 use crate::sched::{current, lot};
 use crate::stack::pool::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
@@ -244,9 +244,9 @@ impl Seat {
                 worker.wake_up();
                 return;
             }
-            state = match worker.turn() {
-                Turn::Again => State::Awake,
-                Turn::Sleep(timeout) => {
+            state = match worker.tick() {
+                Tick::Again => State::Awake,
+                Tick::Sleep(timeout) => {
                     let timeout = if worker.close_reactor() {
                         timeout
                     } else {
@@ -254,7 +254,7 @@ impl Seat {
                     };
                     State::Asleep(timeout.map(|timeout| clock + timeout))
                 }
-                Turn::End => State::Ended,
+                Tick::End => State::Ended,
             };
         });
         if state == State::Ended {

@@ -101,7 +101,7 @@ pub(crate) struct Worker {
 }
 
 /// What a turn of the loop came to.
-pub(crate) enum Turn {
+pub(crate) enum Tick {
     /// There is more to do.
     Again,
     /// Nothing to do: sleep is announced; wait at most so long, then wake up.
@@ -210,31 +210,31 @@ impl Worker {
 
     fn run_to_end(&self) {
         loop {
-            match self.turn() {
-                Turn::Again => {}
-                Turn::Sleep(timeout) => {
+            match self.tick() {
+                Tick::Again => {}
+                Tick::Sleep(timeout) => {
                     if self.close_reactor() {
                         self.wait(timeout);
                     }
                     self.wake_up();
                 }
-                Turn::End => break,
+                Tick::End => break,
             }
         }
     }
 
     /// One turn of the loop: runs what there is to run.
-    pub(crate) fn turn(&self) -> Turn {
+    pub(crate) fn tick(&self) -> Tick {
         self.run_batch();
         if self.look_around() || self.search() {
-            Turn::Again
+            Tick::Again
         } else if self.has_ended() {
             self.end_search();
-            Turn::End
+            Tick::End
         } else if self.shared.stacks.release_some() {
-            Turn::Again
+            Tick::Again
         } else {
-            Turn::Sleep(self.announce_sleep())
+            Tick::Sleep(self.announce_sleep())
         }
     }
 
