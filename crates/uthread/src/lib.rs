@@ -78,7 +78,7 @@ pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use join::join;
 pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
-pub use sched::watch::{Stall, StallCause};
+pub use sched::monitor::{Stall, StallCause};
 pub use thread::{
     JoinHandle, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
 };

@@ -1,4 +1,4 @@
-//! Who is to be woken: a fiber, or a thread of the operating system.
+//! A handle that wakes a waiting fiber or thread.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -6,19 +6,18 @@ use std::thread::Thread;
 
 use super::FiberRef;
 
-/// A handle to end the park of whoever waits.
+/// Wakes a fiber, or a thread of the operating system.
 #[derive(Clone)]
 pub(crate) enum Waiter {
     Fiber(FiberRef),
-    /// It parks or, where it has a bell, waits for that in a system call.
-    Thread(Thread, Option<Arc<dyn Bell>>),
+    /// Parks or, if it has an interrupt, waits for that in a system call.
+    Thread(Thread, Option<Arc<dyn Interrupt>>),
 }
 
-/// What a thread waits for in the kernel, beside something else there: readable while it rings.
-pub(crate) trait Bell: AsFd + Send + Sync {
-    fn ring(&self);
+/// A descriptor by which a thread is interrupted that waits in the kernel for something else: readable while raised.
+pub(crate) trait Interrupt: AsFd + Send + Sync {
+    fn raise(&self);
 
-    /// Forgets that it rang.
     fn clear(&self);
 }
 
@@ -26,12 +25,12 @@ impl Waiter {
     pub(crate) fn wake(&self) {
         match self {
             Waiter::Fiber(fiber) => super::wake(fiber),
-            Waiter::Thread(_, Some(bell)) => bell.ring(),
+            Waiter::Thread(_, Some(interrupt)) => interrupt.raise(),
             Waiter::Thread(thread, None) => thread.unpark(),
         }
     }
 
-    /// Lets it look whether it may wait, whatever it waits for; of a thread only a park ends.
+    /// Interrupts a fiber's wait of any kind, so that it checks whether it may wait; of a thread, ends a park only.
     pub(crate) fn end_wait(&self) {
         match self {
             Waiter::Fiber(fiber) => super::end_wait(fiber),
@@ -39,7 +38,7 @@ impl Waiter {
         }
     }
 
-    /// Ends its `park`: of a fiber that one only, and no other wait.
+    /// Ends a `park` of the user's; no other wait of a fiber.
     pub(crate) fn unpark(&self) {
         match self {
             Waiter::Fiber(fiber) => super::unpark(fiber),

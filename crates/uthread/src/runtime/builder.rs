@@ -14,9 +14,9 @@ use crate::driver::{Pair, epoll, uring};
 use crate::forked;
 use crate::sched::current;
 use crate::sched::fork;
+use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::{Queues, Shared};
 use crate::sched::threads::Threads;
-use crate::sched::watch::{Orders, Stall, Watch};
 use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::pool::STACK_SIZE_MAX;
@@ -62,7 +62,7 @@ pub struct Builder {
     name: String,
     migrating: bool,
     pub(super) rings: uring::Options,
-    watch: Orders,
+    monitor: monitor::Config,
 }
 
 impl fmt::Debug for Builder {
@@ -76,7 +76,7 @@ impl fmt::Debug for Builder {
             .field("migrating", &self.migrating)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
-            .field("stall_threshold", &self.watch.threshold)
+            .field("stall_threshold", &self.monitor.threshold)
             .finish_non_exhaustive()
     }
 }
@@ -90,7 +90,7 @@ impl Builder {
             name: "uthread".to_owned(),
             migrating: false,
             rings: uring::Options::default(),
-            watch: Orders {
+            monitor: monitor::Config {
                 threshold: Some(STALL_THRESHOLD),
                 report: None,
             },
@@ -156,7 +156,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn stall_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Builder {
-        self.watch.threshold = threshold.into();
+        self.monitor.threshold = threshold.into();
         self
     }
 
@@ -187,7 +187,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn on_stall(mut self, report: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
-        self.watch.report = Some(Arc::new(report));
+        self.monitor.report = Some(Arc::new(report));
         self
     }
 
@@ -326,7 +326,7 @@ impl Builder {
         let mut workers = Workers {
             shared: Arc::new(shared),
             threads: Vec::with_capacity(count),
-            watch: None,
+            monitor: None,
             generation: forked::generation(),
         };
         let (sender, started) = mpsc::channel();
@@ -345,9 +345,9 @@ impl Builder {
             details.insert(started.recv().map_err(io::Error::other)??);
         }
         let details = self.with_polling(driver, Vec::from_iter(details).join("; "));
-        if let Some(watch) = Watch::new(Arc::clone(&workers.shared), self.watch.clone()) {
-            let thread = thread::Builder::new().name(format!("{}-watch", self.name));
-            workers.watch = Some(thread.spawn(|| watch.run())?);
+        if let Some(monitor) = Monitor::new(Arc::clone(&workers.shared), self.monitor.clone()) {
+            let thread = thread::Builder::new().name(format!("{}-monitor", self.name));
+            workers.monitor = Some(thread.spawn(|| monitor.run())?);
         }
         Ok(Runtime {
             crew: Crew::Workers(workers),

@@ -95,7 +95,7 @@ enum Crew {
 struct Workers {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
-    watch: Option<thread::JoinHandle<()>>,
+    monitor: Option<thread::JoinHandle<()>>,
     /// Of the process that has started them.
     generation: u32,
 }

@@ -127,14 +127,14 @@ impl Workers {
     fn abandon(&mut self) {
         self.shared.abandon(Abandonment::Quiet);
         self.shared.shut_down();
-        self.shared.bell.dismiss_own();
+        self.shared.notifier.stop();
         self.detach();
     }
 
     /// Lets its threads end by themselves.
     fn detach(&mut self) {
         self.threads.clear();
-        self.watch = None;
+        self.monitor = None;
     }
 
     /// Waits for the threads that this one may wait for.
@@ -148,15 +148,15 @@ impl Workers {
                 false => drop(threads.remove(own)),
             }
         }
-        let watch = self.watch.take();
+        let monitor = self.monitor.take();
         let end = || {
             threads.into_iter().for_each(join);
             // Last: what keeps a runtime from its end is a stall too.
-            if let Some(watch) = watch {
-                self.shared.bell.dismiss(watch.thread());
+            if let Some(monitor) = monitor {
+                self.shared.notifier.stop_thread(monitor.thread());
                 // A report of a stall may drop the runtime, on this very thread.
-                if watch.thread().id() != thread::current().id() {
-                    join(watch);
+                if monitor.thread().id() != thread::current().id() {
+                    join(monitor);
                 }
             }
         };
@@ -186,7 +186,7 @@ impl Drop for Workers {
         }
         if forked::generation() != self.generation {
             // Its threads are in the parent, where it goes on.
-            return mem::forget((mem::take(&mut self.threads), self.watch.take()));
+            return mem::forget((mem::take(&mut self.threads), self.monitor.take()));
         }
         self.shared.shut_down();
         self.join_threads();

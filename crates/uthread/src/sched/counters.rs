@@ -51,9 +51,9 @@ pub(crate) struct Counters {
     /// How many `join`s are between the offer of their second part and the look whether it was taken. Wraps: where fibers
     /// migrate, only the sum of all workers is meant.
     pub(crate) forks: Counter,
-    /// Written by the watch.
+    /// Written by the monitor.
     pub(crate) stalls: Counter,
-    /// The id of the running fiber, none of which is zero: for the watch.
+    /// The id of the running fiber, none of which is zero: for the monitor.
     pub(crate) running: Counter,
     /// Where that fiber was spawned, or one before it.
     pub(crate) spawn_site: AtomicCell<Option<&'static Location<'static>>>,

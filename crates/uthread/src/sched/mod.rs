@@ -16,7 +16,7 @@
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`intake`] | what has come of one that completes many times |
 //! | [`timers`] | the timer wheel |
-//! | [`watch`] | who notices a fiber that keeps its worker |
+//! | [`monitor`] | the thread that notices a fiber that monopolizes its worker |
 //! | [`threads`] | fibers that are threads, without a worker |
 //! | [`thread_ends`] | whose thread-locals are still to be dropped |
 //! | [`offload`] | threads for calls that only block |
@@ -41,6 +41,7 @@ pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod intake;
 pub(crate) mod lot;
+pub(crate) mod monitor;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod reactor;
@@ -55,5 +56,4 @@ pub(crate) mod threads;
 pub(crate) mod ticket_lock;
 pub(crate) mod timers;
 pub(crate) mod wait;
-pub(crate) mod watch;
 pub(crate) mod worker;

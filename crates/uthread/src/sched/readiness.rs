@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   fiber    begin a poll of each -> park -> end those that are left -> park until they have ended
-//!   thread   one system call for all of them and for a bell, by which it is woken
+//!   thread   one system call for all of them and for an eventfd that wakes it
 //! ```
 //!
 //! A poll takes nothing: who comes back looks what is there, and what nobody looked at stays.
@@ -17,7 +17,7 @@ use super::{cancellation, current, threads, wait};
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Patience, several};
 use crate::driver::{Completion, Wake};
-use crate::fiber::waiter::Bell;
+use crate::fiber::waiter::Interrupt;
 use crate::fiber::{FiberRef, Waiter};
 use crate::op::{CANCELLED_RESULTS, Operation};
 
@@ -37,8 +37,8 @@ pub(crate) fn waiter() -> io::Result<Waiter> {
     if wait::is_on_worker() {
         return Ok(wait::waiter());
     }
-    let bell = Arc::new(Eventfd::new()?);
-    Ok(Waiter::Thread(std::thread::current(), Some(bell)))
+    let interrupt = Arc::new(Eventfd::new()?);
+    Ok(Waiter::Thread(std::thread::current(), Some(interrupt)))
 }
 
 /// Waits until the caller is woken by its waiter or one of the polls would succeed, until the deadline at the
@@ -54,8 +54,8 @@ pub(crate) fn park(
 ) -> Result<(), Failure> {
     match waiter {
         Waiter::Fiber(fiber) => park_fiber(fiber, polls, deadline),
-        Waiter::Thread(_, Some(bell)) => {
-            block(&**bell, polls, deadline).map_err(|error| (0, error))
+        Waiter::Thread(_, Some(interrupt)) => {
+            block(&**interrupt, polls, deadline).map_err(|error| (0, error))
         }
         Waiter::Thread(_, None) => unreachable!("it would not hear of a wake-up"),
     }
@@ -87,7 +87,7 @@ fn park_fiber(
 
 /// The same of a thread.
 fn block(
-    bell: &dyn Bell,
+    interrupt: &dyn Interrupt,
     polls: &[PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> io::Result<()> {
@@ -99,8 +99,8 @@ fn block(
     }
     let operations = polls.iter().map(|poll| &poll.0);
     let patience = Patience::new(cancellation::earliest(deadline));
-    if several::wait_for_any(operations, bell.as_fd(), patience)? {
-        bell.clear();
+    if several::wait_for_any(operations, interrupt.as_fd(), patience)? {
+        interrupt.clear();
     }
     Ok(())
 }
@@ -160,8 +160,8 @@ impl Note for Outcome {
     }
 }
 
-impl Bell for Eventfd {
-    fn ring(&self) {
+impl Interrupt for Eventfd {
+    fn raise(&self) {
         self.wake();
     }
 

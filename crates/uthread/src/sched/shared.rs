@@ -12,10 +12,10 @@ use super::current;
 use super::held::lock;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::monitor::Notifier;
 use super::reactor::Reactor;
 use super::ready::{Offer, Ready};
 use super::shortage::Shortage;
-use super::watch::Bell;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
 use crate::fiber::{Control, FiberRef, Home, Started};
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     abandoned: Mutex<Vec<FiberRef>>,
     /// How many workers have ended.
     ended: AtomicUsize,
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
 }
 
 /// Whether, once the runtime is shut down, fibers are left where they are.
@@ -104,7 +104,7 @@ pub(crate) struct Remote {
     idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
-    /// Whether the worker has ended. Relaxed: the watch only looks once more.
+    /// Whether the worker has ended. Relaxed: the monitor only looks once more.
     has_ended: AtomicBool,
     /// Where fibers migrate: what can be taken of those that have started.
     pub(super) offer: Option<Offer>,
@@ -166,7 +166,7 @@ impl Shared {
             outside: AtomicUsize::new(0),
             abandoned: Mutex::default(),
             ended: AtomicUsize::new(0),
-            bell: Bell::default(),
+            notifier: Notifier::default(),
         };
         (shared, queues)
     }

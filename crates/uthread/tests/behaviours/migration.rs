@@ -175,7 +175,7 @@ fn stays_while_it_unwinds(place: Place, wait: impl Fn(&dyn Fn(), &AtomicBool) + 
             while !waiting.load(Ordering::Acquire) {
                 yield_now();
             }
-            // Whoever of us is on its worker keeps that one: long enough for the watch to see it.
+            // Whoever of us is on its worker keeps that one: long enough for the monitor to see it.
             scope.spawn(|| keep_for(Duration::from_millis(20), &gone_on));
             kept.store(true, Ordering::Release);
             keep_for(Duration::from_millis(20), &gone_on);

@@ -307,8 +307,8 @@ fn who_wants_no_watch_has_none(place: Place) {
     let without = builder.clone().name("alone").stall_threshold(None);
     let without = without.build().unwrap();
     let with = builder.name("watched").build().unwrap();
-    eventually("a watch", || has_thread("watched-watch"));
-    assert!(!has_thread("alone-watch"));
+    eventually("a monitor", || has_thread("watched-monitor"));
+    assert!(!has_thread("alone-monitor"));
     drop((with, without));
 }
 

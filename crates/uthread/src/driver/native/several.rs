@@ -1,4 +1,4 @@
-//! Waiting for several descriptors at once, of which the last is a bell by which others end the wait.
+//! Waits for several descriptors at once, the last of which interrupts the wait.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use super::Patience;
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 
-/// Waits until one of the polls would complete or the bell rings, and says whether it does. A signal ends the
+/// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is. A signal ends the
 /// wait too, as the end of the patience does.
 ///
 /// # Errors
@@ -18,15 +18,15 @@ use crate::op::net::SocketOperation;
 /// The kernel's: `ENOMEM`, and `EINVAL` for more descriptors than `RLIMIT_NOFILE`.
 pub(crate) fn wait_for_any<'a, 'b: 'a>(
     polls: impl Iterator<Item = &'a Operation<'b>>,
-    bell: BorrowedFd<'_>,
+    interrupt: BorrowedFd<'_>,
     patience: Patience,
 ) -> io::Result<bool> {
     let mut awaited: Vec<_> = polls.map(awaited_of).collect();
-    awaited.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
+    awaited.push(PollFd::from_borrowed_fd(interrupt, PollFlags::IN));
     match rustix::event::poll(&mut awaited, patience.remaining().as_ref()) {
         Ok(_) => Ok(awaited
             .last()
-            .is_some_and(|bell| !bell.revents().is_empty())),
+            .is_some_and(|interrupt| !interrupt.revents().is_empty())),
         Err(Errno::INTR) => Ok(false),
         Err(errno) => Err(errno.into()),
     }

@@ -462,7 +462,7 @@ impl Worker {
         let idle = self.shared.idle();
         let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
         self.searching.set(searching);
-        self.shared.bell.ring();
+        self.shared.notifier.notify();
     }
 
     /// The time by the driver's clock.

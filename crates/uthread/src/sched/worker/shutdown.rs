@@ -61,7 +61,7 @@ impl Worker {
             let joined = self.shared.is_joining() && self.shared.is_deserted();
             if joined {
                 self.shared.shut_down();
-                self.shared.bell.dismiss_own();
+                self.shared.notifier.stop();
             }
             return joined;
         }

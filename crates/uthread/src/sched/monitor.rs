@@ -1,10 +1,10 @@
-//! The watch: one thread of the runtime that looks whether a fiber keeps its worker to itself.
+//! The monitor: one thread of the runtime that notices fibers which monopolize their worker.
 //!
-//! A fiber that computes for long, or blocks outside of the runtime, holds up all who wait for the same
-//! worker. Nothing can stop it from outside, but it can be named. And where fibers migrate, the watch wakes
-//! another worker to take over what waits there.
+//! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its worker. Nothing can
+//! interrupt it from outside, but the monitor can report it. Where fibers migrate, the monitor also wakes another worker
+//! to take over the waiting fibers.
 //!
-//! It looks from time to time, and not at all while every worker sleeps.
+//! The monitor samples the workers periodically, and stops while every worker sleeps.
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -17,22 +17,22 @@ use super::shared::Shared;
 use crate::driver::native::blocked::Blocked;
 
 /// A stall is noticed at most a quarter of the threshold late.
-const LOOKS_PER_THRESHOLD: u32 = 4;
-/// A look costs some microseconds: as often as this it takes a percent of a CPU.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+const SAMPLES_PER_THRESHOLD: u32 = 4;
+/// A sample costs some microseconds: at this interval sampling takes a percent of a CPU.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// Thresholds that every worker must be kept for before it counts as a stall that fibers cannot start: a batch of computations
-/// that takes turns is none.
+/// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a stall: a batch of
+/// computations that run one after the other is none.
 const UNSTARTED_THRESHOLDS: u32 = 10;
 
-/// Looks at nothing but sleep before the watch stops. Whoever wakes up next then wakes the watch, which
-/// shall not happen with every request of a server that has little to do.
-const IDLE_LOOKS_MAX: u32 = 10;
+/// Samples without an awake worker before the monitor stops. The next worker to wake up then has to notify the monitor,
+/// which must not happen with every request of a server that has little to do.
+const IDLE_SAMPLES_MAX: u32 = 10;
 
-/// The default report prints a line per second at most.
-const LINES_APART: Duration = Duration::from_secs(1);
+/// The default report prints at most one line per interval.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A fiber that keeps its worker while others wait for it; see the example of [`Builder::on_stall`].
+/// A fiber that monopolizes its worker while others wait for it; see the example of [`Builder::on_stall`].
 ///
 /// [`Builder::on_stall`]: crate::Builder::on_stall
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,13 +46,13 @@ pub struct Stall {
     pub name: Option<Box<str>>,
     /// Where it was spawned.
     pub spawn_site: &'static Location<'static>,
-    /// How long it has run without a call that suspends it, at least.
+    /// The least time for which it has run without a call that suspends it.
     pub duration: Duration,
-    /// What it does with the worker.
+    /// The reason why it has not suspended.
     pub cause: StallCause,
 }
 
-/// What a fiber that keeps its worker does with it.
+/// The reason why a fiber monopolizes its worker.
 ///
 /// ```
 /// use uthread::{Stall, StallCause};
@@ -73,10 +73,10 @@ pub struct Stall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {
-    /// It runs, or the kernel does not tell what it does.
+    /// It runs, or the kernel does not reveal its state.
     Runs,
-    /// It is blocked in a futex: mostly by a lock or a channel of `std`, perhaps one that another fiber of this
-    /// worker has, which then never goes on.
+    /// It is blocked in a futex: mostly by a lock or a channel of `std`. If another fiber of this worker holds that lock,
+    /// neither ever continues.
     WaitsForLock,
     /// It is blocked in another system call.
     WaitsInKernel,
@@ -111,116 +111,116 @@ impl fmt::Display for Stall {
     }
 }
 
-/// Whom to tell of stalls.
+/// A callback that reports stalls.
 pub(crate) type Report = Arc<dyn Fn(&Stall) + Send + Sync>;
 
-/// What the watch is to notice.
+/// Settings of the monitor.
 #[derive(Clone)]
-pub(crate) struct Orders {
-    /// From when on a stall counts; none if it never does.
+pub(crate) struct Config {
+    /// How long a fiber may monopolize its worker before that is a stall; `None` for ever.
     pub(crate) threshold: Option<Duration>,
-    /// None prints them.
+    /// `None` prints stalls to standard error.
     pub(crate) report: Option<Report>,
 }
 
-/// By what the watch is woken.
+/// Wakes the monitor, and stops it.
 #[derive(Default)]
-pub(crate) struct Bell {
-    /// Whether the watch has stopped looking. Sequentially consistent, as is the state of a sleeper: of a
-    /// worker that wakes up and a watch that stops, one sees the other.
+pub(crate) struct Notifier {
+    /// Set while the monitor does not sample. Sequentially consistent, as is the state of a sleeper: of a
+    /// worker that wakes up and a monitor that goes to sleep, one sees the other.
+    asleep: AtomicBool,
     stopped: AtomicBool,
-    dismissed: AtomicBool,
-    watch: OnceLock<Thread>,
+    thread: OnceLock<Thread>,
 }
 
-impl Bell {
-    /// A worker is up: somebody has to look.
-    pub(super) fn ring(&self) {
-        if self.stopped.load(Ordering::SeqCst) {
-            self.watch.get().inspect(|watch| watch.unpark());
+impl Notifier {
+    /// Wakes the monitor if it sleeps: a worker is awake.
+    pub(super) fn notify(&self) {
+        if self.asleep.load(Ordering::SeqCst) {
+            self.thread.get().inspect(|thread| thread.unpark());
         }
     }
 
-    /// Ends the watch, if there is one, and does not wait for that.
-    pub(crate) fn dismiss_own(&self) {
-        self.dismissed.store(true, Ordering::Relaxed);
-        self.watch.get().inspect(|watch| watch.unpark());
+    /// Stops the monitor, if there is one, without waiting for its end.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.thread.get().inspect(|thread| thread.unpark());
     }
 
-    /// Ends the watch, which is this thread.
-    pub(crate) fn dismiss(&self, watch: &Thread) {
+    /// Stops the monitor, which is this thread.
+    pub(crate) fn stop_thread(&self, monitor: &Thread) {
         // Relaxed: the unpark orders it.
-        self.dismissed.store(true, Ordering::Relaxed);
-        watch.unpark();
+        self.stopped.store(true, Ordering::Relaxed);
+        monitor.unpark();
     }
 }
 
-pub(crate) struct Watch {
+pub(crate) struct Monitor {
     shared: Arc<Shared>,
-    orders: Orders,
-    posts: Vec<Post>,
+    config: Config,
+    samples: Vec<Sample>,
     last_line: Option<Instant>,
-    lines_left_out: u64,
+    lines_suppressed: u64,
 }
 
-/// What was last seen of a worker.
+/// The state of a worker when it was last seen to change.
 #[derive(Clone, Copy)]
-struct Post {
+struct Sample {
     switches: u64,
     since: Instant,
-    /// How long the stall must last to be told of (again).
-    told_from: Duration,
+    /// How long the stall must last to be reported (again).
+    report_after: Duration,
 }
 
-impl Watch {
-    /// None where there is nothing to look for.
-    pub(crate) fn new(shared: Arc<Shared>, orders: Orders) -> Option<Watch> {
-        (orders.threshold.is_some() || shared.is_migrating()).then(|| Watch {
+impl Monitor {
+    /// Returns `None` if there is nothing to monitor.
+    pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
+        (config.threshold.is_some() || shared.is_migrating()).then(|| Monitor {
             shared,
-            orders,
-            posts: Vec::new(),
+            config,
+            samples: Vec::new(),
             last_line: None,
-            lines_left_out: 0,
+            lines_suppressed: 0,
         })
     }
 
-    /// Looks until it is dismissed.
+    /// Samples until it is stopped.
     pub(crate) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
-        let bell = &shared.bell;
-        let _ = bell.watch.set(thread::current());
-        let pause = self.pause();
-        let mut idle_looks = 0;
-        while !bell.dismissed.load(Ordering::Relaxed) {
-            idle_looks = if self.look(Instant::now()) {
+        let notifier = &shared.notifier;
+        let _ = notifier.thread.set(thread::current());
+        let interval = self.interval();
+        let mut idle_samples = 0;
+        while !notifier.stopped.load(Ordering::Relaxed) {
+            idle_samples = if self.sample(Instant::now()) {
                 0
             } else {
-                idle_looks + 1
+                idle_samples + 1
             };
-            if idle_looks < IDLE_LOOKS_MAX {
-                thread::park_timeout(pause);
+            if idle_samples < IDLE_SAMPLES_MAX {
+                thread::park_timeout(interval);
                 continue;
             }
-            bell.stopped.store(true, Ordering::SeqCst);
+            notifier.asleep.store(true, Ordering::SeqCst);
             if !shared.is_anybody_awake() {
                 thread::park();
             }
-            bell.stopped.store(false, Ordering::SeqCst);
-            idle_looks = 0;
+            notifier.asleep.store(false, Ordering::SeqCst);
+            idle_samples = 0;
         }
     }
 
-    fn pause(&self) -> Duration {
-        match self.orders.threshold {
+    fn interval(&self) -> Duration {
+        match self.config.threshold {
             Some(threshold) if !self.shared.is_migrating() => {
-                (threshold / LOOKS_PER_THRESHOLD).max(PAUSE_MIN)
+                (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
             }
-            _ => PAUSE_MIN,
+            _ => INTERVAL_MIN,
         }
     }
 
-    /// Looks at each worker; whether one is awake.
-    fn look(&mut self, now: Instant) -> bool {
+    /// Samples each worker. Returns `true` if one is awake.
+    fn sample(&mut self, now: Instant) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut awake = false;
         let mut all_stall_since = Some(Duration::MAX);
@@ -229,60 +229,62 @@ impl Watch {
             let switches = remote.counters.switches.get();
             let runs = !remote.sleeper.is_asleep() && remote.counters.running.get() != 0;
             awake |= remote.is_awake();
-            let fresh = Post {
+            let fresh = Sample {
                 switches,
                 since: now,
-                told_from: self.orders.threshold.unwrap_or(Duration::MAX),
+                report_after: self.config.threshold.unwrap_or(Duration::MAX),
             };
-            if self.posts.len() == index {
-                self.posts.push(fresh);
+            if self.samples.len() == index {
+                self.samples.push(fresh);
             }
-            let post = &mut self.posts[index];
-            if !runs || post.switches != switches {
-                *post = fresh;
+            let sample = &mut self.samples[index];
+            if !runs || sample.switches != switches {
+                *sample = fresh;
                 all_stall_since = None;
                 continue;
             }
-            let duration = now.saturating_duration_since(post.since);
+            let duration = now.saturating_duration_since(sample.since);
             if shared.is_migrating() && !duration.is_zero() && remote.has_something_waiting(now) {
                 shared.wake_one();
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
-            if duration >= post.told_from && shared.do_others_wait_for(remote) {
-                self.note_stall(index, duration);
+            if duration >= sample.report_after && shared.do_others_wait_for(remote) {
+                self.record_stall(index, duration);
             }
         }
-        if let (Some(threshold), Some(duration)) = (self.orders.threshold, all_stall_since)
+        if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
             && duration >= threshold * UNSTARTED_THRESHOLDS
             && shared.do_unstarted_wait()
         {
             for index in 0..shared.workers() {
-                let Post {
-                    since, told_from, ..
-                } = self.posts[index];
+                let Sample {
+                    since,
+                    report_after,
+                    ..
+                } = self.samples[index];
                 let duration = now.saturating_duration_since(since);
-                if duration >= told_from {
-                    self.note_stall(index, duration);
+                if duration >= report_after {
+                    self.record_stall(index, duration);
                 }
             }
         }
         awake
     }
 
-    fn note_stall(&mut self, index: usize, duration: Duration) {
-        let post = &mut self.posts[index];
-        let first = Some(post.told_from) == self.orders.threshold;
-        post.told_from = duration * 2;
-        self.tell(index, duration, first);
+    fn record_stall(&mut self, index: usize, duration: Duration) {
+        let sample = &mut self.samples[index];
+        let is_first = Some(sample.report_after) == self.config.threshold;
+        sample.report_after = duration * 2;
+        self.report_stall(index, duration, is_first);
     }
 
-    fn tell(&mut self, index: usize, duration: Duration, first: bool) {
+    fn report_stall(&mut self, index: usize, duration: Duration, is_first: bool) {
         let remote = self.shared.remote(index);
         let fiber = remote.counters.running.get();
         let Some(spawn_site) = remote.counters.spawn_site.load() else {
             return;
         };
-        if first {
+        if is_first {
             remote.counters.stalls.add(1);
         }
         let stall = Stall {
@@ -297,8 +299,8 @@ impl Watch {
                 Some(Blocked::Other) => StallCause::WaitsInKernel,
             },
         };
-        match &self.orders.report {
-            // Whatever it does, the watch goes on.
+        match &self.config.report {
+            // A panic of the report must not end the monitor.
             Some(report) => drop(panic::catch_unwind(AssertUnwindSafe(|| report(&stall)))),
             None => self.print(&stall),
         }
@@ -307,13 +309,13 @@ impl Watch {
     fn print(&mut self, stall: &Stall) {
         if self
             .last_line
-            .is_some_and(|last| last.elapsed() < LINES_APART)
+            .is_some_and(|last| last.elapsed() < LINE_INTERVAL)
         {
-            self.lines_left_out += 1;
+            self.lines_suppressed += 1;
             return;
         }
         self.last_line = Some(Instant::now());
-        match std::mem::take(&mut self.lines_left_out) {
+        match std::mem::take(&mut self.lines_suppressed) {
             0 => eprintln!("uthread: {stall}"),
             count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
         }
