@@ -7,9 +7,9 @@ pub(crate) mod inbox;
 #[path = "../../../crates/uthread/src/sched/reap_gate.rs"]
 pub(crate) mod reap_gate;
 
-/// What stands in for the lot, which has no part in what must hold.
-pub(crate) mod lot {
-    pub(crate) fn draw(_bound: usize) -> usize {
+/// What stands in for random choices, which has no part in what must hold.
+pub(crate) mod fast_rand {
+    pub(crate) fn below(_bound: usize) -> usize {
         0
     }
 }

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::held::lock;
+use super::local_or_shared::lock;
 use super::{current, wait};
 use crate::driver::{Completion, Token};
 use crate::fiber::{FiberRef, Waiter};

@@ -12,7 +12,7 @@
 //! | [`ready`] | the fibers of a worker that can go on |
 //! | [`reactor`] | what a worker keeps for fibers that do not run |
 //! | [`reap_gate`] | whether others may take what arrives there |
-//! | [`held`] | a part of a worker, its own or shared |
+//! | [`local_or_shared`] | a value that a worker owns alone, or shares |
 //! | [`operations`] | the operations a worker has in flight |
 //! | [`intake`] | what has come of one that completes many times |
 //! | [`timers`] | the timer wheel |
@@ -23,7 +23,7 @@
 //! | [`ticket_lock`] | a fair lock for fibers and threads |
 //! | [`cancellation`] | whether the caller may wait |
 //! | [`budget`] | when a fiber that never waits lets others run |
-//! | [`lot`] | which of several that are ready is looked at first |
+//! | [`fast_rand`] | a cheap random number, for fair choices |
 //! | [`exit`] | the end of the process while fibers wait |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
 //! | [`fork`] | what becomes of a fiber in a child made by `fork` |
@@ -35,12 +35,12 @@ pub(crate) mod cancellation;
 pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod exit;
+pub(crate) mod fast_rand;
 pub(crate) mod fork;
-pub(crate) mod held;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod intake;
-pub(crate) mod lot;
+pub(crate) mod local_or_shared;
 pub(crate) mod monitor;
 pub(crate) mod offload;
 pub(crate) mod operations;

@@ -11,8 +11,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::held::lock;
 use super::intake::{Begun, Note, Noted};
+use super::local_or_shared::lock;
 use super::{cancellation, current, threads, wait};
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Patience, several};

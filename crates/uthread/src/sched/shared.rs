@@ -9,9 +9,9 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
 use super::counters::{Counter, Counters};
 use super::current;
-use super::held::lock;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::local_or_shared::lock;
 use super::monitor::Notifier;
 use super::reactor::Reactor;
 use super::ready::{Offer, Ready};

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::held::lock;
+use super::local_or_shared::lock;
 use super::offload;
 
 /// By the ids of their fibers; bounded by the number of handles, and of fibers that were abandoned: for one of those that was

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::cancellation::STILL_TIME_MAX;
 use super::counters::Counters;
-use super::held::lock;
+use super::local_or_shared::lock;
 use super::shared::{Abandonment, Decision};
 use super::thread_ends;
 use crate::driver::native::interrupt::Interruptible;

@@ -34,7 +34,7 @@ use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
 use crate::sched::worker::{Tick, Worker};
-use crate::sched::{current, lot};
+use crate::sched::{current, fast_rand};
 use crate::stack::pool::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
@@ -108,7 +108,7 @@ impl Simulation {
     fn new(seed: u64, workers: usize, mode: Mode) -> Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
-        lot::begin_again();
+        fast_rand::reseed();
         let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
         let shared = Arc::new(shared);
         let seat = |(index, queues)| {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::builder::start;
 use super::{JoinHandle, scope};
 use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
-use crate::sched::held::lock;
+use crate::sched::local_or_shared::lock;
 use crate::sched::wait;
 
 /// As [`scope`](super::scope), for what may fail: the first error of a fiber, or of `f`, cancels the others and

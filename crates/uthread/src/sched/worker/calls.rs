@@ -13,8 +13,8 @@ use crate::op::{self, Operation};
 use crate::sched::budget;
 use crate::sched::cancellation::{self, End};
 use crate::sched::current;
-use crate::sched::held::lock;
 use crate::sched::intake::{Begun, Note};
+use crate::sched::local_or_shared::lock;
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
 

@@ -33,7 +33,7 @@ use crossbeam_deque::Worker as Deque;
 use self::panics::Panics;
 use super::current;
 use super::exit;
-use super::held::Held;
+use super::local_or_shared::LocalOrShared;
 use super::reactor::Reactor;
 use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
@@ -71,7 +71,7 @@ pub(crate) struct Worker {
     deque: Deque<FiberRef>,
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
-    reactor: Held<Reactor>,
+    reactor: LocalOrShared<Reactor>,
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; none while the loop runs.
     running: Cell<Option<Started>>,
@@ -125,8 +125,8 @@ impl Worker {
         shared.shortage.add(shared.stacks.take_reserve()?);
         let migrating = shared.is_migrating();
         let reactor = match migrating {
-            false => Held::Alone(RefCell::new(reactor)),
-            true => Held::Shared(Arc::clone(
+            false => LocalOrShared::Local(RefCell::new(reactor)),
+            true => LocalOrShared::Shared(Arc::clone(
                 remote.reactor.get_or_init(|| Arc::new(Mutex::new(reactor))),
             )),
         };

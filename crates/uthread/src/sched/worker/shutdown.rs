@@ -18,7 +18,7 @@ use super::Worker;
 use crate::fiber::Started;
 use crate::fiber::control::Registration;
 use crate::sched::cancellation::STILL_TIME_MAX;
-use crate::sched::held::lock;
+use crate::sched::local_or_shared::lock;
 use crate::sched::shared::Abandonment;
 
 impl Worker {

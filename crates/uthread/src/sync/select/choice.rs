@@ -1,7 +1,7 @@
 //! The choice: one of several events, of which at most one takes or gives a value.
 //!
 //! ```text
-//!   attempt    each event in turn, from one drawn by lot on: the first that has come is chosen
+//!   attempt    each event in turn, from a random one on: the first that is ready is chosen
 //!   enlist     at each of them, from where the chooser is woken; if one has come, on to withdraw
 //!   wait       until somebody wakes the chooser, or the next deadline
 //!   withdraw   from all of them; then again from the top
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::fiber::Waiter;
 use crate::sched::readiness::{self, PollOperation};
-use crate::sched::{lot, wait};
+use crate::sched::{fast_rand, wait};
 
 /// Something that may come, and that can be waited for.
 pub trait Event {
@@ -256,7 +256,7 @@ fn choose_within(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<us
     let mut selection = None;
     loop {
         let cancelled = wait::is_cancelled();
-        let first = lot::draw(cases.len());
+        let first = fast_rand::below(cases.len());
         let mut order = (first..cases.len()).chain(0..first);
         if let Some(chosen) = order.find(|&index| cases[index].attempt()) {
             return Some(chosen);

@@ -4,7 +4,7 @@
 ///
 /// Each arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its bare name;
 /// `-> pattern` binds what has come. Exactly one arm is run, and only its case takes or sends anything.
-/// Where several have come, the lot decides, so that none is left behind for ever.
+/// Where several have come, a random one is chosen, so that none starves.
 ///
 /// ```
 /// use std::time::Duration;
