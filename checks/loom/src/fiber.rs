@@ -6,12 +6,12 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU8, Ordering};
 use loom::thread::{self, Thread};
 
+#[path = "../../../crates/uthread/src/fiber/last_worker.rs"]
+pub(crate) mod last_worker;
 #[path = "../../../crates/uthread/src/fiber/outcome.rs"]
 pub(crate) mod outcome;
 #[path = "../../../crates/uthread/src/fiber/wake.rs"]
 pub(crate) mod wake;
-#[path = "../../../crates/uthread/src/fiber/whereabouts.rs"]
-pub(crate) mod whereabouts;
 
 /// A thread of the model that parks.
 #[derive(Clone)]

@@ -11,7 +11,7 @@
 
 mod wake_models;
 
-mod whereabouts_models;
+mod last_worker_models;
 
 mod outcome_models;
 

@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::wake::WakeToken;
-use super::whereabouts::Whereabouts;
 use super::{Body, Home, Identity};
 use crate::stack::{Extent, Stack, cache};
 
@@ -66,7 +66,7 @@ pub(crate) struct Control {
     /// The worker that the suspended fiber must not leave, where fibers migrate.
     pub(crate) stays_on: Cell<Option<u32>>,
     pub(crate) limits: Limits,
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) last_worker: LastWorker,
     /// The name of the last operation, for the worker that has it. Relaxed: that one tells by the entry of
     /// this name whether it is still meant.
     pub(crate) operation: AtomicU64,
@@ -140,7 +140,7 @@ impl Control {
             registration: Cell::default(),
             stays_on: Cell::default(),
             limits: Limits::default(),
-            whereabouts: Whereabouts::new(),
+            last_worker: LastWorker::new(),
             operation: AtomicU64::new(u64::MAX),
             place_in_scope: Cell::default(),
             panics: Cell::default(),
@@ -209,7 +209,7 @@ impl Control {
     /// The fiber's home, and the worker there that may have an operation of it; none before the first.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn find(&self) -> Option<(&Arc<dyn Home>, u32)> {
-        let worker = self.whereabouts.find()?;
+        let worker = self.last_worker.get()?;
         // SAFETY: the fiber has said where it is, so `start` has come before (which `find` orders), and
         // nothing writes the cell again.
         let home = unsafe { &*self.home.get() }.as_ref();

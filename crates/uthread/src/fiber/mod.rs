@@ -11,12 +11,12 @@
 
 mod children;
 pub(crate) mod control;
+mod last_worker;
 pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
 pub(crate) mod waiter;
 pub(crate) mod wake;
-mod whereabouts;
 
 use std::cell::UnsafeCell;
 use std::error::Error;

@@ -455,7 +455,7 @@ impl Seat {
 
     /// Called before the look whether a system call may wait: who ends the wait goes the other way round.
     pub(super) fn begin_call(&self) {
-        self.control().whereabouts.move_to(0);
+        self.control().last_worker.set(0);
         // Acquire pairs with the Release in `interrupt`.
         self.berth.summoned.swap(false, Ordering::Acquire);
     }

@@ -211,7 +211,7 @@ pub(in crate::sched) fn perform(
     let (fiber, own) = current::with_fiber(|worker| {
         let fiber = worker.running_fiber();
         // Before the look whether it may wait: who ends the wait goes the other way round.
-        fiber.control().whereabouts.move_to(worker.index as u32);
+        fiber.control().last_worker.set(worker.index as u32);
         let own = timeout.and_then(|timeout| worker.now().checked_add(timeout));
         (fiber, own)
     })?;

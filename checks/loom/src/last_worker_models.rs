@@ -5,14 +5,14 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use crate::check;
-use crate::fiber::whereabouts::Whereabouts;
+use crate::fiber::last_worker::LastWorker;
 
 /// No bound on preemptions: two threads of a few steps are explored in full.
 const PREEMPTIONS_MAX: Option<usize> = None;
 
 /// A fiber, and the mailboxes of two workers.
 struct Fiber {
-    whereabouts: Whereabouts,
+    last_worker: LastWorker,
     /// As `Limits::cancelled`. Relaxed likewise.
     cancelled: AtomicBool,
     mail: [(Mutex<bool>, Condvar); 2],
@@ -21,10 +21,10 @@ struct Fiber {
 impl Fiber {
     /// One whose last operation was on this worker.
     fn on(worker: u32) -> Arc<Fiber> {
-        let whereabouts = Whereabouts::new();
-        whereabouts.move_to(worker);
+        let last_worker = LastWorker::new();
+        last_worker.set(worker);
         Arc::new(Fiber {
-            whereabouts,
+            last_worker,
             cancelled: AtomicBool::new(false),
             mail: Default::default(),
         })
@@ -33,7 +33,7 @@ impl Fiber {
     /// As `fiber::cancel`.
     fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
-        let worker = self.whereabouts.find().expect("it has said where it is");
+        let worker = self.last_worker.get().expect("it has said where it is");
         let (mail, filled) = &self.mail[worker as usize];
         *mail.lock().unwrap() = true;
         filled.notify_one();
@@ -44,7 +44,7 @@ impl Fiber {
     fn perform_on(&self, worker: u32) {
         let (mail, filled) = &self.mail[worker as usize];
         *mail.lock().unwrap() = false;
-        self.whereabouts.move_to(worker);
+        self.last_worker.set(worker);
         if self.cancelled.load(Ordering::Relaxed) {
             return;
         }
