@@ -11,11 +11,11 @@ use crate::sched::idle::{Idle, Sleeper};
 use crate::sched::inbox::Inbox;
 use crate::sched::reap_gate::ReapGate;
 
-/// `Shared`, with what each worker has in `seats`.
+/// `Shared`, with what each worker has in `remotes`.
 pub(crate) struct Runtime {
     idle: Idle,
     injector: Queue,
-    seats: Vec<Seat>,
+    remotes: Vec<Remote>,
     shut_down: AtomicBool,
     ran: Latch,
     /// Whether started fibers may be taken by any worker, and results too.
@@ -26,7 +26,7 @@ pub(crate) struct Runtime {
 }
 
 /// `Remote` and the worker's ring.
-struct Seat {
+struct Remote {
     sleeper: Sleeper,
     deque: Queue,
     inbox: Inbox<()>,
@@ -51,7 +51,7 @@ impl Runtime {
         Arc::new(Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
-            seats: (0..workers).map(|_| Seat::new()).collect(),
+            remotes: (0..workers).map(|_| Remote::new()).collect(),
             shut_down: AtomicBool::new(false),
             ran: Latch::default(),
             migrating,
@@ -64,18 +64,18 @@ impl Runtime {
         self.wake_one();
     }
 
-    /// As `Home::enqueue`, called elsewhere than on the worker.
+    /// As `Scheduler::enqueue`, called elsewhere than on the worker.
     pub(crate) fn enqueue(&self, owner: usize) {
-        let seat = &self.seats[owner];
-        seat.inbox.put(());
-        if self.idle.claim_owner(&seat.sleeper) {
-            seat.wake();
+        let remote = &self.remotes[owner];
+        remote.inbox.put(());
+        if self.idle.claim_owner(&remote.sleeper) {
+            remote.wake();
         }
     }
 
     /// The kernel completes so many operations of this worker at once, whose fibers can go on.
     pub(crate) fn complete(&self, owner: usize, count: usize) {
-        self.seats[owner].ring.complete(count);
+        self.remotes[owner].ring.complete(count);
     }
 
     /// Waits until so many fibers have begun, ends the workers, and sees that every one of them was
@@ -103,27 +103,27 @@ impl Runtime {
     fn shut_down(&self) {
         self.shut_down.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        self.seats.iter().for_each(Seat::wake);
+        self.remotes.iter().for_each(Remote::wake);
     }
 
     fn wake_one(&self) {
         if self.idle.wanted()
-            && let Some(seat) = self
-                .seats
+            && let Some(remote) = self
+                .remotes
                 .iter()
-                .find(|seat| self.idle.claim(&seat.sleeper))
+                .find(|remote| self.idle.claim(&remote.sleeper))
         {
-            seat.wake();
+            remote.wake();
         }
     }
 
     fn has_stealable_work(&self) -> bool {
-        let stealable = |seat: &Seat| !seat.deque.is_empty() || self.has_offer(seat);
-        !self.injector.is_empty() || self.seats.iter().any(stealable)
+        let stealable = |remote: &Remote| !remote.deque.is_empty() || self.has_offer(remote);
+        !self.injector.is_empty() || self.remotes.iter().any(stealable)
     }
 
-    fn has_offer(&self, seat: &Seat) -> bool {
-        self.migrating && !seat.offered.is_empty()
+    fn has_offer(&self, remote: &Remote) -> bool {
+        self.migrating && !remote.offered.is_empty()
     }
 
     fn run_fiber(&self) {
@@ -132,9 +132,9 @@ impl Runtime {
     }
 }
 
-impl Seat {
-    fn new() -> Seat {
-        Seat {
+impl Remote {
+    fn new() -> Remote {
+        Remote {
             sleeper: Sleeper::default(),
             deque: Queue::default(),
             inbox: Inbox::default(),
@@ -179,7 +179,7 @@ impl Worker {
     pub(crate) fn start(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
         let mut worker = Worker::new(runtime, index);
         thread::spawn(move || {
-            worker.seat().set_waker();
+            worker.remote().set_waker();
             worker.run();
         })
     }
@@ -188,11 +188,11 @@ impl Worker {
     pub(crate) fn start_asleep(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
         let mut worker = Worker::new(runtime, index);
         runtime.idle.begin_search();
-        runtime.idle.announce_sleep(&worker.seat().sleeper);
-        worker.seat().set_waker();
+        runtime.idle.announce_sleep(&worker.remote().sleeper);
+        worker.remote().set_waker();
         worker.close_reap_gate();
         thread::spawn(move || {
-            worker.seat().ring.wait();
+            worker.remote().ring.wait();
             worker.open_reap_gate();
             worker.end_sleep(false);
             worker.run();
@@ -204,7 +204,7 @@ impl Worker {
         let mut worker = Worker::new(runtime, index);
         runtime.idle.begin_search();
         worker.searching = true;
-        worker.seat().set_waker();
+        worker.remote().set_waker();
         thread::spawn(move || {
             worker.sleep();
             worker.run();
@@ -214,7 +214,7 @@ impl Worker {
     /// Starts a worker that has nothing of its own and begins to search.
     pub(crate) fn start_searching(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
         let mut worker = Worker::new(runtime, index);
-        worker.seat().set_waker();
+        worker.remote().set_waker();
         thread::spawn(move || {
             if !worker.search() {
                 worker.sleep();
@@ -227,15 +227,15 @@ impl Worker {
     pub(crate) fn start_busy(runtime: &Arc<Runtime>, index: usize) -> JoinHandle<()> {
         let mut worker = Worker::new(runtime, index);
         worker.ready = 1;
-        worker.seat().set_waker();
+        worker.remote().set_waker();
         thread::spawn(move || {
             worker.look_around();
             worker.run();
         })
     }
 
-    fn seat(&self) -> &Seat {
-        &self.runtime.seats[self.index]
+    fn remote(&self) -> &Remote {
+        &self.runtime.remotes[self.index]
     }
 
     /// It ends with the shutdown; what fibers are left is no matter of this protocol.
@@ -255,13 +255,13 @@ impl Worker {
 
     /// A batch without a bound.
     fn run_batch(&mut self) {
-        while self.pop_ready() || self.seat().deque.pop() {
+        while self.pop_ready() || self.remote().deque.pop() {
             self.run_fiber();
         }
     }
 
     fn run_fiber(&self) {
-        if self.runtime.has_offer(self.seat()) {
+        if self.runtime.has_offer(self.remote()) {
             self.runtime.wake_one();
         }
         self.runtime.run_fiber();
@@ -270,24 +270,24 @@ impl Worker {
     fn pop_ready(&mut self) -> bool {
         let own = self.ready > 0;
         self.ready = self.ready.saturating_sub(1);
-        own || (self.runtime.migrating && self.seat().offered.pop())
+        own || (self.runtime.migrating && self.remote().offered.pop())
     }
 
     /// Fibers whose operations have ended.
     fn make_ready(&mut self, count: usize) {
         match self.runtime.migrating {
             false => self.ready += count,
-            true => (0..count).for_each(|_| self.seat().offered.push()),
+            true => (0..count).for_each(|_| self.remote().offered.push()),
         }
     }
 
     /// Takes what has arrived for this worker.
     fn collect(&mut self) {
         let arrived = match self.runtime.migrating {
-            false => self.seat().ring.reap(),
+            false => self.remote().ring.reap(),
             true => {
-                let _reactor = self.seat().reap_gate.lock().unwrap();
-                self.seat().ring.reap()
+                let _reactor = self.remote().reap_gate.lock().unwrap();
+                self.remote().ring.reap()
             }
         };
         self.make_ready(arrived.completions);
@@ -295,8 +295,8 @@ impl Worker {
 
     /// Takes what has arrived for others, unless they sleep.
     fn serve_others(&mut self) -> bool {
-        for index in 0..self.runtime.seats.len() {
-            let victim = &self.runtime.seats[index];
+        for index in 0..self.runtime.remotes.len() {
+            let victim = &self.runtime.remotes[index];
             if index == self.index {
                 continue;
             }
@@ -317,10 +317,10 @@ impl Worker {
 
     fn look_around(&mut self) -> bool {
         if self.has_own_work() && self.runtime.injector.pop() {
-            self.seat().deque.push();
+            self.remote().deque.push();
             self.runtime.wake_one();
         }
-        self.ready += self.seat().inbox.take().len();
+        self.ready += self.remote().inbox.take().len();
         self.collect();
         let found = self.has_own_work();
         if found {
@@ -330,7 +330,7 @@ impl Worker {
     }
 
     fn has_own_work(&self) -> bool {
-        self.ready > 0 || !self.seat().deque.is_empty() || self.runtime.has_offer(self.seat())
+        self.ready > 0 || !self.remote().deque.is_empty() || self.runtime.has_offer(self.remote())
     }
 
     fn search(&mut self) -> bool {
@@ -349,16 +349,16 @@ impl Worker {
     /// Takes one fiber, and one more into the deque if there is one, as a batch does.
     fn steal(&self) -> bool {
         let mut sources = vec![&self.runtime.injector];
-        sources.extend(self.runtime.seats.iter().map(|seat| &seat.deque));
+        sources.extend(self.runtime.remotes.iter().map(|remote| &remote.deque));
         let found = sources.into_iter().any(|source| {
             let found = source.pop();
             if found && source.pop() {
-                self.seat().deque.push();
+                self.remote().deque.push();
             }
             found
         });
-        let offered = |seat: &Seat| self.runtime.migrating && seat.offered.pop();
-        found || self.runtime.seats.iter().any(offered)
+        let offered = |remote: &Remote| self.runtime.migrating && remote.offered.pop();
+        found || self.runtime.remotes.iter().any(offered)
     }
 
     fn end_search(&mut self) {
@@ -371,31 +371,31 @@ impl Worker {
     }
 
     fn sleep(&mut self) {
-        self.runtime.idle.announce_sleep(&self.seat().sleeper);
+        self.runtime.idle.announce_sleep(&self.remote().sleeper);
         self.searching = false;
         let saw_work = self.runtime.has_stealable_work();
         let has_work = saw_work
-            || self.seat().inbox.has_mail()
+            || self.remote().inbox.has_mail()
             || self.runtime.shut_down.load(Ordering::Acquire);
         if !has_work && self.close_reap_gate() {
-            self.seat().ring.wait();
+            self.remote().ring.wait();
         }
         self.open_reap_gate();
         self.end_sleep(saw_work);
     }
 
     fn close_reap_gate(&self) -> bool {
-        !self.runtime.migrating || self.seat().reap_gate.lock().unwrap().close()
+        !self.runtime.migrating || self.remote().reap_gate.lock().unwrap().close()
     }
 
     fn open_reap_gate(&self) {
         if self.runtime.migrating {
-            self.seat().reap_gate.lock().unwrap().open();
+            self.remote().reap_gate.lock().unwrap().open();
         }
     }
 
     fn end_sleep(&mut self, saw_work: bool) {
-        let sleeper = &self.runtime.seats[self.index].sleeper;
+        let sleeper = &self.runtime.remotes[self.index].sleeper;
         self.searching = self.runtime.idle.end_sleep(sleeper, saw_work);
     }
 }

@@ -15,7 +15,7 @@ struct Fiber {
     done: Vec<AtomicBool>,
     /// Whether the fiber has left its stack. Relaxed likewise.
     off_stack: AtomicBool,
-    /// How often the fiber is in the queue: `Home::enqueue` adds, the worker takes.
+    /// How often the fiber is in the queue: `Scheduler::enqueue` adds, the worker takes.
     queued: Mutex<usize>,
     filled: Condvar,
 }
@@ -102,8 +102,8 @@ fn two_wakers_enqueue_a_fiber_once() {
     check_wakers(2, 4);
 }
 
-/// A fiber that is a thread, as `Seat` in `sched::threads`: the same token, and a berth in place of a queue.
-struct Seat {
+/// A fiber that is a thread, as `ThreadContext` in `sched::threads`: the same token, and a parker in place of a queue.
+struct ThreadContext {
     token: WakeToken,
     done: AtomicBool,
     resumed: AtomicBool,
@@ -113,8 +113,8 @@ struct Seat {
     unparked: Ring,
 }
 
-impl Seat {
-    /// As `fiber::wake`, with `Berth::enqueue`.
+impl ThreadContext {
+    /// As `fiber::wake`, with `Parker::enqueue`.
     fn wake(&self) {
         self.done.store(true, Ordering::Relaxed);
         if self.token.leave() {
@@ -123,7 +123,7 @@ impl Seat {
         }
     }
 
-    /// As `Seat::park`, with `Seat::block`.
+    /// As `ThreadContext::park`, with `ThreadContext::block`.
     fn park_until_late(&self) {
         if self.token.take() {
             return;
@@ -135,7 +135,7 @@ impl Seat {
     }
 }
 
-impl Seat {
+impl ThreadContext {
     fn block(&self) {
         let mut has_deadline = true;
         while !self.resumed.load(Ordering::Acquire) {
@@ -158,7 +158,7 @@ impl Seat {
 #[test]
 fn a_thread_that_parks_is_woken_or_late_but_not_both() {
     check(4, || {
-        let seat = Arc::new(Seat {
+        let context = Arc::new(ThreadContext {
             token: WakeToken::new(),
             done: AtomicBool::new(false),
             resumed: AtomicBool::new(false),
@@ -166,24 +166,24 @@ fn a_thread_that_parks_is_woken_or_late_but_not_both() {
             unparked: Ring::default(),
         });
         let waker = {
-            let seat = Arc::clone(&seat);
-            thread::spawn(move || seat.wake())
+            let context = Arc::clone(&context);
+            thread::spawn(move || context.wake())
         };
         let clock = {
-            let seat = Arc::clone(&seat);
+            let context = Arc::clone(&context);
             thread::spawn(move || {
-                seat.late.store(true, Ordering::Release);
-                seat.unparked.wake();
+                context.late.store(true, Ordering::Release);
+                context.unparked.wake();
             })
         };
         // Woken once and late once: after as many parks both have come.
-        while !seat.done.load(Ordering::Relaxed) {
-            seat.park_until_late();
+        while !context.done.load(Ordering::Relaxed) {
+            context.park_until_late();
         }
         waker.join().unwrap();
         clock.join().unwrap();
         assert!(
-            !seat.resumed.load(Ordering::Relaxed),
+            !context.resumed.load(Ordering::Relaxed),
             "a resume is left over"
         );
     });

@@ -15,7 +15,7 @@ use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::wake::WakeToken;
-use super::{Body, Home, Identity};
+use super::{Body, Identity, Scheduler};
 use crate::stack::{Extent, Stack, cache};
 
 /// So much of a stack is asked for before its fiber goes on: the frames between a call of ours and the switch, and the
@@ -53,7 +53,7 @@ pub(crate) struct Control {
     /// Whether the next `park` shall return. Not the token, which a join in between would take.
     unparked: AtomicBool,
     /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
-    home: UnsafeCell<Option<Arc<dyn Home>>>,
+    scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
     /// What the fiber keeps by keys. Only the fiber itself touches it.
     pub(crate) locals: OnceCell<Box<Locals>>,
     /// A stack that was taken for the fiber before its start, as it needs more than the others.
@@ -115,7 +115,7 @@ pub(crate) struct Completion {
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
 // SAFETY: the cells are used only by the thread that runs the fiber, or that took it from where it was put
-// after it had left its stack (see the contracts of `start`, `resume` and `suspend`), but for `home`,
+// after it had left its stack (see the contracts of `start`, `resume` and `suspend`), but for `scheduler`,
 // which is written before the fiber can be parked and only read after; all else is `Sync`.
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "a coroutine that changes its thread")]
@@ -132,7 +132,7 @@ impl Control {
             identity,
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
-            home: UnsafeCell::new(None),
+            scheduler: UnsafeCell::new(None),
             locals: OnceCell::new(),
             reserved: Cell::default(),
             extent: Cell::default(),
@@ -188,32 +188,32 @@ impl Control {
         self.unparked.swap(false, Ordering::Acquire)
     }
 
-    /// Gives the fiber a home. Called once, by the thread that is about to run it.
+    /// Gives the fiber a scheduler. Called once, by the thread that is about to run it.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
-    pub(crate) fn settle(&self, home: Arc<dyn Home>) {
+    pub(crate) fn set_scheduler(&self, scheduler: Arc<dyn Scheduler>) {
         // SAFETY: nobody reads it before the fiber parks, or says where it is, which is after this.
-        unsafe { *self.home.get() = Some(home) };
+        unsafe { *self.scheduler.get() = Some(scheduler) };
     }
 
-    /// Leaves a wake-up token; the home to enqueue the fiber at, if it was parked.
+    /// Leaves a wake-up token; the scheduler to enqueue the fiber at, if it was parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
-    pub(super) fn note_wake(&self) -> Option<&Arc<dyn Home>> {
+    pub(super) fn note_wake(&self) -> Option<&Arc<dyn Scheduler>> {
         if !self.token.leave() {
             return None;
         }
         // SAFETY: the fiber was parked, so `start` has come before (the token orders it), and nothing
         // writes the cell again.
-        unsafe { &*self.home.get() }.as_ref()
+        unsafe { &*self.scheduler.get() }.as_ref()
     }
 
-    /// The fiber's home, and the worker there that may have an operation of it; none before the first.
+    /// The fiber's scheduler, and the worker there that may have an operation of it; none before the first.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
-    pub(super) fn find(&self) -> Option<(&Arc<dyn Home>, u32)> {
+    pub(super) fn find(&self) -> Option<(&Arc<dyn Scheduler>, u32)> {
         let worker = self.last_worker.get()?;
         // SAFETY: the fiber has said where it is, so `start` has come before (which `find` orders), and
         // nothing writes the cell again.
-        let home = unsafe { &*self.home.get() }.as_ref();
-        home.map(|home| (home, worker))
+        let scheduler = unsafe { &*self.scheduler.get() }.as_ref();
+        scheduler.map(|scheduler| (scheduler, worker))
     }
 }
 
@@ -238,7 +238,7 @@ fn next_id() -> NonZeroU64 {
 
 #[allow(unsafe_code, reason = "entering and leaving a coroutine")]
 impl Control {
-    /// Gives the fiber a stack and a home. `body` must be the fiber this control block is in;
+    /// Gives the fiber a stack and a scheduler. `body` must be the fiber this control block is in;
     /// `entry` is what its stack runs.
     ///
     /// # Safety
@@ -249,7 +249,7 @@ impl Control {
         body: *const dyn Body,
         entry: impl FnOnce(&dyn Body) + 'static,
         stack: Stack,
-        home: Arc<dyn Home>,
+        scheduler: Arc<dyn Scheduler>,
     ) {
         self.extent.set(Some(stack.extent()));
         let context = Context::with_stack(stack, move |yielder, ()| {
@@ -262,7 +262,7 @@ impl Control {
         // SAFETY: nothing runs or resumes the fiber yet.
         let slot = unsafe { &mut *self.switch.context.get() };
         *slot = Some(context);
-        self.settle(home);
+        self.set_scheduler(scheduler);
     }
 
     /// Runs the fiber until it pauses or ends.

@@ -6,7 +6,7 @@
 //!               + Outcome   the value or the panic, and who waits for it
 //! ```
 //!
-//! Nothing here knows a queue or a driver: a woken fiber goes to its [`Home`], which the scheduler
+//! Nothing here knows a queue or a driver: a woken fiber goes to its [`Scheduler`], which the scheduler
 //! implements.
 
 mod children;
@@ -36,7 +36,7 @@ use crate::forked;
 pub(crate) type FiberRef = Arc<dyn Body>;
 
 /// Where a woken fiber goes: the worker it started on or, where fibers migrate, all of them.
-pub(crate) trait Home: Send + Sync {
+pub(crate) trait Scheduler: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);
     /// Has that worker end the operation of a fiber, if it has one that may not wait any more.
@@ -127,18 +127,18 @@ pub(crate) fn is_cut_off(payload: &Payload) -> bool {
 
 /// Wakes the fiber: one token that its next (or present) park consumes.
 pub(crate) fn wake(fiber: &FiberRef) {
-    if let Some((home, fiber)) = end_park(fiber) {
-        home.enqueue(fiber);
+    if let Some((scheduler, fiber)) = end_park(fiber) {
+        scheduler.enqueue(fiber);
     }
 }
 
-/// Leaves that token; the fiber and its home, if it was parked: the caller queues it.
+/// Leaves that token; the fiber and its scheduler, if it was parked: the caller queues it.
 #[allow(unsafe_code, reason = "a handle without a count")]
-pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Home>, Started)> {
-    let home = fiber.control().note_wake()?;
+pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Scheduler>, Started)> {
+    let scheduler = fiber.control().note_wake()?;
     // SAFETY: woken out of a park it has started and not ended, so a reactor keeps it, and no queue
     // has it yet.
-    Some((home, unsafe { Started::new(fiber.control()) }))
+    Some((scheduler, unsafe { Started::new(fiber.control()) }))
 }
 
 /// Ends what the fiber does: its calls do not wait any more, from the present one on.
@@ -150,8 +150,8 @@ pub(crate) fn cancel(fiber: &FiberRef) {
 
 /// Lets the fiber look whether it may wait: called after its limits have changed.
 pub(crate) fn end_wait(fiber: &FiberRef) {
-    if let Some((home, worker)) = fiber.control().find() {
-        home.interrupt(Arc::clone(fiber), worker);
+    if let Some((scheduler, worker)) = fiber.control().find() {
+        scheduler.interrupt(Arc::clone(fiber), worker);
     }
     wake(fiber);
 }

@@ -85,7 +85,7 @@ pub(crate) fn is_cancelled() -> bool {
 /// Whether the caller is a fiber whose runtime is shut down.
 pub(crate) fn is_shut_down() -> bool {
     current::with_fiber(|worker| worker.shared().is_shut_down())
-        .unwrap_or_else(|| threads::current().is_some_and(|seat| seat.is_shut_down()))
+        .unwrap_or_else(|| threads::current().is_some_and(|context| context.is_shut_down()))
 }
 
 /// When the caller's calls stop to wait, if ever.
@@ -185,8 +185,9 @@ pub(crate) fn is_abandoned() -> bool {
 }
 
 fn abandonment() -> Abandonment {
-    current::with_fiber(|worker| worker.shared().abandonment())
-        .unwrap_or_else(|| threads::current().map_or(Abandonment::None, |seat| seat.abandonment()))
+    current::with_fiber(|worker| worker.shared().abandonment()).unwrap_or_else(|| {
+        threads::current().map_or(Abandonment::None, |context| context.abandonment())
+    })
 }
 
 /// Does not return if the runtime of the caller abandons its fibers. The caller is in no queue, and keeps nothing for which

@@ -91,8 +91,8 @@ fn block(
     polls: &[PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> io::Result<()> {
-    if let Some(seat) = threads::current() {
-        seat.begin_call();
+    if let Some(context) = threads::current() {
+        context.begin_call();
     }
     if wait::is_cancelled() {
         return Ok(());

@@ -18,7 +18,7 @@ use super::ready::{Offer, Ready};
 use super::shortage::Shortage;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
-use crate::fiber::{Control, FiberRef, Home, Started};
+use crate::fiber::{Control, FiberRef, Scheduler, Started};
 use crate::stack::pool::Pool;
 
 /// One runtime's common state.
@@ -505,7 +505,7 @@ fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
 }
 
 /// Where fibers stay.
-impl Home for Remote {
+impl Scheduler for Remote {
     fn enqueue(&self, fiber: Started) {
         if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
             self.mail(Mail::Ready(fiber));
@@ -518,7 +518,7 @@ impl Home for Remote {
 }
 
 /// Where they migrate.
-impl Home for Shared {
+impl Scheduler for Shared {
     fn enqueue(&self, fiber: Started) {
         if let Some(index) = fiber.control().stays_on.get() {
             self.remotes[index as usize].mail(Mail::Ready(fiber));

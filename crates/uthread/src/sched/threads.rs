@@ -1,7 +1,7 @@
 //! The threads driver: each fiber is a thread of the operating system, and its calls are the ordinary ones.
 //!
-//! There is no worker and nothing to schedule. Who waits goes by the same token as a fiber on a worker, so
-//! that all that wakes a fiber wakes such a thread too; it only blocks where a fiber would leave its stack.
+//! There is no worker and nothing to schedule. A waiting thread uses the same token as a fiber on a worker, so that
+//! whatever wakes a fiber wakes such a thread too; the thread blocks where a fiber would leave its stack.
 //! Cancellation is a flag, and a signal that interrupts the system call in which a thread may be.
 
 use std::cell::RefCell;
@@ -21,15 +21,15 @@ use super::local_or_shared::lock;
 use super::shared::{Abandonment, Decision};
 use super::thread_ends;
 use crate::driver::native::interrupt::Interruptible;
-use crate::fiber::{Cancelled, Control, FiberRef, Home, Started, Waiter, end_park, wake};
+use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, Waiter, end_park, wake};
 use crate::stack::pool::STACK_SIZE_MIN;
 
-/// How long threads are given to end before they are interrupted again: a signal that came before the
-/// call it was meant for was lost. Doubled up to the longest, for threads that compute.
+/// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
+/// to the longest, for threads that compute.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(32);
 
-/// What the C library keeps at the end of a thread's stack: its guard, its thread-locals.
+/// Bytes that the C library uses at the end of a thread's stack: the guard, the thread-locals.
 const RESERVED_BYTES: usize = 32 * 1024;
 
 /// The fibers of one runtime.
@@ -37,14 +37,14 @@ pub(crate) struct Threads {
     stack_size: usize,
     shut_down: AtomicBool,
     abandonment: Decision,
-    /// Whether those that are left are not to be ended, as they end by themselves or are abandoned. Relaxed: only the runtime's
+    /// Set if the remaining fibers are not to be cancelled, as they are joined or abandoned. Relaxed: only the runtime's
     /// owner uses it.
     is_left_alone: AtomicBool,
-    /// Fibers that wait for what will come from outside, as of workers.
+    /// The number of fibers that wait for an event from outside the runtime.
     outside: AtomicUsize,
-    /// Those that have not ended, by the fibers' ids. Bounded by the system's limit of threads.
+    /// The fibers that have not ended, by their ids. Bounded by the system's limit of threads.
     members: Mutex<Members>,
-    /// Somebody has.
+    /// Notified when a fiber has ended.
     left: Condvar,
     /// Written under the lock of the members.
     counters: Counters,
@@ -53,40 +53,40 @@ pub(crate) struct Threads {
 #[derive(Default)]
 struct Members {
     by_id: HashMap<NonZeroU64, Member>,
-    /// Those that were abandoned: their joiners have to wait until no other is left.
+    /// Abandoned fibers: their joiners have to wait until no other fiber is left.
     abandoned: Vec<FiberRef>,
-    /// Whether a thread repeats summonses.
+    /// Set while a thread repeats interrupts.
     repeating: bool,
 }
 
 struct Member {
     fiber: FiberRef,
-    /// None before it runs.
-    thread: Option<(Interruptible, Arc<Berth>)>,
+    /// `None` before it runs.
+    thread: Option<(Interruptible, Arc<Parker>)>,
 }
 
-/// The fiber that the calling thread is.
-pub(super) struct Seat {
+/// The fiber that a thread runs.
+pub(super) struct ThreadContext {
     threads: Arc<Threads>,
     fiber: FiberRef,
-    berth: Arc<Berth>,
+    parker: Arc<Parker>,
 }
 
-/// Where a fiber blocks.
-struct Berth {
+/// Blocks and unblocks a fiber's thread.
+struct Parker {
     thread: Thread,
-    /// Whether its wait is over.
+    /// Set when its park is over.
     resumed: AtomicBool,
-    /// Whether it may be in a call that shall not wait any more.
-    summoned: AtomicBool,
-    /// Whether it waits for a wake-up, and for that alone.
+    /// Set while it may be in a call that must not wait any more.
+    interrupted: AtomicBool,
+    /// Set while it waits for a wake-up without a deadline.
     parked: AtomicBool,
-    /// How often it has begun to.
+    /// The number of its parks.
     parks: AtomicU32,
     threads: Weak<Threads>,
 }
 
-impl Home for Berth {
+impl Scheduler for Parker {
     fn enqueue(&self, _: Started) {
         // Release pairs with the Acquire in `block`.
         self.resumed.store(true, Ordering::Release);
@@ -95,15 +95,15 @@ impl Home for Berth {
 
     fn interrupt(&self, fiber: FiberRef, _: u32) {
         // Release pairs with the Acquire in `begin_call`: what comes then sees why.
-        self.summoned.store(true, Ordering::Release);
+        self.interrupted.store(true, Ordering::Release);
         if let Some(threads) = self.threads.upgrade() {
-            threads.summon(&fiber);
+            threads.interrupt(&fiber);
         }
     }
 }
 
 impl Threads {
-    /// No fibers yet; each will have a stack of so many bytes, and at least what a fiber on a worker has.
+    /// Creates an empty runtime whose fibers have stacks of `stack_size` bytes, or the least size of a worker's fiber.
     pub(crate) fn new(stack_size: usize) -> Arc<Threads> {
         Arc::new(Threads {
             stack_size: with_reserve(stack_size),
@@ -121,12 +121,11 @@ impl Threads {
         &self.counters
     }
 
-    /// Starts a fiber, with a stack of so many bytes, if that is said. Where there is no thread for it, it is
-    /// abandoned.
+    /// Starts a fiber, with a stack of `stack_size` bytes if given. Abandons the fiber on an error.
     ///
     /// # Errors
     ///
-    /// The system's, `EAGAIN` above all.
+    /// `EAGAIN` if the system's limit of threads is reached; any other error `pthread_create(3)` reports.
     pub(crate) fn spawn(
         self: &Arc<Threads>,
         fiber: FiberRef,
@@ -149,7 +148,7 @@ impl Threads {
         let stack_size = stack_size.map_or(self.stack_size, with_reserve);
         let mut builder = thread::Builder::new().stack_size(stack_size);
         if let Some(name) = control.name() {
-            // Where a fiber's name may have a NUL byte, a thread's may not.
+            // A fiber's name may contain a NUL byte, a thread's may not.
             builder = builder.name(name.replace('\0', ""));
         }
         let (threads, body) = (Arc::clone(self), Arc::clone(&fiber));
@@ -164,27 +163,29 @@ impl Threads {
         Ok(())
     }
 
-    /// The life of a fiber's thread.
+    /// Runs a fiber on its thread.
     fn run(self: Arc<Threads>, fiber: &FiberRef) {
         let id = fiber.control().id();
-        let berth = Arc::new(Berth {
+        let parker = Arc::new(Parker {
             thread: thread::current(),
             resumed: AtomicBool::new(false),
-            summoned: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             parks: AtomicU32::new(0),
             threads: Arc::downgrade(&self),
         });
         if let Some(member) = lock(&self.members).by_id.get_mut(&id) {
-            member.thread = Some((Interruptible::new(), Arc::clone(&berth)));
+            member.thread = Some((Interruptible::new(), Arc::clone(&parker)));
         }
-        fiber.control().settle(Arc::clone(&berth) as Arc<dyn Home>);
-        let seat = Seat {
+        fiber
+            .control()
+            .set_scheduler(Arc::clone(&parker) as Arc<dyn Scheduler>);
+        let context = ThreadContext {
             threads: Arc::clone(&self),
             fiber: Arc::clone(fiber),
-            berth,
+            parker,
         };
-        CURRENT.set(Some(Rc::new(seat)));
+        CURRENT.set(Some(Rc::new(context)));
         match fiber.control().limits.is_cancelled(self.is_shut_down()) {
             false => fiber.run(),
             true if self.abandonment.get() != Abandonment::None => vanish(),
@@ -198,8 +199,8 @@ impl Threads {
         self.remove(id, |_, _| ());
     }
 
-    /// Takes a fiber off the list. With the last one those that were abandoned are joined: nothing uses any more what they
-    /// have lent or borrowed, and they are leaked with their threads.
+    /// Removes a fiber from the list. After the last one, completes the abandoned fibers for their joiners: nothing uses
+    /// what they have lent or borrowed any more. They are leaked with their threads.
     fn remove(&self, id: NonZeroU64, then: impl FnOnce(&mut Members, &Member)) {
         let mut members = lock(&self.members);
         let member = members.by_id.remove(&id);
@@ -220,9 +221,9 @@ impl Threads {
         drop(member);
     }
 
-    /// Interrupts the call in which a fiber may be, again until it has seen why.
+    /// Interrupts the call in which a fiber may be, repeatedly until the fiber has noticed.
     #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
-    fn summon(self: &Arc<Threads>, fiber: &FiberRef) {
+    fn interrupt(self: &Arc<Threads>, fiber: &FiberRef) {
         let mut members = lock(&self.members);
         let Some(member) = members.by_id.get(&fiber.control().id()) else {
             return; // It has ended.
@@ -234,16 +235,18 @@ impl Threads {
         if !mem::replace(&mut members.repeating, true) {
             let threads = Arc::clone(self);
             let builder = thread::Builder::new().name("uthread-cancel".into());
-            // Without a thread the signal that was sent has to do.
-            members.repeating = builder.spawn(move || threads.repeat_summonses()).is_ok();
+            // Without a thread, the one signal sent above has to suffice.
+            members.repeating = builder.spawn(move || threads.repeat_interrupts()).is_ok();
         }
     }
 
-    /// The life of the thread that interrupts those who have been summoned.
-    fn repeat_summonses(&self) {
+    /// Interrupts the marked fibers again and again, on a thread of its own.
+    fn repeat_interrupts(&self) {
         let mut members = lock(&self.members);
         let mut pause = PAUSE_MIN;
-        while interrupt(&members, |berth| berth.summoned.load(Ordering::Relaxed)) {
+        while interrupt_all(&members, |parker| {
+            parker.interrupted.load(Ordering::Relaxed)
+        }) {
             members = self.wait_for_leaving(members, pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -264,7 +267,7 @@ impl Threads {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Cancels what is left, and waits until all have ended but the caller, should it be one of them.
+    /// Cancels the remaining fibers and waits until all have ended, except the caller if it is one of them.
     pub(crate) fn end(self: &Arc<Threads>) {
         if self.is_left_alone.load(Ordering::Relaxed) {
             return;
@@ -284,28 +287,28 @@ impl Threads {
                 self.abandon(Abandonment::Reported);
                 members = lock(&self.members);
             }
-            interrupt(&members, |berth| berth.thread.id() != caller);
+            interrupt_all(&members, |parker| parker.thread.id() != caller);
             members = self.wait_for_leaving(members, pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// How often all that are left, but `own`, have begun to wait for a wake-up, if they all do. While this is the same,
-    /// nothing goes on.
+    /// Returns the sum of all parks of the remaining fibers but `own`, if all of them are parked. While the sum stays the
+    /// same, no fiber makes progress.
     fn count_if_still(&self, members: &Members, own: Option<NonZeroU64>) -> Option<u64> {
         let others = members.by_id.iter().filter(|(id, _)| Some(**id) != own);
         let mut sum = 1;
         for (_, member) in others {
-            let (_, berth) = member.thread.as_ref()?;
-            if !berth.parked.load(Ordering::Relaxed) {
+            let (_, parker) = member.thread.as_ref()?;
+            if !parker.parked.load(Ordering::Relaxed) {
                 return None;
             }
-            sum += u64::from(berth.parks.load(Ordering::Relaxed));
+            sum += u64::from(parker.parks.load(Ordering::Relaxed));
         }
         (self.outside.load(Ordering::Relaxed) == 0).then_some(sum)
     }
 
-    /// Waits until all have ended by themselves, unless the caller is one of them.
+    /// Waits until all fibers have ended by themselves. Returns at once if the caller is one of them.
     pub(crate) fn join(self: &Arc<Threads>) {
         self.is_left_alone.store(true, Ordering::Relaxed);
         if self.own().is_some() {
@@ -318,7 +321,7 @@ impl Threads {
         }
     }
 
-    /// Leaves all where they are as soon as they wait; the runtime is shut down with that. Does not wait for it.
+    /// Shuts the runtime down and abandons each fiber in its next wait. Does not wait for that.
     pub(crate) fn abandon(self: &Arc<Threads>, abandonment: Abandonment) {
         if abandonment == Abandonment::Quiet {
             self.is_left_alone.store(true, Ordering::Relaxed);
@@ -328,31 +331,31 @@ impl Threads {
         let members = lock(&self.members);
         let running = members.by_id.values().map(|member| &member.fiber);
         let running: Vec<_> = running.cloned().collect();
-        for (_, berth) in members
+        for (_, parker) in members
             .by_id
             .values()
             .filter_map(|member| member.thread.as_ref())
         {
-            berth.summoned.store(true, Ordering::Release);
+            parker.interrupted.store(true, Ordering::Release);
         }
         drop(members);
-        running.iter().for_each(|fiber| self.summon(fiber));
+        running.iter().for_each(|fiber| self.interrupt(fiber));
     }
 
     fn is_abandoned(&self) -> bool {
         self.abandonment.get() != Abandonment::None
     }
 
-    /// The caller, should it be one of them.
+    /// Returns the caller's id if it is one of these fibers.
     fn own(self: &Arc<Threads>) -> Option<NonZeroU64> {
-        let own = current().filter(|seat| Arc::ptr_eq(&seat.threads, self));
-        own.map(|seat| seat.fiber.control().id())
+        let own = current().filter(|context| Arc::ptr_eq(&context.threads, self));
+        own.map(|context| context.fiber.control().id())
     }
 
-    /// Cancels what is left.
+    /// Cancels the remaining fibers.
     fn shut_down(&self) {
         let members = lock(&self.members);
-        // Under the lock: whoever spawns sees it, or is among those to be woken.
+        // Under the lock: a spawner sees it, or its fiber is among those woken below.
         self.shut_down.store(true, Ordering::Release);
         let fibers: Vec<_> = members
             .by_id
@@ -364,13 +367,13 @@ impl Threads {
     }
 }
 
-/// Interrupts the calls of the chosen that run; whether there are any.
+/// Interrupts the calls of the chosen fibers that run. Returns `true` if there are any.
 #[allow(unsafe_code, reason = "a signal to a thread that must not have ended")]
-fn interrupt(members: &Members, chosen: impl Fn(&Berth) -> bool) -> bool {
+fn interrupt_all(members: &Members, chosen: impl Fn(&Parker) -> bool) -> bool {
     let running = members.by_id.values();
     let running = running.filter_map(|member| member.thread.as_ref());
     let mut any = false;
-    for (thread, _) in running.filter(|(_, berth)| chosen(berth)) {
+    for (thread, _) in running.filter(|(_, parker)| chosen(parker)) {
         // SAFETY: a thread takes itself off the list, whose lock the caller holds, before it ends.
         unsafe { thread.interrupt() };
         any = true;
@@ -378,48 +381,49 @@ fn interrupt(members: &Members, chosen: impl Fn(&Berth) -> bool) -> bool {
     any
 }
 
-/// What a thread is given whose fiber has asked for so many bytes.
+/// Returns the stack size of a thread whose fiber needs `stack_size` bytes.
 fn with_reserve(stack_size: usize) -> usize {
     stack_size.max(STACK_SIZE_MIN) + RESERVED_BYTES
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Rc<Seat>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<ThreadContext>>> = const { RefCell::new(None) };
 }
 
-/// The fiber that the calling thread is, if it is one. Never inlined, as every access to a thread-local that
-/// fibers make.
+/// Returns the calling thread's fiber, if it is one. Never inlined, like every access to a thread-local that fibers
+/// make.
 #[inline(never)]
-pub(super) fn current() -> Option<Rc<Seat>> {
+pub(super) fn current() -> Option<Rc<ThreadContext>> {
     CURRENT
-        .try_with(|seat| seat.borrow().clone())
+        .try_with(|context| context.borrow().clone())
         .ok()
         .flatten()
 }
 
-/// Makes the calling thread a plain one until it ends, if it is a fiber, which must not return.
+/// Makes the calling thread a plain one until it ends. If it is a fiber, that must not return.
 pub(super) fn leave_for_good() {
-    // What it has belongs to threads that may be in the midst of a change of it.
-    let _ = CURRENT.try_with(|seat| {
-        seat.try_borrow_mut()
-            .map(|mut seat| mem::forget(seat.take()))
+    // Its context is shared with threads that may be in the midst of modifying it.
+    let _ = CURRENT.try_with(|context| {
+        context
+            .try_borrow_mut()
+            .map(|mut context| mem::forget(context.take()))
     });
 }
 
-/// The calling fiber has seen that it may not wait, if it is a thread.
+/// Records that the calling fiber, if it is a thread, has noticed that it may not wait.
 #[cold]
 pub(super) fn note_end() {
-    if let Some(seat) = current() {
-        seat.berth.summoned.store(false, Ordering::Relaxed);
+    if let Some(context) = current() {
+        context.parker.interrupted.store(false, Ordering::Relaxed);
     }
 }
 
-/// Leaves the calling fiber, which is a thread, where it is for ever.
+/// Abandons the calling fiber, which is a thread: never returns.
 pub(super) fn vanish() -> ! {
-    if let Some(seat) = current() {
-        let id = seat.control().id();
+    if let Some(context) = current() {
+        let id = context.control().id();
         thread_ends::give_up(id);
-        seat.threads.remove(id, |members, member| {
+        context.threads.remove(id, |members, member| {
             members.abandoned.push(Arc::clone(&member.fiber));
         });
     }
@@ -428,7 +432,7 @@ pub(super) fn vanish() -> ! {
     }
 }
 
-impl Seat {
+impl ThreadContext {
     pub(super) fn abandonment(&self) -> Abandonment {
         self.threads.abandonment.get()
     }
@@ -453,45 +457,45 @@ impl Seat {
         self.threads.is_shut_down()
     }
 
-    /// Called before the look whether a system call may wait: who ends the wait goes the other way round.
+    /// Called before the check whether a system call may wait: a canceller goes the other way round.
     pub(super) fn begin_call(&self) {
         self.control().last_worker.set(0);
         // Acquire pairs with the Release in `interrupt`.
-        self.berth.summoned.swap(false, Ordering::Acquire);
+        self.parker.interrupted.swap(false, Ordering::Acquire);
     }
 
-    /// Waits for a wake-up, until the deadline if there is one; may return without.
+    /// Waits for a wake-up, until the deadline if there is one. May return spuriously.
     pub(super) fn park(&self, deadline: Option<Instant>) {
-        // A wake-up came with every summons.
-        self.berth.summoned.store(false, Ordering::Relaxed);
+        // A wake-up came with every interrupt.
+        self.parker.interrupted.store(false, Ordering::Relaxed);
         let token = &self.control().token;
         if !token.take() {
             if token.settle_park() {
-                self.berth.parks.fetch_add(1, Ordering::Relaxed);
-                self.berth
+                self.parker.parks.fetch_add(1, Ordering::Relaxed);
+                self.parker
                     .parked
                     .store(deadline.is_none(), Ordering::Relaxed);
                 self.block(deadline);
-                self.berth.parked.store(false, Ordering::Relaxed);
+                self.parker.parked.store(false, Ordering::Relaxed);
             }
             token.take();
         }
     }
 
-    /// Returns when the park is over that has been settled.
+    /// Blocks until the settled park is over.
     fn block(&self, mut deadline: Option<Instant>) {
         // Acquire pairs with the Release in `enqueue`.
-        while !self.berth.resumed.load(Ordering::Acquire) {
+        while !self.parker.resumed.load(Ordering::Acquire) {
             let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             match rest {
                 None => thread::park(),
                 Some(Duration::ZERO) if end_park(&self.fiber).is_some() => return,
-                // Somebody else is about to end it.
+                // Another thread is about to end it.
                 Some(Duration::ZERO) => deadline = None,
                 Some(rest) => thread::park_timeout(rest),
             }
         }
         // Relaxed: it is set again only after the next park was settled, which orders the two.
-        self.berth.resumed.store(false, Ordering::Relaxed);
+        self.parker.resumed.store(false, Ordering::Relaxed);
     }
 }

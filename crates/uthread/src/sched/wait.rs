@@ -34,8 +34,8 @@ pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) 
 
 /// The same of a thread.
 fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    if let Some(seat) = threads::current() {
-        seat.begin_call();
+    if let Some(context) = threads::current() {
+        context.begin_call();
     }
     refuse_if_cancelled()?;
     let own = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -95,7 +95,7 @@ pub(crate) fn park_deadline(time: Instant) {
 #[inline(never)]
 fn block(deadline: Option<Instant>) {
     match (threads::current(), deadline) {
-        (Some(seat), deadline) => seat.park(deadline),
+        (Some(context), deadline) => context.park(deadline),
         (None, None) => std::thread::park(),
         (None, Some(deadline)) => {
             std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -237,9 +237,9 @@ impl Drop for Outside {
 /// Relaxed: a count that is a little old postpones the end of a runtime that stands still.
 fn note_outside(change: impl Fn(&AtomicUsize)) {
     if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
-        && let Some(seat) = threads::current()
+        && let Some(context) = threads::current()
     {
-        change(seat.outside());
+        change(context.outside());
     }
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn waiter() -> Waiter {
         Some(fiber) => Waiter::Fiber(fiber),
         None => threads::current().map_or_else(
             || Waiter::Thread(std::thread::current(), None),
-            |seat| seat.waiter(),
+            |context| context.waiter(),
         ),
     }
 }
@@ -382,8 +382,8 @@ fn queue_here(
     let Some(fiber) = fiber else {
         return Ok(());
     };
-    let seat = threads::current().expect("only who belongs to a runtime spawns here");
-    seat.spawn(fiber, stack_size)
+    let context = threads::current().expect("only who belongs to a runtime spawns here");
+    context.spawn(fiber, stack_size)
 }
 
 /// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:
@@ -407,7 +407,7 @@ pub(crate) fn is_on_worker() -> bool {
 pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     match running() {
         Some(fiber) => Some(action(fiber.control())),
-        None => threads::current().map(|seat| action(seat.control())),
+        None => threads::current().map(|context| action(context.control())),
     }
 }
 

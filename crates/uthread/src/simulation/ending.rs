@@ -195,7 +195,11 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
             }
         }
         simulation.shared.join();
-        simulation.step_until(|seats| seats.iter().all(|seat| seat.state == super::State::Ended));
+        simulation.step_until(|workers| {
+            workers
+                .iter()
+                .all(|simulated| simulated.state == super::State::Ended)
+        });
         root.join().unwrap();
         let count = simulation.metrics().total().fibers;
         assert_eq!(

@@ -87,10 +87,10 @@ fn compute(duration: Duration) {
 struct Simulation {
     world: Rc<RefCell<World>>,
     shared: Arc<Shared>,
-    seats: Vec<Seat>,
+    workers: Vec<SimulatedWorker>,
 }
 
-struct Seat {
+struct SimulatedWorker {
     worker: Worker,
     watch: Watch,
     state: State,
@@ -111,22 +111,22 @@ impl Simulation {
         fast_rand::reseed();
         let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
         let shared = Arc::new(shared);
-        let seat = |(index, queues)| {
+        let simulated = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));
             let watch = driver.watch();
             let shared = Arc::clone(&shared);
             let driver = (Box::new(driver) as _, Box::new(completions) as _);
-            Seat {
+            SimulatedWorker {
                 worker: Worker::new(index, shared, queues, driver).expect("no kernel"),
                 watch,
                 state: State::Awake,
             }
         };
-        let seats = queues.into_iter().enumerate().map(seat).collect();
+        let workers = queues.into_iter().enumerate().map(simulated).collect();
         Simulation {
             world,
             shared,
-            seats,
+            workers,
         }
     }
 
@@ -152,10 +152,10 @@ impl Simulation {
         let main = self.spawn(f);
         self.step_until(|_| main.is_finished());
         // It has joined what it spawned.
-        for seat in &self.seats {
-            seat.worker.assert_nothing_waits();
+        for simulated in &self.workers {
+            simulated.worker.assert_nothing_waits();
             assert!(
-                seat.watch.are_cancellations_over(),
+                simulated.watch.are_cancellations_over(),
                 "a cancellation is left"
             );
         }
@@ -166,12 +166,16 @@ impl Simulation {
 
     fn shut_down(&mut self) {
         self.shared.shut_down();
-        self.step_until(|seats| seats.iter().all(|seat| seat.state == State::Ended));
+        self.step_until(|workers| {
+            workers
+                .iter()
+                .all(|simulated| simulated.state == State::Ended)
+        });
     }
 
-    fn step_until(&mut self, done: impl Fn(&[Seat]) -> bool) {
+    fn step_until(&mut self, done: impl Fn(&[SimulatedWorker]) -> bool) {
         for _ in 0..TURNS_MAX {
-            if done(&self.seats) {
+            if done(&self.workers) {
                 return;
             }
             self.step();
@@ -182,9 +186,9 @@ impl Simulation {
     /// When the next worker can go on, if any ever can.
     fn next_at(&self) -> Option<Duration> {
         let clock = self.world.borrow().clock();
-        self.seats
+        self.workers
             .iter()
-            .filter_map(|seat| seat.runs_at(clock))
+            .filter_map(|simulated| simulated.runs_at(clock))
             .min()
     }
 
@@ -202,13 +206,14 @@ impl Simulation {
         let clock = world.clock();
         world.advance_to(next.max(clock));
         let clock = world.clock();
-        let able = |seat: &Seat| seat.runs_at(clock).is_some_and(|at| at <= clock);
-        let able: Vec<_> = (0..self.seats.len())
-            .filter(|&index| able(&self.seats[index]))
+        let able =
+            |simulated: &SimulatedWorker| simulated.runs_at(clock).is_some_and(|at| at <= clock);
+        let able: Vec<_> = (0..self.workers.len())
+            .filter(|&index| able(&self.workers[index]))
             .collect();
         let chosen = able[world.below(able.len() as u64) as usize];
         drop(world);
-        self.seats[chosen].step(clock);
+        self.workers[chosen].step(clock);
     }
 }
 
@@ -216,12 +221,14 @@ impl Drop for Simulation {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // Suspended fibers would unwind through assertions that no longer hold.
-            mem::take(&mut self.seats).into_iter().for_each(mem::forget);
+            mem::take(&mut self.workers)
+                .into_iter()
+                .for_each(mem::forget);
         }
     }
 }
 
-impl Seat {
+impl SimulatedWorker {
     /// When it can go on, if ever.
     fn runs_at(&self, clock: Duration) -> Option<Duration> {
         match self.state {

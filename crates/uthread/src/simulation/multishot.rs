@@ -128,8 +128,8 @@ fn the_end_of_the_runtime_ends_what_was_leaked() {
         let fibers: Vec<_> = (0..4).map(|index| simulation.spawn(leak(index))).collect();
         simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
         simulation.shut_down();
-        for seat in &simulation.seats {
-            seat.worker.assert_nothing_waits();
+        for simulated in &simulation.workers {
+            simulated.worker.assert_nothing_waits();
         }
     });
 }

@@ -169,8 +169,8 @@ fn such_a_choice_may_be_ended_at_any_moment() {
         }
         simulation.shut_down();
         assert!(fibers.iter().all(thread::JoinHandle::is_finished));
-        for seat in &simulation.seats {
-            seat.worker.assert_nothing_waits();
+        for simulated in &simulation.workers {
+            simulated.worker.assert_nothing_waits();
         }
     });
 }

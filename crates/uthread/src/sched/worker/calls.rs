@@ -44,16 +44,16 @@ impl Worker {
         found
     }
 
-    /// Queues a woken fiber if its home is this worker.
-    pub(in crate::sched) fn enqueue_own(&self, home: &Remote, fiber: Started) -> bool {
-        let own = ptr::eq(&*self.remote, home);
+    /// Queues a woken fiber if its scheduler is this worker.
+    pub(in crate::sched) fn enqueue_own(&self, owner: &Remote, fiber: Started) -> bool {
+        let own = ptr::eq(&*self.remote, owner);
         if own {
             self.ready.push_next(fiber);
         }
         own
     }
 
-    /// Queues a woken fiber that is at home with every worker of `shared`, if this is one.
+    /// Queues a woken fiber that any worker may run of `shared`, if this is one.
     pub(in crate::sched) fn enqueue_here(&self, shared: &Shared, fiber: Started) -> bool {
         let here = ptr::eq(&*self.shared, shared);
         if here {

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::{BATCH_FIBERS, Worker};
 use crate::fiber::control::{Registration, Resumed};
-use crate::fiber::{Body, Cancelled, FiberRef, Home, Pause, Started};
+use crate::fiber::{Body, Cancelled, FiberRef, Pause, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Gives a new fiber a stack and a home. Where there is no memory for a stack, the fiber ends without having run: it
+    /// Gives a new fiber a stack and a scheduler. Where there is no memory for a stack, the fiber ends without having run: it
     /// is returned if it can do so now.
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let reserved = fiber.control().reserved.take();
@@ -119,16 +119,16 @@ impl Worker {
         stack: Stack,
         entry: impl FnOnce(&dyn Body) + 'static,
     ) -> Started {
-        let home: Arc<dyn Home> = match self.migrating {
-            false => Arc::clone(&self.remote) as Arc<dyn Home>,
-            true => Arc::clone(&self.shared) as Arc<dyn Home>,
+        let scheduler: Arc<dyn Scheduler> = match self.migrating {
+            false => Arc::clone(&self.remote) as Arc<dyn Scheduler>,
+            true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
         };
         self.remote.counters.fibers.add(1);
         self.remote.note_name(fiber.control());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
         // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
         // runs it to its end; the reactor keeps it alive until then.
-        unsafe { fiber.control().start(body, entry, stack, home) };
+        unsafe { fiber.control().start(body, entry, stack, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue has it.
         let started = unsafe { Started::new(fiber.control()) };
         let place = self.reactor.lock().admit(fiber);
