@@ -9,7 +9,7 @@ use std::{fmt, io, thread};
 use super::driver::{self, Reason};
 use super::panic_hook;
 use super::shortage;
-use super::{Crew, Driver, DriverInfo, Runtime, Workers};
+use super::{Backend, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
 use crate::forked;
 use crate::sched::current;
@@ -273,7 +273,7 @@ impl Builder {
                 let details = "a thread of the system for each fiber".to_owned();
                 let details = self.with_polling(Driver::Threads, details);
                 Ok(Runtime {
-                    crew: Crew::Threads(Threads::new(self.stack_size)),
+                    backend: Backend::Threads(Threads::new(self.stack_size)),
                     workers,
                     driver: DriverInfo::new(Driver::Threads, details, reason),
                     generation: forked::generation(),
@@ -350,7 +350,7 @@ impl Builder {
             workers.monitor = Some(thread.spawn(|| monitor.run())?);
         }
         Ok(Runtime {
-            crew: Crew::Workers(workers),
+            backend: Backend::Workers(workers),
             workers: count,
             driver: DriverInfo::new(driver, details, reason),
             generation: forked::generation(),

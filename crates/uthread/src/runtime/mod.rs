@@ -78,7 +78,7 @@ use crate::thread::JoinHandle;
 /// dropping it does nothing; a runtime built in the child works. [The guide](crate::guide::soundness) tells what a fiber that
 /// forks can do in the child.
 pub struct Runtime {
-    crew: Crew,
+    backend: Backend,
     workers: usize,
     driver: DriverInfo,
     /// Of the process that has built it.
@@ -86,7 +86,7 @@ pub struct Runtime {
 }
 
 /// Who runs the fibers.
-enum Crew {
+enum Backend {
     Workers(Workers),
     /// Each runs itself.
     Threads(Arc<Threads>),
@@ -163,9 +163,9 @@ impl Runtime {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        match &self.crew {
-            Crew::Workers(workers) => Metrics::new(workers.shared.counters()),
-            Crew::Threads(threads) => Metrics::new(iter::once(threads.counters())),
+        match &self.backend {
+            Backend::Workers(workers) => Metrics::new(workers.shared.counters()),
+            Backend::Threads(threads) => Metrics::new(iter::once(threads.counters())),
         }
     }
 
@@ -270,9 +270,9 @@ impl Runtime {
     ///
     /// `ENOMEM` where there is no memory for it.
     pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Stack>> {
-        match &self.crew {
-            Crew::Workers(workers) => workers.shared.stacks.take_larger(bytes),
-            Crew::Threads(_) => Ok(None),
+        match &self.backend {
+            Backend::Workers(workers) => workers.shared.stacks.take_larger(bytes),
+            Backend::Threads(_) => Ok(None),
         }
     }
 
@@ -291,9 +291,9 @@ impl Runtime {
             self.is_of_this_process(),
             "this runtime belongs to the parent of this process, which is a child made by fork: build another one"
         );
-        match &self.crew {
-            Crew::Workers(workers) => workers.shared.inject(fiber),
-            Crew::Threads(threads) => return threads.spawn(fiber, stack_size),
+        match &self.backend {
+            Backend::Workers(workers) => workers.shared.inject(fiber),
+            Backend::Threads(threads) => return threads.spawn(fiber, stack_size),
         }
         Ok(())
     }

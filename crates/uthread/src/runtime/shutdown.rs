@@ -3,7 +3,7 @@
 use std::mem;
 use std::thread;
 
-use super::{Crew, Runtime, Workers};
+use super::{Backend, Runtime, Workers};
 use crate::forked;
 use crate::sched::shared::Abandonment;
 use crate::sched::{offload, wait};
@@ -103,14 +103,14 @@ impl Runtime {
         if !self.is_of_this_process() {
             return;
         }
-        match (&mut self.crew, how) {
+        match (&mut self.backend, how) {
             (_, Shutdown::Cancel) => {}
-            (Crew::Workers(workers), Shutdown::Join) => workers.join(),
-            (Crew::Workers(workers), Shutdown::Abandon) => workers.abandon(),
-            (Crew::Threads(threads), Shutdown::Join) => {
+            (Backend::Workers(workers), Shutdown::Join) => workers.join(),
+            (Backend::Workers(workers), Shutdown::Abandon) => workers.abandon(),
+            (Backend::Threads(threads), Shutdown::Join) => {
                 offload::run(|| threads.join());
             }
-            (Crew::Threads(threads), Shutdown::Abandon) => threads.abandon(Abandonment::Quiet),
+            (Backend::Threads(threads), Shutdown::Abandon) => threads.abandon(Abandonment::Quiet),
         }
     }
 }
@@ -171,7 +171,7 @@ impl Workers {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Crew::Threads(threads) = &self.crew
+        if let Backend::Threads(threads) = &self.backend
             && self.is_of_this_process()
         {
             offload::run(|| threads.end());

@@ -26,80 +26,80 @@ const STACKS_AT_ONCE: usize = 4;
 
 /// Each fiber is in it at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
-    places: Places,
+    queues: Queues,
     next_in_a_row: Cell<usize>,
 }
 
-enum Places {
-    /// For the worker alone.
-    Own {
+enum Queues {
+    /// Creates the queues of a worker that keeps its ready fibers.
+    Local {
         next: Cell<Option<Started>>,
         queue: RefCell<VecDeque<Started>>,
         /// Of so many at the head of the queue the stacks were asked for.
         prefetched: Cell<usize>,
     },
     /// Where fibers migrate, but for those that must stay.
-    Offered {
+    Stealable {
         next: Arc<AtomicCell<Option<Started>>>,
         queue: Deque<Started>,
         staying: RefCell<VecDeque<Started>>,
     },
 }
 
-/// Where others take from a worker's fibers that can go on.
-pub(crate) struct Offer {
+/// Steals ready fibers from a worker.
+pub(crate) struct StealHandle {
     pub(crate) queue: Stealer<Started>,
-    /// Left to the worker as long as it gets there: where two fibers wake each other, a thief would only
-    /// part them.
+    /// Left to the worker as long as the worker gets to it: if two fibers wake each other, a thief would only
+    /// separate them.
     pub(crate) next: Arc<AtomicCell<Option<Started>>>,
 }
 
 impl Ready {
-    /// For the worker alone.
-    pub(crate) fn own() -> Ready {
-        Ready::new(Places::Own {
+    /// Creates the queues of a worker that keeps its ready fibers.
+    pub(crate) fn local() -> Ready {
+        Ready::new(Queues::Local {
             next: Cell::default(),
             queue: RefCell::default(),
             prefetched: Cell::default(),
         })
     }
 
-    /// For the worker, and whoever has the offer.
-    pub(crate) fn offered() -> (Ready, Offer) {
+    /// Creates the queues of a worker whose ready fibers others may steal by the handle.
+    pub(crate) fn stealable() -> (Ready, StealHandle) {
         let (next, queue) = (Arc::default(), Deque::new_fifo());
-        let offer = Offer {
+        let steal_handle = StealHandle {
             queue: queue.stealer(),
             next: Arc::clone(&next),
         };
         let staying = RefCell::default();
-        let places = Places::Offered {
+        let queues = Queues::Stealable {
             next,
             queue,
             staying,
         };
-        (Ready::new(places), offer)
+        (Ready::new(queues), steal_handle)
     }
 
-    fn new(places: Places) -> Ready {
+    fn new(queues: Queues) -> Ready {
         Ready {
-            places,
+            queues,
             next_in_a_row: Cell::new(0),
         }
     }
 
     /// Adds a fiber behind the others.
     pub(crate) fn push(&self, fiber: Started) {
-        match &self.places {
-            Places::Own { queue, .. } => queue.borrow_mut().push_back(fiber),
-            Places::Offered { queue, .. } => queue.push(fiber),
+        match &self.queues {
+            Queues::Local { queue, .. } => queue.borrow_mut().push_back(fiber),
+            Queues::Stealable { queue, .. } => queue.push(fiber),
         }
     }
 
     /// Adds a fiber that only this worker may run.
     pub(crate) fn push_staying(&self, fiber: Started) {
-        match &self.places {
-            Places::Own { queue, .. } => queue.borrow_mut().push_back(fiber),
-            Places::Offered { staying, .. } => staying.borrow_mut().push_back(fiber),
+        match &self.queues {
+            Queues::Local { queue, .. } => queue.borrow_mut().push_back(fiber),
+            Queues::Stealable { staying, .. } => staying.borrow_mut().push_back(fiber),
         }
     }
 
@@ -113,9 +113,9 @@ impl Ready {
 
     /// Whether the place before the others is free.
     pub(crate) fn has_no_next(&self) -> bool {
-        match &self.places {
-            Places::Own { next, .. } => next.get().is_none(),
-            Places::Offered { next, .. } => next.load().is_none(),
+        match &self.queues {
+            Queues::Local { next, .. } => next.get().is_none(),
+            Queues::Stealable { next, .. } => next.load().is_none(),
         }
     }
 
@@ -136,15 +136,15 @@ impl Ready {
 
     /// Takes a fiber out that only this worker may run; whether it was there.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
-        let (mut queue, prefetched) = match &self.places {
-            Places::Own { next, .. } if next.get() == Some(fiber) => {
+        let (mut queue, prefetched) = match &self.queues {
+            Queues::Local { next, .. } if next.get() == Some(fiber) => {
                 next.set(None);
                 return true;
             }
-            Places::Own {
+            Queues::Local {
                 queue, prefetched, ..
             } => (queue.borrow_mut(), Some(prefetched)),
-            Places::Offered { staying, .. } => (staying.borrow_mut(), None),
+            Queues::Stealable { staying, .. } => (staying.borrow_mut(), None),
         };
         let Some(index) = queue.iter().position(|queued| *queued == fiber) else {
             return false;
@@ -157,21 +157,21 @@ impl Ready {
     }
 
     fn replace_next(&self, fiber: Option<Started>) -> Option<Started> {
-        match &self.places {
-            Places::Own { next, .. } => next.replace(fiber),
+        match &self.queues {
+            Queues::Local { next, .. } => next.replace(fiber),
             // Mostly both are none, and then no locked instruction is due.
-            Places::Offered { next, .. } if fiber.is_none() && next.load().is_none() => None,
-            Places::Offered { next, .. } => next.swap(fiber),
+            Queues::Stealable { next, .. } if fiber.is_none() && next.load().is_none() => None,
+            Queues::Stealable { next, .. } => next.swap(fiber),
         }
     }
 
     fn pop_queue(&self) -> Option<Started> {
-        let (mut queue, prefetched) = match &self.places {
-            Places::Own {
+        let (mut queue, prefetched) = match &self.queues {
+            Queues::Local {
                 queue, prefetched, ..
             } => (queue.borrow_mut(), prefetched),
             // Those that stay are few, and first.
-            Places::Offered { queue, staying, .. } => {
+            Queues::Stealable { queue, staying, .. } => {
                 return staying.borrow_mut().pop_front().or_else(|| queue.pop());
             }
         };
@@ -184,9 +184,9 @@ impl Ready {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        match &self.places {
-            Places::Own { next, queue, .. } => next.get().is_none() && queue.borrow().is_empty(),
-            Places::Offered {
+        match &self.queues {
+            Queues::Local { next, queue, .. } => next.get().is_none() && queue.borrow().is_empty(),
+            Queues::Stealable {
                 next,
                 queue,
                 staying,
@@ -195,10 +195,10 @@ impl Ready {
     }
 
     /// The queue that others take from, if they may.
-    pub(crate) fn offered_queue(&self) -> Option<&Deque<Started>> {
-        match &self.places {
-            Places::Own { .. } => None,
-            Places::Offered { queue, .. } => Some(queue),
+    pub(crate) fn stealable_queue(&self) -> Option<&Deque<Started>> {
+        match &self.queues {
+            Queues::Local { .. } => None,
+            Queues::Stealable { queue, .. } => Some(queue),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::inbox::Inbox;
 use super::local_or_shared::lock;
 use super::monitor::Notifier;
 use super::reactor::Reactor;
-use super::ready::{Offer, Ready};
+use super::ready::{Ready, StealHandle};
 use super::shortage::Shortage;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
@@ -107,7 +107,7 @@ pub(crate) struct Remote {
     /// Whether the worker has ended. Relaxed: the monitor only looks once more.
     has_ended: AtomicBool,
     /// Where fibers migrate: what can be taken of those that have started.
-    pub(super) offer: Option<Offer>,
+    pub(super) steal_handle: Option<StealHandle>,
     /// And where they wait.
     pub(super) reactor: OnceLock<Arc<Mutex<Reactor>>>,
     /// The names of those that started here, by their ids: of the few that have one.
@@ -129,11 +129,11 @@ impl Shared {
         let (remotes, queues) = (0..workers)
             .map(|_| {
                 let deque = Deque::new_lifo();
-                let (ready, offer) = match migrating {
-                    false => (Ready::own(), None),
+                let (ready, steal_handle) = match migrating {
+                    false => (Ready::local(), None),
                     true => {
-                        let (ready, offer) = Ready::offered();
-                        (ready, Some(offer))
+                        let (ready, steal_handle) = Ready::stealable();
+                        (ready, Some(steal_handle))
                     }
                 };
                 let remote = Remote {
@@ -146,7 +146,7 @@ impl Shared {
                     idle: Arc::clone(&idle),
                     waker: Mutex::new(None),
                     has_ended: AtomicBool::new(false),
-                    offer,
+                    steal_handle,
                     reactor: OnceLock::new(),
                     names: Mutex::default(),
                 };
@@ -181,7 +181,9 @@ impl Shared {
 
     /// Whether a fiber may leave the worker it started on.
     pub(crate) fn is_migrating(&self) -> bool {
-        self.remotes.iter().any(|remote| remote.offer.is_some())
+        self.remotes
+            .iter()
+            .any(|remote| remote.steal_handle.is_some())
     }
 
     /// Queues a new fiber from outside the workers.
@@ -253,8 +255,8 @@ impl Shared {
     pub(super) fn steal_started(&self, thief: usize, queue: &Deque<Started>) -> Option<Started> {
         take(|| {
             self.victims(thief)
-                .filter_map(|victim| victim.offer.as_ref())
-                .map(|offer| offer.queue.steal_batch_and_pop(queue))
+                .filter_map(|victim| victim.steal_handle.as_ref())
+                .map(|steal_handle| steal_handle.queue.steal_batch_and_pop(queue))
                 .collect()
         })
     }
@@ -367,7 +369,7 @@ impl Shared {
     /// Whether others have started that may wait for the worker that runs a fiber. What has not may start
     /// anywhere, and is often a part of that fiber's own work.
     pub(super) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
-        let remotes = match remote.offer {
+        let remotes = match remote.steal_handle {
             None => std::slice::from_ref(remote),
             // Whoever started one, another may have ended it.
             Some(_) => &self.remotes[..],
@@ -445,14 +447,15 @@ impl Remote {
     }
 
     fn has_stealable_work(&self) -> bool {
-        let offer = self.offer.as_ref();
-        !self.stealer.is_empty() || offer.is_some_and(|offer| !offer.queue.is_empty())
+        let steal_handle = self.steal_handle.as_ref();
+        !self.stealer.is_empty()
+            || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
     }
 
     /// Where fibers migrate: whether something waits for this worker that another one could take over.
     pub(super) fn has_something_waiting(&self, now: Instant) -> bool {
-        let offer = self.offer.as_ref();
-        offer.is_some_and(|offer| offer.next.load().is_some())
+        let steal_handle = self.steal_handle.as_ref();
+        steal_handle.is_some_and(|steal_handle| steal_handle.next.load().is_some())
             || self.reactor.get().is_some_and(|reactor| {
                 let reactor = reactor.try_lock();
                 reactor.is_ok_and(|mut reactor| reactor.has_something(now))

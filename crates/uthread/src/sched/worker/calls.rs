@@ -58,7 +58,7 @@ impl Worker {
         let here = ptr::eq(&*self.shared, shared);
         if here {
             self.ready.push_next(fiber);
-            self.offer_rest();
+            self.announce_rest();
         }
         here
     }

@@ -18,7 +18,7 @@ const HOT_STACKS: usize = BATCH_FIBERS;
 impl Worker {
     pub(super) fn run_fiber(&self, fiber: Started) {
         if self.migrating {
-            self.offer_rest();
+            self.announce_rest();
         }
         let counters = &self.remote.counters;
         counters.switches.add(1);

@@ -34,8 +34,8 @@ impl Worker {
 
     /// Wakes another worker if there is something for it beside what runs here.
     #[inline]
-    pub(super) fn offer_rest(&self) {
-        if let Some(queue) = self.ready.offered_queue()
+    pub(super) fn announce_rest(&self) {
+        if let Some(queue) = self.ready.stealable_queue()
             && !queue.is_empty()
         {
             self.wake_one();
@@ -44,7 +44,7 @@ impl Worker {
 
     /// Takes in fibers that were woken from outside the workers.
     pub(super) fn take_in_woken(&self) {
-        if let Some(queue) = self.ready.offered_queue()
+        if let Some(queue) = self.ready.stealable_queue()
             && let Some(fiber) = self.shared.take_woken(queue)
         {
             self.ready.push(fiber);
@@ -67,9 +67,10 @@ impl Worker {
             // Whoever looked for work may have missed them on their way.
             self.wake_one();
         }
-        if let (Some(queue), Some(offer)) = (self.ready.offered_queue(), &victim.offer)
-            && 2 * offer.queue.len() > 3 * queue.len() + BALANCED
-            && offer.queue.steal_batch(queue).is_success()
+        if let (Some(queue), Some(steal_handle)) =
+            (self.ready.stealable_queue(), &victim.steal_handle)
+            && 2 * steal_handle.queue.len() > 3 * queue.len() + BALANCED
+            && steal_handle.queue.steal_batch(queue).is_success()
         {
             self.count_steal();
         }
@@ -81,7 +82,7 @@ impl Worker {
 
     /// Takes fibers that can go on from elsewhere. One is returned, others may be put into the queue.
     pub(super) fn take_started(&self) -> Option<Started> {
-        let queue = self.ready.offered_queue()?;
+        let queue = self.ready.stealable_queue()?;
         self.shared
             .take_woken(queue)
             .or_else(|| {
@@ -124,8 +125,8 @@ impl Worker {
             if seen.len() == index {
                 seen.push(switches);
             } else if std::mem::replace(&mut seen[index], switches) == switches
-                && let Some(offer) = &victim.offer
-                && let Some(fiber) = offer.next.take()
+                && let Some(steal_handle) = &victim.steal_handle
+                && let Some(fiber) = steal_handle.next.take()
             {
                 self.count_steal();
                 return Some(fiber);
