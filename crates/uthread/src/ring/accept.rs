@@ -11,7 +11,7 @@ use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::multishot::{Accepted, MultishotOperation};
-use crate::sched::intake::Meaning;
+use crate::sched::multishot_queue::Decode;
 
 /// What [`accept`] can be called on, as in the example there.
 pub trait Listener: AsFd + sealed::Sealed {
@@ -60,7 +60,7 @@ impl Listener for UnixListener {
 /// accept). Where there is no ring, or the kernel knows no such request, each is accepted by itself.
 ///
 /// The kernel accepts before the next connection is asked for. When 64 wait to be taken, the request is ended, and
-/// begun again when they are. So whoever ends early has connections that nobody serves: [`stop`](Accept::stop) leaves
+/// id again when they are. So whoever ends early has connections that nobody serves: [`stop`](Accept::stop) leaves
 /// them to be taken.
 ///
 /// # Errors
@@ -191,13 +191,13 @@ impl<L: Listener> Iterator for Accept<'_, L> {
 
 struct Connections;
 
-impl Meaning for Connections {
+impl Decode for Connections {
     type Item = Accepted;
 
     /// A batch of fibers takes so many in one round of its worker; and they are descriptors, of which there are few.
     const BACKLOG_MAX: usize = 64;
 
-    fn read(&self, result: u32, _: Option<u16>, _: Option<&mut Accepted>) -> Option<Accepted> {
+    fn decode(&self, result: u32, _: Option<u16>, _: Option<&mut Accepted>) -> Option<Accepted> {
         Some(Accepted::new(result))
     }
 }

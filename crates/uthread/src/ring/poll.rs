@@ -12,7 +12,7 @@ use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
-use crate::sched::intake::Meaning;
+use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 
 /// What a descriptor is ready for: the kernel's `POLL*`. See the example of [`poll`].
@@ -156,13 +156,13 @@ impl Iterator for Poll<'_> {
 
 struct Readiness;
 
-impl Meaning for Readiness {
+impl Decode for Readiness {
     type Item = Events;
 
     /// Never reached: there is one at most.
     const BACKLOG_MAX: usize = 2;
 
-    fn read(&self, result: u32, _: Option<u16>, newest: Option<&mut Events>) -> Option<Events> {
+    fn decode(&self, result: u32, _: Option<u16>, newest: Option<&mut Events>) -> Option<Events> {
         let events = Events(result as u16);
         match newest {
             Some(newest) => {

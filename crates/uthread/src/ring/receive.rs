@@ -15,14 +15,14 @@ use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::group::{BufferGroup, Filled};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
-use crate::sched::intake::Meaning;
+use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 
 /// What arrives by a stream as it comes, until the other side has sent all, by one request to the kernel for all of it
 /// (multishot receive). Where there is no ring, or the kernel knows no such request, each chunk is received by itself.
 ///
 /// The kernel receives before the next chunk is asked for, into a buffer of `buffers`. When 16 chunks wait to be taken,
-/// the request is ended, and begun again when they are; so what a slow reader has not read is the other side's
+/// the request is ended, and id again when they are; so what a slow reader has not read is the other side's
 /// to wait for. Where no buffer is left, a chunk has memory of its own.
 ///
 /// Of a stream that is set to be non-blocking it waits all the same.
@@ -264,7 +264,7 @@ impl fmt::Debug for Receive<'_> {
 /// Into buffers of this group, which lives until the request has ended.
 struct Received(Arc<BufferGroup>);
 
-impl Meaning for Received {
+impl Decode for Received {
     /// None at the end.
     type Item = Option<Filled>;
 
@@ -272,7 +272,7 @@ impl Meaning for Received {
     /// are for all.
     const BACKLOG_MAX: usize = 16;
 
-    fn read(
+    fn decode(
         &self,
         result: u32,
         buffer: Option<u16>,

@@ -1,4 +1,4 @@
-//! An operation that completes many times, begun again whenever it has ended: the common part of the iterators.
+//! A multishot operation that is started again whenever it has ended: the common part of the iterators.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,50 +8,49 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use crate::op::{CANCELLED_RESULTS, Operation, TIMED_OUT};
-use crate::sched::intake::{Begun, Intake, Meaning, Taken};
+use crate::sched::multishot_queue::{Decode, MultishotQueue, OperationId, Taken};
 use crate::sched::wait;
 
-/// Ended and awaited when it is dropped. It stays with the fiber, whose worker has the operation.
-pub(super) struct Repeated<M: Meaning> {
-    intake: Arc<Intake<M>>,
-    /// The operation, from its begin until its end was seen.
-    begun: Option<Begun>,
-    /// Whether the kernel cannot, or not with this file.
+/// Cancelled and awaited when dropped. Not `Send`: the fiber's worker has the operation.
+pub(super) struct Repeated<M: Decode> {
+    queue: Arc<MultishotQueue<M>>,
+    /// The operation, from its start until its end was seen.
+    id: Option<OperationId>,
+    /// Set if the kernel does not support the operation, or not with this file.
     is_refused: bool,
     stays: PhantomData<*const ()>,
 }
 
-/// What is next.
+/// The next result.
 pub(super) enum Next<T> {
     Item(T),
-    /// Whatever a single operation gives.
+    /// Use a single-shot operation.
     Single,
     Failed(io::Error),
 }
 
-impl<M: Meaning> Repeated<M> {
-    /// Not yet begun.
-    pub(super) fn new(meaning: M) -> Repeated<M> {
+impl<M: Decode> Repeated<M> {
+    /// Creates an operation that has not started.
+    pub(super) fn new(decoder: M) -> Repeated<M> {
         Repeated {
-            intake: Intake::new(meaning),
-            begun: None,
+            queue: MultishotQueue::new(decoder),
+            id: None,
             is_refused: false,
             stays: PhantomData,
         }
     }
 
-    /// Waits for what comes next of the operation, until the deadline if there is one. It is begun if it is not
-    /// under way, and may be.
+    /// Waits for the next item, until the deadline if there is one. Starts the operation if it is not in flight.
     pub(super) fn next<'a>(
         &mut self,
         operation: impl Fn() -> Option<Operation<'a>>,
         deadline: Option<Instant>,
     ) -> Next<M::Item> {
         loop {
-            match self.intake.take_or_wait() {
+            match self.queue.take_or_wait() {
                 Taken::Item(item) => return Next::Item(item),
                 Taken::End(result) => {
-                    if self.begun.take().is_some()
+                    if self.id.take().is_some()
                         && let Some(error) = self.judge(result)
                     {
                         return Next::Failed(error);
@@ -62,9 +61,9 @@ impl<M: Meaning> Repeated<M> {
                     if !self.is_refused
                         && let Some(mut operation) = operation()
                     {
-                        self.begun = self.intake.begin(&mut operation);
+                        self.id = self.queue.begin(&mut operation);
                     }
-                    if self.begun.is_none() {
+                    if self.id.is_none() {
                         return Next::Single;
                     }
                 }
@@ -83,28 +82,28 @@ impl<M: Meaning> Repeated<M> {
         }
     }
 
-    /// Ends the operation.
+    /// Cancels the operation and waits for its end.
     pub(super) fn end(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            self.intake.end(begun);
+        if let Some(id) = self.id.take() {
+            self.queue.end(id);
         }
     }
 
-    /// What has come of it and was not taken, once it has ended.
+    /// Takes an item that is left after the operation has ended.
     pub(super) fn take_rest(&self) -> Option<M::Item> {
-        match self.intake.take_or_wait() {
+        match self.queue.take_or_wait() {
             Taken::Item(item) => Some(item),
             Taken::End(_) | Taken::Nothing => None,
         }
     }
 
-    /// The error by which the operation has ended, if it was not ended by us or for lack of room.
+    /// Returns the error with which the operation has failed, unless it was cancelled or found no room.
     fn judge(&mut self, result: i32) -> Option<io::Error> {
         if result >= 0 || CANCELLED_RESULTS.contains(&result) {
             return None;
         }
         match Errno::from_raw_os_error(-result) {
-            // A kernel that does not know it, or a file that is non-blocking: a single call does what is right.
+            // An older kernel, or a non-blocking file: a single call does what is right.
             Errno::INVAL | Errno::OPNOTSUPP | Errno::AGAIN => {
                 self.is_refused = true;
                 None
@@ -114,7 +113,7 @@ impl<M: Meaning> Repeated<M> {
     }
 }
 
-impl<M: Meaning> Drop for Repeated<M> {
+impl<M: Decode> Drop for Repeated<M> {
     fn drop(&mut self) {
         self.end();
     }

@@ -85,7 +85,7 @@ pub unsafe fn submit(entry: Entry) -> io::Result<Completion> {
 /// Carries out several requests, which reach the kernel together and in this order, and returns when all have
 /// ended; what came of each, in the same order.
 ///
-/// Those with the flag `IO_LINK` or `IO_HARDLINK` are begun only before the next one: so a file is opened as a
+/// Those with the flag `IO_LINK` or `IO_HARDLINK` are id only before the next one: so a file is opened as a
 /// direct descriptor, read and closed by one call. The others run at the same time.
 ///
 /// # Errors

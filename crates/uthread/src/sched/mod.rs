@@ -14,7 +14,7 @@
 //! | [`reap_gate`] | whether others may take what arrives there |
 //! | [`local_or_shared`] | a value that a worker owns alone, or shares |
 //! | [`operations`] | the operations a worker has in flight |
-//! | [`intake`] | what has come of one that completes many times |
+//! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
 //! | [`timers`] | the timer wheel |
 //! | [`monitor`] | the thread that notices a fiber that monopolizes its worker |
 //! | [`threads`] | fibers that are threads, without a worker |
@@ -39,9 +39,9 @@ pub(crate) mod fast_rand;
 pub(crate) mod fork;
 pub(crate) mod idle;
 pub(crate) mod inbox;
-pub(crate) mod intake;
 pub(crate) mod local_or_shared;
 pub(crate) mod monitor;
+pub(crate) mod multishot_queue;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod reactor;

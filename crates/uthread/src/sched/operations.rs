@@ -1,4 +1,4 @@
-//! The operations one worker has in flight: who waits for each, and until when.
+//! The operations that one worker has in flight, with the fiber that waits for each and its timer.
 
 use std::ptr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use slab::Slab;
 
-use super::intake::{Note, Noted};
+use super::multishot_queue::{Accepted, CompletionSink};
 use super::timers;
 use crate::driver::{self, Token};
 use crate::fiber::control::Completion;
@@ -15,7 +15,7 @@ use crate::op;
 
 /// An operation in flight.
 struct InFlight {
-    /// Tells this use of the slot from earlier ones, in which a late event may have been meant.
+    /// Distinguishes this use of the slot from earlier ones, to which a late event may refer.
     sequence: u32,
     recipient: Recipient,
     urgent: bool,
@@ -23,39 +23,39 @@ struct InFlight {
     timed_out: bool,
 }
 
-/// Who gets the results.
+/// Receives the results.
 enum Recipient {
-    /// A fiber that waits for the only one.
+    /// A fiber that waits for the only result.
     Fiber(Started),
-    /// One that waits, if it does, in a park.
-    Note(Arc<dyn Note>),
+    /// A sink whose fiber waits, if it does, in a park.
+    Sink(Arc<dyn CompletionSink>),
 }
 
 impl Recipient {
-    /// The fiber that waits, if there is one.
+    /// Returns the fiber that waits for the operation, if there is one.
     fn waiting(&self) -> Option<&Control> {
         match self {
             Recipient::Fiber(fiber) => Some(fiber.control()),
-            Recipient::Note(_) => None,
+            Recipient::Sink(_) => None,
         }
     }
 }
 
-/// What becomes of an operation.
+/// The outcome of a completion.
 pub(crate) struct Completed {
     pub(crate) woken: Woken,
-    /// Whether who is woken goes on before the others.
+    /// Set if the woken fiber runs before others.
     pub(crate) urgent: bool,
     pub(crate) timer: Option<timers::Key>,
-    /// Whether the operation is to be cancelled.
+    /// Set if the operation is to be cancelled.
     pub(crate) is_full: bool,
 }
 
-/// Who can go on after a completion.
+/// The fiber that a completion makes ready.
 pub(crate) enum Woken {
-    /// It waited for this one, and has its result.
+    /// A fiber that waited for this operation, and has its result.
     Resumed(Started),
-    /// It waits in a park of its own.
+    /// A fiber that waits in a park of its own.
     Unparked(FiberRef),
     Nobody,
 }
@@ -72,16 +72,20 @@ impl Operations {
         self.slots.is_empty()
     }
 
-    /// Notes that `fiber` waits, and names the operation.
+    /// Adds an operation for which `fiber` waits.
     pub(crate) fn insert(&mut self, fiber: Started, urgent: bool) -> Token {
         let token = self.insert_for(Recipient::Fiber(fiber), urgent);
         fiber.control().operation.store(token.0, Ordering::Relaxed);
         token
     }
 
-    /// Has somebody told of an operation, and names it.
-    pub(super) fn insert_noted(&mut self, note: Arc<dyn Note>, urgent: bool) -> Token {
-        self.insert_for(Recipient::Note(note), urgent)
+    /// Adds an operation whose completions go to `sink`.
+    pub(super) fn insert_with_sink(
+        &mut self,
+        sink: Arc<dyn CompletionSink>,
+        urgent: bool,
+    ) -> Token {
+        self.insert_for(Recipient::Sink(sink), urgent)
     }
 
     fn insert_for(&mut self, recipient: Recipient, urgent: bool) -> Token {
@@ -148,8 +152,8 @@ impl Operations {
                 });
                 (Woken::Resumed(*fiber), false)
             }
-            Recipient::Note(note) => {
-                let Noted { waiter, is_full } = note.note(completion);
+            Recipient::Sink(sink) => {
+                let Accepted { waiter, is_full } = sink.push(completion);
                 (waiter.map_or(Woken::Nobody, Woken::Unparked), is_full)
             }
         };

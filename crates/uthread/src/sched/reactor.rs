@@ -1,5 +1,5 @@
-//! What one worker keeps for fibers that do not run: their operations, their timers, and where results
-//! arrive; and every fiber that started here.
+//! The reactor of one worker: its operations in flight, its timers, the completions that arrive, and every fiber that
+//! started here.
 //!
 //! Where fibers migrate, an idle worker serves the reactor of one that is busy: it collects results and
 //! expires timers, as long as the [`ReapGate`] is open.
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use super::intake::Note;
+use super::multishot_queue::CompletionSink;
 use super::operations::{Operations, Woken};
 use super::reap_gate::ReapGate;
 use super::timers::{self, Timers};
@@ -25,28 +25,28 @@ const COLLECTED_MAX: usize = 256;
 const SERVED_MAX: usize = 32;
 
 pub(crate) struct Reactor {
-    /// None when the worker has ended.
+    /// `None` when the worker has ended.
     completions: Option<Box<dyn Completions>>,
     pub(crate) reap_gate: ReapGate,
-    /// What has arrived, while it is handed out; otherwise empty.
+    /// Completions that are being handed out; otherwise empty.
     arrived: Vec<(Token, Completion)>,
     operations: Operations,
     timers: Timers<Expiry>,
-    /// Operations whose time is over, to be cancelled by the worker whose driver has them.
+    /// Operations past their deadline, to be cancelled by the worker whose driver has them.
     late: Vec<Token>,
     /// Every fiber that started here and has not ended.
     live: Slab<FiberRef>,
 }
 
-/// What an expired timer does.
+/// The action of a timer.
 enum Expiry {
-    /// Ends a park. Counted: the fiber may have gone on, and ended, when its timer expires.
+    /// Ends a park. A counted reference: the fiber may have continued, and ended, when its timer expires.
     Wake(FiberRef),
     TimeOut(Token),
 }
 
 impl Reactor {
-    /// A reactor whose timers count from `origin`.
+    /// Creates a reactor whose timers count from `origin`.
     pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Reactor {
         Reactor {
             completions: Some(completions),
@@ -59,12 +59,12 @@ impl Reactor {
         }
     }
 
-    /// Keeps a fiber until it has ended; its place.
+    /// Keeps a fiber until it has ended, and returns its index.
     pub(crate) fn admit(&mut self, fiber: FiberRef) -> u32 {
         u32::try_from(self.live.insert(fiber)).expect("4 billion fibers exhaust memory")
     }
 
-    /// Gives a fiber back that has ended.
+    /// Removes a fiber that has ended.
     pub(crate) fn discharge(&mut self, place: u32) -> FiberRef {
         self.live.remove(place as usize)
     }
@@ -77,8 +77,7 @@ impl Reactor {
         self.live.iter().map(|(_, fiber)| fiber)
     }
 
-    /// Notes that `fiber` waits for an operation, urgent or not, until the deadline if there is one; the
-    /// name of the operation.
+    /// Adds an operation, urgent or not, for which `fiber` waits until the deadline, if there is one.
     pub(crate) fn begin(
         &mut self,
         fiber: Started,
@@ -93,12 +92,12 @@ impl Reactor {
         token
     }
 
-    /// Notes that an operation was begun of which `note` is told; its name.
-    pub(super) fn begin_noted(&mut self, note: Arc<dyn Note>, urgent: bool) -> Token {
-        self.operations.insert_noted(note, urgent)
+    /// Notes that an operation was id of which `note` is told; its name.
+    pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) -> Token {
+        self.operations.insert_with_sink(sink, urgent)
     }
 
-    /// Has an operation cancelled by the worker whose driver has it, unless it has ended.
+    /// Marks an operation for cancellation by its worker, unless it has ended.
     pub(crate) fn end(&mut self, token: Token) {
         if self.operations.time_out(token) {
             self.late.push(token);
@@ -110,18 +109,18 @@ impl Reactor {
         self.timers.insert(deadline, Expiry::Wake(fiber))
     }
 
-    /// Cancels that. Whoever is woken has ended by itself that for which it waited.
+    /// Cancels a wake-up.
     pub(crate) fn forget_wake(&mut self, timer: timers::Key) {
         self.timers.cancel(timer);
     }
 
-    /// Hands out fibers whose operations have ended, and whether each is urgent; how many have. Called by the
-    /// owner.
+    /// Hands out fibers whose operations have completed, with `true` if urgent, and returns the number of completed
+    /// operations. Called by the owner.
     pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
     }
 
-    /// The same and, besides, what [`Reactor::expire`] does, on behalf of the owner, unless that one sleeps.
+    /// Collects, and [expires](Reactor::expire) timers, on behalf of an owner that does not sleep.
     pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
         if self.reap_gate.is_closed() {
             return 0;
@@ -134,7 +133,7 @@ impl Reactor {
         count
     }
 
-    /// Whether [`serve`](Reactor::serve) would find something.
+    /// Returns `true` if [`serve`](Reactor::serve) would find something.
     pub(crate) fn has_something(&mut self, now: Instant) -> bool {
         let completions = self.completions.as_mut();
         !self.reap_gate.is_closed()
@@ -180,17 +179,17 @@ impl Reactor {
         (count, woken)
     }
 
-    /// The owner has ended: nothing arrives any more.
+    /// Drops the completions' end of the driver, as the owner has ended.
     pub(crate) fn shut(&mut self) {
         self.completions = None;
     }
 
-    /// Whether a timer is pending.
+    /// Returns `true` if a timer is pending.
     pub(crate) fn has_timers(&self) -> bool {
         !self.timers.is_empty()
     }
 
-    /// Hands out fibers that have slept long enough. Operations past their deadline become late.
+    /// Hands out fibers whose timers have expired. Operations past their deadline become late.
     pub(crate) fn expire(&mut self, now: Instant, mut ready: impl FnMut(Started)) {
         let (operations, late) = (&mut self.operations, &mut self.late);
         self.timers.expire(now, |expiry| match expiry {
@@ -207,29 +206,29 @@ impl Reactor {
         });
     }
 
-    /// An operation that is late, once.
+    /// Takes an operation that is late.
     pub(crate) fn take_late(&mut self) -> Option<Token> {
         self.late.pop()
     }
 
-    /// Whether an operation has not ended.
+    /// Returns `true` if an operation has not ended.
     pub(crate) fn has(&mut self, token: Token) -> bool {
         self.operations.has(token)
     }
 
-    /// When to look at the timers again.
+    /// Returns the time of the next timer.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
-    /// The operations of chosen fibers become late.
+    /// Marks the operations of the chosen fibers as late.
     pub(crate) fn cancel_of(&mut self, chosen: impl Fn(&Control) -> bool) {
         self.late.extend(self.operations.tokens_of(chosen));
     }
 
-    /// The operation of this fiber becomes late, if it has one here and may not wait any more.
+    /// Marks the operation of a fiber as late, if it has one here and may not wait any more.
     pub(crate) fn interrupt(&mut self, fiber: &Control) {
-        // Looked at only where it waits here: a fiber that runs changes its limits.
+        // Only of a fiber that waits here: a running one changes its limits.
         if let Some(token) = self.operations.token_of(fiber)
             && fiber.limits.is_cancelled(false)
         {
@@ -237,12 +236,12 @@ impl Reactor {
         }
     }
 
-    /// Whether nobody started here who has not ended.
+    /// Returns `true` if no fiber and no operation is left.
     pub(crate) fn is_deserted(&self) -> bool {
         self.live.is_empty() && self.operations.is_empty()
     }
 
-    /// Whether no operation is in flight and no timer pending.
+    /// Returns `true` if no operation is in flight and no timer pending.
     pub(crate) fn has_nothing_to_come(&self) -> bool {
         self.operations.is_empty() && self.timers.is_empty()
     }

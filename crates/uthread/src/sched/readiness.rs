@@ -11,8 +11,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::intake::{Begun, Note, Noted};
 use super::local_or_shared::lock;
+use super::multishot_queue::{Accepted, CompletionSink, OperationId};
 use super::{cancellation, current, threads, wait};
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Patience, several};
@@ -73,12 +73,12 @@ fn park_fiber(
             result: Mutex::new(None),
             fiber: Arc::clone(fiber),
         });
-        let note = Arc::clone(&outcome) as Arc<dyn Note>;
+        let sink = Arc::clone(&outcome) as Arc<dyn CompletionSink>;
         // SAFETY: the poll, and what it borrows, is borrowed until this returns or unwinds. Before that
         // `under_way`, which nobody leaks, has seen its completion; nothing touches it in between.
-        let begun = current::with_fiber(|worker| unsafe { worker.begin(&mut poll.0, note) });
-        let begun = begun.expect("the caller is a fiber on a worker");
-        under_way.0.push((begun, outcome));
+        let id = current::with_fiber(|worker| unsafe { worker.begin(&mut poll.0, sink) });
+        let id = id.expect("the caller is a fiber on a worker");
+        under_way.0.push((id, outcome));
     }
     wait::park_unless_over(deadline);
     under_way.end();
@@ -105,8 +105,8 @@ fn block(
     Ok(())
 }
 
-/// Polls that were begun: ended, and awaited, at the latest when this is dropped.
-struct UnderWay(Vec<(Begun, Arc<Outcome>)>);
+/// Polls in flight: cancelled and awaited when this is dropped.
+struct UnderWay(Vec<(OperationId, Arc<Outcome>)>);
 
 /// What comes of a poll, and for whom.
 struct Outcome {
@@ -122,8 +122,8 @@ impl UnderWay {
                 .iter()
                 .filter(|(_, outcome)| outcome.result().is_none())
         };
-        for (begun, _) in left() {
-            current::with_fiber(|worker| worker.end(*begun));
+        for (id, _) in left() {
+            current::with_fiber(|worker| worker.end(*id));
         }
         wait::park_until(|| left().next().is_none());
     }
@@ -150,10 +150,10 @@ impl Outcome {
     }
 }
 
-impl Note for Outcome {
-    fn note(&self, completion: Completion) -> Noted {
+impl CompletionSink for Outcome {
+    fn push(&self, completion: Completion) -> Accepted {
         *lock(&self.result) = Some(completion.result);
-        Noted {
+        Accepted {
             waiter: Some(Arc::clone(&self.fiber)),
             is_full: false,
         }

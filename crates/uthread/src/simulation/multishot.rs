@@ -14,35 +14,35 @@ use super::{Simulation, under_seeds};
 use crate::op::Operation;
 use crate::op::descriptor::Descriptor;
 use crate::op::multishot::MultishotOperation;
-use crate::sched::intake::{Begun, Intake, Meaning, Taken};
+use crate::sched::multishot_queue::{Decode, MultishotQueue, OperationId, Taken};
 use crate::sched::wait;
 use crate::thread::{self, sleep, spawn};
 
 /// Takes the simulated results, which count up from zero.
 struct Numbers;
 
-impl Meaning for Numbers {
+impl Decode for Numbers {
     type Item = u32;
     const BACKLOG_MAX: usize = 3;
 
-    fn read(&self, result: u32, _: Option<u16>, _: Option<&mut u32>) -> Option<u32> {
+    fn decode(&self, result: u32, _: Option<u16>, _: Option<&mut u32>) -> Option<u32> {
         Some(result)
     }
 }
 
-fn begin(intake: &Arc<Intake<Numbers>>) -> Option<Begun> {
+fn begin(queue: &Arc<MultishotQueue<Numbers>>) -> Option<OperationId> {
     let standard_input = io::stdin();
-    intake.begin(&mut Operation::Multishot(MultishotOperation::Poll {
+    queue.begin(&mut Operation::Multishot(MultishotOperation::Poll {
         descriptor: Descriptor::unwatched(standard_input.as_fd()),
         events: PollFlags::IN,
     }))
 }
 
 /// Takes numbers until the end, or so many; how it ended.
-fn take(intake: &Intake<Numbers>, expected: &mut u32, max: u64) -> Option<i32> {
+fn take(queue: &MultishotQueue<Numbers>, expected: &mut u32, max: u64) -> Option<i32> {
     for _ in 0..max {
         loop {
-            match intake.take_or_wait() {
+            match queue.take_or_wait() {
                 Taken::Item(number) => {
                     assert_eq!(number, *expected, "lost, or out of order");
                     *expected += 1;
@@ -64,17 +64,17 @@ fn every_result_is_taken_in_order_until_the_end() {
                 move || {
                     let mut choices = Choices(seed * 29 + index);
                     for _ in 0..5 {
-                        let intake = Intake::new(Numbers);
-                        let begun = begin(&intake).expect("the simulation can");
+                        let queue = MultishotQueue::new(Numbers);
+                        let id = begin(&queue).expect("the simulation can");
                         let mut expected = 0;
                         let mut end = None;
                         while end.is_none() && choices.below(6) > 0 {
-                            end = take(&intake, &mut expected, choices.below(8));
+                            end = take(&queue, &mut expected, choices.below(8));
                             dawdle(&mut choices);
                         }
                         if end.is_none() {
-                            intake.end(begun);
-                            end = take(&intake, &mut expected, u64::MAX);
+                            queue.end(id);
+                            end = take(&queue, &mut expected, u64::MAX);
                         }
                         let known = [Errno::CONNRESET, Errno::CANCELED];
                         let known = known.map(|errno| -errno.raw_os_error());
@@ -99,11 +99,11 @@ fn an_operation_is_ended_when_its_backlog_is_full() {
     const BURST: u32 = 64;
     under_seeds(|seed, mode| {
         Simulation::new(seed, 1, mode).run(move || {
-            let intake = Intake::new(Numbers);
-            begin(&intake).expect("the simulation can");
+            let queue = MultishotQueue::new(Numbers);
+            begin(&queue).expect("the simulation can");
             sleep(Duration::from_secs(1));
             let mut expected = 0;
-            let end = take(&intake, &mut expected, u64::from(BURST));
+            let end = take(&queue, &mut expected, u64::from(BURST));
             assert!(
                 end.is_some(),
                 "a thousand times as long as one takes, and it goes on"
@@ -119,10 +119,10 @@ fn the_end_of_the_runtime_ends_what_was_leaked() {
         let leak = |index| {
             move || {
                 let mut choices = Choices(seed * 31 + index);
-                let intake = Intake::new(Numbers);
-                begin(&intake).expect("the simulation can");
-                take(&intake, &mut 0, choices.below(3));
-                mem::forget(intake);
+                let queue = MultishotQueue::new(Numbers);
+                begin(&queue).expect("the simulation can");
+                take(&queue, &mut 0, choices.below(3));
+                mem::forget(queue);
             }
         };
         let fibers: Vec<_> = (0..4).map(|index| simulation.spawn(leak(index))).collect();

@@ -13,8 +13,8 @@ use crate::op::{self, Operation};
 use crate::sched::budget;
 use crate::sched::cancellation::{self, End};
 use crate::sched::current;
-use crate::sched::intake::{Begun, Note};
 use crate::sched::local_or_shared::lock;
+use crate::sched::multishot_queue::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
 
@@ -150,14 +150,17 @@ impl Worker {
     pub(in crate::sched) unsafe fn begin(
         &self,
         operation: &mut Operation<'_>,
-        note: Arc<dyn Note>,
-    ) -> Begun {
+        sink: Arc<dyn CompletionSink>,
+    ) -> OperationId {
         self.make_room(operation.entries());
-        let token = self.reactor.lock().begin_noted(note, operation.is_urgent());
+        let token = self
+            .reactor
+            .lock()
+            .begin_with_sink(sink, operation.is_urgent());
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
         self.note_unflushed();
-        Begun {
+        OperationId {
             worker: self.index,
             token,
         }
@@ -172,24 +175,24 @@ impl Worker {
     pub(in crate::sched) fn begin_many(
         &self,
         operation: &mut Operation<'_>,
-        intake: Arc<dyn Note>,
-    ) -> Option<Begun> {
+        queue: Arc<dyn CompletionSink>,
+    ) -> Option<OperationId> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
         if self.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
         // SAFETY: it is not touched before the driver is flushed, which is awaited below.
-        let begun = unsafe { self.begin(operation, intake) };
+        let id = unsafe { self.begin(operation, queue) };
         self.flush();
         while !self.driver.borrow_mut().is_flushed() {
             self.flush();
             self.collect();
         }
-        Some(begun)
+        Some(id)
     }
 
     /// Asks for the end of an operation, unless it has ended.
-    pub(in crate::sched) fn end(&self, Begun { worker, token }: Begun) {
+    pub(in crate::sched) fn end(&self, OperationId { worker, token }: OperationId) {
         self.with_reactor(worker, |reactor| reactor.end(token));
         if worker == self.index {
             self.cancel_late();
