@@ -15,7 +15,7 @@ pub(crate) mod wake;
 
 /// A thread of the model that parks.
 #[derive(Clone)]
-pub(crate) struct Waiter {
+pub(crate) struct WakeHandle {
     thread: Thread,
     token: Option<Token>,
 }
@@ -46,14 +46,14 @@ fn token() -> Option<Token> {
     TOKEN.with(|token| token.borrow().clone())
 }
 
-impl Waiter {
-    pub(crate) fn current() -> Waiter {
-        Waiter::of(thread::current(), token())
+impl WakeHandle {
+    pub(crate) fn current() -> WakeHandle {
+        WakeHandle::of(thread::current(), token())
     }
 
     /// A thread by the token that it keeps its wakes in, if it does.
-    pub(crate) fn of(thread: Thread, token: Option<Token>) -> Waiter {
-        Waiter { thread, token }
+    pub(crate) fn of(thread: Thread, token: Option<Token>) -> WakeHandle {
+        WakeHandle { thread, token }
     }
 
     pub(crate) fn is_current(&self) -> bool {

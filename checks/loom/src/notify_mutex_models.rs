@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::check;
-use crate::fiber::{Waiter, park};
+use crate::fiber::{WakeHandle, park};
 use crate::sched::wait::{self, Ending};
 use crate::sync::notify_mutex::NotifyMutex;
 
@@ -50,7 +50,7 @@ fn who_withdraws_takes_nobody_along() {
             let mutex = Arc::clone(&mutex);
             thread::spawn(move || mutex.wait(None, reached(1)))
         };
-        let enlist = || mutex.enlist(Waiter::current, |state| *state == 1);
+        let enlist = || mutex.enlist(WakeHandle::current, |state| *state == 1);
         if let Some(id) = enlist() {
             mutex.withdraw(id);
         }

@@ -8,7 +8,7 @@ use loom::thread;
 
 use crate::check;
 use crate::fiber::outcome::Outcome;
-use crate::fiber::{Waiter, keep_wakes, park};
+use crate::fiber::{WakeHandle, keep_wakes, park};
 
 /// No bound on preemptions: two threads of a few steps are explored in full.
 const PREEMPTIONS_MAX: Option<usize> = None;
@@ -35,7 +35,7 @@ fn check_handle(handle: fn(&Outcome<Result<Count<()>>>)) {
 #[test]
 fn a_joiner_is_woken_and_takes_the_value() {
     check_handle(|outcome| {
-        if !outcome.is_done() && outcome.await_done(Waiter::current()) {
+        if !outcome.is_done() && outcome.await_done(WakeHandle::current()) {
             while !outcome.is_done() {
                 thread::park();
             }
@@ -57,7 +57,7 @@ fn a_detached_value_is_dropped_by_whoever_comes_second() {
 #[test]
 fn a_joiner_may_give_up() {
     check_handle(|outcome| {
-        outcome.await_done(Waiter::current());
+        outcome.await_done(WakeHandle::current());
         outcome.detach();
     });
 }
@@ -68,9 +68,9 @@ fn a_joiner_may_give_up() {
 fn a_joiner_may_give_up_and_wait_again() {
     check_handle(|outcome| {
         keep_wakes();
-        outcome.await_done(Waiter::current());
+        outcome.await_done(WakeHandle::current());
         outcome.withdraw();
-        while !outcome.is_done() && outcome.await_done(Waiter::current()) {
+        while !outcome.is_done() && outcome.await_done(WakeHandle::current()) {
             park();
             outcome.withdraw();
         }

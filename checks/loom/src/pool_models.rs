@@ -6,7 +6,7 @@ use loom::thread;
 
 use crate::check;
 use crate::fiber::outcome::Outcome;
-use crate::fiber::{Waiter, keep_wakes_in};
+use crate::fiber::{WakeHandle, keep_wakes_in};
 use crate::pool::queue::{Queue, Ticket};
 use crate::sched::wait::{self, Ending};
 
@@ -48,7 +48,7 @@ fn call(pool: &Pool, ending: &Ending) {
     ending.apply_here();
     let borrowed = Arc::new(Borrowed::default());
     let outcome = Arc::new(Outcome::new());
-    assert!(outcome.await_done(Waiter::current()));
+    assert!(outcome.await_done(WakeHandle::current()));
     let ticket = pool.lock().unwrap().push(Call {
         borrowed: Arc::clone(&borrowed),
         outcome: Arc::clone(&outcome),
@@ -124,7 +124,7 @@ fn a_call_behind_one_that_was_withdrawn_runs() {
             })
         };
         keep_wakes_in(Arc::default());
-        assert!(outcome.await_done(Waiter::current()) || outcome.is_done());
+        assert!(outcome.await_done(WakeHandle::current()) || outcome.is_done());
         drop(pool.lock().unwrap().withdraw(first));
         while !outcome.is_done() {
             wait::park();

@@ -20,16 +20,16 @@ pub(crate) mod readiness {
     use std::marker::PhantomData;
     use std::time::Instant;
 
-    use crate::fiber::Waiter;
+    use crate::fiber::WakeHandle;
 
     pub(crate) struct PollOperation<'a>(PhantomData<&'a ()>);
 
-    pub(crate) fn waiter() -> io::Result<Waiter> {
+    pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
         unreachable!("nothing is polled")
     }
 
     pub(crate) fn park(
-        _waiter: &Waiter,
+        _waiter: &WakeHandle,
         _polls: &mut [PollOperation<'_>],
         _deadline: Option<Instant>,
     ) -> Result<(), (usize, io::Error)> {
@@ -47,7 +47,7 @@ pub(crate) mod wait {
     use loom::sync::atomic::{AtomicBool, Ordering};
     use loom::thread::Thread;
 
-    use crate::fiber::{Token, Waiter, keep_wakes_in};
+    use crate::fiber::{Token, WakeHandle, keep_wakes_in};
 
     pub(crate) use crate::fiber::park;
 
@@ -95,7 +95,7 @@ pub(crate) mod wait {
         }
 
         fn wake(&self, fiber: &Thread) {
-            Waiter::of(fiber.clone(), self.token.clone()).wake();
+            WakeHandle::of(fiber.clone(), self.token.clone()).wake();
         }
     }
 
@@ -127,11 +127,11 @@ pub(crate) mod wait {
 
     pub(crate) fn vanish_if_abandoned(_: &str) {}
 
-    pub(crate) fn waiter() -> Waiter {
-        Waiter::current()
+    pub(crate) fn wake_handle() -> WakeHandle {
+        WakeHandle::current()
     }
 
-    pub(crate) fn is_caller(waiter: &Waiter) -> bool {
+    pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
         waiter.is_current()
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
 
-use super::{Control, FiberRef, Payload, Waiter, cancel, is_cut_off};
+use super::{Control, FiberRef, Payload, WakeHandle, cancel, is_cut_off};
 
 pub(crate) struct Children {
     running: AtomicUsize,
@@ -15,11 +15,11 @@ pub(crate) struct Children {
     cut_off: AtomicUsize,
     /// Those that run, to be cancelled. As many as the scope has spawned.
     members: Mutex<Slab<FiberRef>>,
-    parent: Waiter,
+    parent: WakeHandle,
 }
 
 impl Children {
-    pub(crate) fn new(parent: Waiter) -> Children {
+    pub(crate) fn new(parent: WakeHandle) -> Children {
         Children {
             running: AtomicUsize::new(0),
             panicked: AtomicUsize::new(0),
@@ -66,7 +66,7 @@ impl Children {
     }
 
     /// Who waits for them.
-    pub(crate) fn parent(&self) -> &Waiter {
+    pub(crate) fn parent(&self) -> &WakeHandle {
         &self.parent
     }
 

@@ -15,8 +15,8 @@ mod last_worker;
 pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
-pub(crate) mod waiter;
 pub(crate) mod wake;
+pub(crate) mod wake_handle;
 
 use std::cell::UnsafeCell;
 use std::error::Error;
@@ -28,7 +28,7 @@ pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
-pub(crate) use waiter::Waiter;
+pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
 

@@ -13,7 +13,7 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::Waiter;
+use super::WakeHandle;
 use crate::atomic::{AtomicU8, Ordering, UnsafeCell};
 
 const RUNNING: u8 = 0;
@@ -24,7 +24,7 @@ const DONE: u8 = 3;
 pub(crate) struct Outcome<T> {
     state: AtomicU8,
     value: UnsafeCell<Option<T>>,
-    waiter: UnsafeCell<Option<Waiter>>,
+    waiter: UnsafeCell<Option<WakeHandle>>,
 }
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
@@ -81,7 +81,7 @@ impl<T> Outcome<T> {
 
     /// Asks for `waiter` to be woken at completion; false if that has come already. The caller
     /// is the only holder of the join handle and asks once, or again after it has withdrawn.
-    pub(crate) fn await_done(&self, waiter: Waiter) -> bool {
+    pub(crate) fn await_done(&self, waiter: WakeHandle) -> bool {
         self.waiter.with_mut(|slot| {
             // SAFETY: before AWAITED only the joiner touches the waiter.
             let slot = unsafe { &mut *slot };

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::wait;
 
@@ -15,7 +15,7 @@ pub(super) struct Reentrant {
 
 /// Who has the lock, and how often.
 struct Owner {
-    who: Waiter,
+    who: WakeHandle,
     depth: usize,
     _ticket: Ticket<'static>,
 }
@@ -48,7 +48,7 @@ impl Reentrant {
         }
         let ticket = self.lock.lock();
         *self.owner() = Some(Owner {
-            who: wait::waiter(),
+            who: wait::wake_handle(),
             depth: 1,
             _ticket: ticket,
         });

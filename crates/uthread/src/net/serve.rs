@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::{SocketAddr, TcpListener, TcpStream, UnixListener, UnixStream, unix};
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::thread;
 
@@ -178,7 +178,7 @@ impl Trouble {
 /// Room for connections, and who waits for it.
 struct Places {
     state: Mutex<State>,
-    acceptor: Waiter,
+    acceptor: WakeHandle,
 }
 
 struct State {
@@ -198,7 +198,7 @@ impl Places {
                 returned: 0,
                 is_awaited: false,
             }),
-            acceptor: wait::waiter(),
+            acceptor: wait::wake_handle(),
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use super::local_or_shared::lock;
 use super::{current, wait};
 use crate::driver::{Completion, Token};
-use crate::fiber::{FiberRef, Waiter};
+use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::Operation;
 
 /// Turns completions into items.
@@ -111,9 +111,9 @@ impl<M: Decode> MultishotQueue<M> {
 
     /// Takes the oldest item. If there is none, the next completion wakes the caller.
     pub(crate) fn take_or_wait(&self) -> Taken<M::Item> {
-        let waiter = match wait::waiter() {
-            Waiter::Fiber(fiber) => Some(fiber),
-            Waiter::Thread(..) => None,
+        let waiter = match wait::wake_handle() {
+            WakeHandle::Fiber(fiber) => Some(fiber),
+            WakeHandle::Thread(..) => None,
         };
         let mut state = lock(&self.state);
         let taken = state.take();
@@ -126,10 +126,10 @@ impl<M: Decode> MultishotQueue<M> {
         if current::with_fiber(|worker| worker.end(id)).is_none() {
             return; // The worker has ended, and before that all its operations.
         }
-        let waiter = wait::waiter();
+        let waiter = wait::wake_handle();
         wait::park_until(|| {
             let mut state = lock(&self.state);
-            if let Waiter::Fiber(fiber) = &waiter {
+            if let WakeHandle::Fiber(fiber) = &waiter {
                 state.waiter = Some(Arc::clone(fiber));
             }
             state.end.is_some()

@@ -86,7 +86,7 @@ impl<T: Send> Sent<T> {
         let result = Arc::clone(&outcome);
         let caller = current::with_worker(Worker::identify);
         let generation = forked::generation();
-        let registered = outcome.await_done(wait::waiter());
+        let registered = outcome.await_done(wait::wake_handle());
         debug_assert!(registered, "nothing completes it yet");
         let ticket = pool::run(erase_lifetime(Box::new(move || {
             let _caller = Caller::enter(caller);

@@ -17,8 +17,8 @@ use super::{cancellation, current, threads, wait};
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Patience, several};
 use crate::driver::{Completion, Wake};
-use crate::fiber::waiter::Interrupt;
-use crate::fiber::{FiberRef, Waiter};
+use crate::fiber::wake_handle::Interrupt;
+use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::{CANCELLED_RESULTS, Operation};
 
 /// An operation that waits for events of a descriptor, and does nothing else. Public in a trait of the library's own.
@@ -33,12 +33,12 @@ pub(crate) type Failure = (usize, io::Error);
 /// # Errors
 ///
 /// Of a thread the kernel's: `EMFILE`.
-pub(crate) fn waiter() -> io::Result<Waiter> {
+pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     if wait::is_on_worker() {
-        return Ok(wait::waiter());
+        return Ok(wait::wake_handle());
     }
     let interrupt = Arc::new(Eventfd::new()?);
-    Ok(Waiter::Thread(std::thread::current(), Some(interrupt)))
+    Ok(WakeHandle::Thread(std::thread::current(), Some(interrupt)))
 }
 
 /// Waits until the caller is woken by its waiter or one of the polls would succeed, until the deadline at the
@@ -48,16 +48,16 @@ pub(crate) fn waiter() -> io::Result<Waiter> {
 ///
 /// The kernel's, of a poll that it does not carry out.
 pub(crate) fn park(
-    waiter: &Waiter,
+    waiter: &WakeHandle,
     polls: &mut [PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
     match waiter {
-        Waiter::Fiber(fiber) => park_fiber(fiber, polls, deadline),
-        Waiter::Thread(_, Some(interrupt)) => {
+        WakeHandle::Fiber(fiber) => park_fiber(fiber, polls, deadline),
+        WakeHandle::Thread(_, Some(interrupt)) => {
             block(&**interrupt, polls, deadline).map_err(|error| (0, error))
         }
-        Waiter::Thread(_, None) => unreachable!("it would not hear of a wake-up"),
+        WakeHandle::Thread(_, None) => unreachable!("it would not hear of a wake-up"),
     }
 }
 

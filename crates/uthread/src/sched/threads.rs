@@ -21,7 +21,7 @@ use super::local_or_shared::lock;
 use super::shared::{Abandonment, Decision};
 use super::thread_ends;
 use crate::driver::native::interrupt::Interruptible;
-use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, Waiter, end_park, wake};
+use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, WakeHandle, end_park, wake};
 use crate::stack::pool::STACK_SIZE_MIN;
 
 /// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
@@ -445,8 +445,8 @@ impl ThreadContext {
         self.fiber.control()
     }
 
-    pub(super) fn waiter(&self) -> Waiter {
-        Waiter::Fiber(Arc::clone(&self.fiber))
+    pub(super) fn wake_handle(&self) -> WakeHandle {
+        WakeHandle::Fiber(Arc::clone(&self.fiber))
     }
 
     pub(super) fn spawn(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {

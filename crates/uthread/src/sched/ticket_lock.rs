@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::wait;
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 
 /// A ticket lock: serves callers in the order of their arrival.
 pub(crate) struct TicketLock {
@@ -16,7 +16,7 @@ struct State {
     serving: u64,
     /// The waiters in the order of their tickets; bounded by the number of fibers and threads.
     /// `None` replaces a waiter that its runtime has abandoned.
-    waiters: VecDeque<Option<Waiter>>,
+    waiters: VecDeque<Option<WakeHandle>>,
 }
 
 impl TicketLock {
@@ -36,7 +36,7 @@ impl TicketLock {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         if state.serving != ticket {
-            state.waiters.push_back(Some(wait::waiter()));
+            state.waiters.push_back(Some(wait::wake_handle()));
             drop(state);
             while self.state().serving != ticket {
                 if wait::is_abandoned() {

@@ -10,7 +10,7 @@ use super::worker::{Worker, calls};
 use super::{budget, cancellation, current, threads};
 use crate::driver::native::{self, Interrupted, Patience};
 use crate::fiber::locals::Locals;
-use crate::fiber::{Control, FiberRef, Pause, Started, Waiter};
+use crate::fiber::{Control, FiberRef, Pause, Started, WakeHandle};
 use crate::op::{self, Operation};
 use crate::stack::Stack;
 
@@ -244,23 +244,23 @@ fn note_outside(change: impl Fn(&AtomicUsize)) {
 }
 
 /// A handle by which the caller is woken from [`park`].
-pub(crate) fn waiter() -> Waiter {
+pub(crate) fn wake_handle() -> WakeHandle {
     match current::with_fiber(|worker| worker.running_reference()) {
-        Some(fiber) => Waiter::Fiber(fiber),
+        Some(fiber) => WakeHandle::Fiber(fiber),
         None => threads::current().map_or_else(
-            || Waiter::Thread(std::thread::current(), None),
-            |context| context.waiter(),
+            || WakeHandle::Thread(std::thread::current(), None),
+            |context| context.wake_handle(),
         ),
     }
 }
 
 /// Whether the waiter is the caller's.
-pub(crate) fn is_caller(waiter: &Waiter) -> bool {
+pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
     match waiter {
-        Waiter::Fiber(fiber) => {
+        WakeHandle::Fiber(fiber) => {
             with_control(|running| ptr::eq(fiber.control(), running)).unwrap_or(false)
         }
-        Waiter::Thread(thread, _) => !in_fiber() && thread.id() == std::thread::current().id(),
+        WakeHandle::Thread(thread, _) => !in_fiber() && thread.id() == std::thread::current().id(),
     }
 }
 

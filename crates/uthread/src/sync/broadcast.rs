@@ -387,7 +387,7 @@ impl<T: Clone> Event for Received<'_, T> {
     fn enlist(&mut self, place: Place) -> bool {
         let position = self.receiver.position;
         let ready = |ring: &Ring<T>| ring.has_something(position);
-        self.waiter_id = self.receiver.ring.enlist(|| place.waiter(), ready);
+        self.waiter_id = self.receiver.ring.enlist(|| place.wake_handle(), ready);
         self.waiter_id.is_some()
     }
 

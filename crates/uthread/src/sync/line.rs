@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use super::table;
 use crate::atomic::MutexGuard;
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::wait;
 
 /// The lines of one part of the table.
@@ -28,7 +28,7 @@ pub(super) struct Lines {
 }
 
 struct Waiting {
-    waiter: Waiter,
+    waiter: WakeHandle,
     /// What it waits for, in the words of the lock.
     want: usize,
 }
@@ -90,7 +90,7 @@ impl Line {
 
     /// Puts the caller, who has been taken out, back to where it was: before all that came later.
     pub(super) fn rejoin(&mut self, place: &Place, want: usize) {
-        let waiter = wait::waiter();
+        let waiter = wait::wake_handle();
         let waiting = Waiting { waiter, want };
         self.lines.waiting.insert(place.key(), waiting);
     }
@@ -110,7 +110,7 @@ impl Line {
         woken
     }
 
-    fn take_first(&mut self) -> Option<Waiter> {
+    fn take_first(&mut self) -> Option<WakeHandle> {
         let line = (self.address, 0)..=(self.address, u64::MAX);
         let (&key, _) = self.lines.waiting.range(line).next()?;
         let waiting = self.lines.waiting.remove(&key)?;
@@ -122,15 +122,15 @@ impl Line {
 #[derive(Default)]
 #[must_use]
 pub(super) struct Woken {
-    first: Option<Waiter>,
+    first: Option<WakeHandle>,
     /// Mostly none, which takes no memory.
-    others: Vec<Waiter>,
+    others: Vec<WakeHandle>,
 }
 
 impl Woken {
     pub(super) fn wake(self) {
-        self.first.iter().for_each(Waiter::wake);
-        self.others.iter().for_each(Waiter::wake);
+        self.first.iter().for_each(WakeHandle::wake);
+        self.others.iter().for_each(WakeHandle::wake);
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use crate::atomic::{Mutex, MutexGuard};
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::wait;
 
 pub(crate) struct NotifyMutex<S> {
@@ -24,7 +24,7 @@ pub(crate) struct NotifyMutex<S> {
 struct Inside<S> {
     state: S,
     /// By id. Bounded by the number of fibers and threads.
-    waiting: Vec<(WaiterId, Waiter)>,
+    waiting: Vec<(WaiterId, WakeHandle)>,
     next_id: u64,
 }
 
@@ -108,7 +108,7 @@ impl<S> NotifyMutex<S> {
         let found = look(&mut inside.state);
         let waits = may_wait && found.is_none();
         match (id.and_then(|id| inside.find(id)), waits) {
-            (None, true) => *id = Some(inside.enlist(wait::waiter())),
+            (None, true) => *id = Some(inside.enlist(wait::wake_handle())),
             (Some(index), false) => drop(inside.waiting.remove(index)),
             _ => {}
         }
@@ -118,7 +118,7 @@ impl<S> NotifyMutex<S> {
     /// Notes who is to be woken at the next change, unless it is `ready` now.
     pub(crate) fn enlist(
         &self,
-        waiter: impl FnOnce() -> Waiter,
+        waiter: impl FnOnce() -> WakeHandle,
         ready: impl FnOnce(&S) -> bool,
     ) -> Option<WaiterId> {
         let mut inside = self.lock();
@@ -140,7 +140,7 @@ impl<S> NotifyMutex<S> {
 }
 
 impl<S> Inside<S> {
-    fn enlist(&mut self, waiter: Waiter) -> WaiterId {
+    fn enlist(&mut self, waiter: WakeHandle) -> WaiterId {
         let id = WaiterId(self.next_id);
         self.next_id += 1;
         self.waiting.push((id, waiter));

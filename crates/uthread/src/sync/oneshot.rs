@@ -224,7 +224,7 @@ impl<T> Receiver<T> {
     /// Whether there is something to take; if not, the caller will be woken for it.
     #[inline(never)]
     fn has_come(&self) -> bool {
-        self.outcome.is_done() || !self.outcome.await_done(wait::waiter())
+        self.outcome.is_done() || !self.outcome.await_done(wait::wake_handle())
     }
 
     /// What has come; the same as no sender if it was taken already.
@@ -336,7 +336,7 @@ impl<T> Event for Received<'_, T> {
     }
 
     fn enlist(&mut self, place: Place) -> bool {
-        self.0.outcome.await_done(place.waiter())
+        self.0.outcome.await_done(place.wake_handle())
     }
 
     fn withdraw(&mut self) {

@@ -225,7 +225,7 @@ impl<'a, T> Event for Settled<'a, T> {
 
     fn enlist(&mut self, place: Place) -> bool {
         let mutex = &self.promised.shared.is_settled;
-        self.waiter_id = mutex.enlist(|| place.waiter(), |settled| *settled);
+        self.waiter_id = mutex.enlist(|| place.wake_handle(), |settled| *settled);
         self.waiter_id.is_some()
     }
 

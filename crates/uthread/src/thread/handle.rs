@@ -65,7 +65,7 @@ impl<T> JoinHandle<T> {
     /// ```
     pub fn join(self) -> Result<T> {
         let outcome = self.fiber.outcome();
-        if !outcome.is_done() && outcome.await_done(wait::waiter()) {
+        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             while !outcome.is_done() {
                 if wait::park_unless_cancelled() {
                     continue;
@@ -85,7 +85,7 @@ impl<T> JoinHandle<T> {
     /// caller, it is cancelled.
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.fiber.outcome();
-        if !outcome.is_done() && outcome.await_done(wait::waiter()) {
+        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
         }
         self.take()
@@ -94,7 +94,7 @@ impl<T> JoinHandle<T> {
     /// The same of a fiber of another runtime, which ends by itself: the caller's runtime waits for it, too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
         let outcome = self.fiber.outcome();
-        if !outcome.is_done() && outcome.await_done(wait::waiter()) {
+        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             let _outside = wait::Outside::enter();
             wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.pass_on_cancel());
         }

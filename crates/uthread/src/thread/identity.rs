@@ -4,12 +4,12 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use crate::fiber::{FiberRef, Waiter};
+use crate::fiber::{FiberRef, WakeHandle};
 use crate::sched::wait;
 
 /// The identity of a fiber, or of a thread outside the runtime; see the example of [`current`].
 #[derive(Clone)]
-pub struct Thread(Waiter);
+pub struct Thread(WakeHandle);
 
 /// Identifies a fiber or thread among all of the process, for its whole life; see the example of [`Thread::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ enum Id {
 
 impl Thread {
     pub(super) fn of(fiber: FiberRef) -> Thread {
-        Thread(Waiter::Fiber(fiber))
+        Thread(WakeHandle::Fiber(fiber))
     }
 
     /// Its identifier.
@@ -36,8 +36,8 @@ impl Thread {
     #[must_use]
     pub fn id(&self) -> ThreadId {
         ThreadId(match &self.0 {
-            Waiter::Fiber(fiber) => Id::Fiber(fiber.control().id()),
-            Waiter::Thread(thread, _) => Id::Native(thread.id()),
+            WakeHandle::Fiber(fiber) => Id::Fiber(fiber.control().id()),
+            WakeHandle::Thread(thread, _) => Id::Native(thread.id()),
         })
     }
 
@@ -50,8 +50,8 @@ impl Thread {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
-            Waiter::Fiber(fiber) => fiber.control().name(),
-            Waiter::Thread(thread, _) => thread.name(),
+            WakeHandle::Fiber(fiber) => fiber.control().name(),
+            WakeHandle::Thread(thread, _) => thread.name(),
         }
     }
 
@@ -89,5 +89,5 @@ impl fmt::Debug for Thread {
 /// ```
 #[must_use]
 pub fn current() -> Thread {
-    Thread(wait::waiter())
+    Thread(wait::wake_handle())
 }

@@ -43,7 +43,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     let scope = Scope {
-        children: Arc::new(Children::new(wait::waiter())),
+        children: Arc::new(Children::new(wait::wake_handle())),
         scope: PhantomData,
         env: PhantomData,
     };

@@ -50,7 +50,7 @@ where
     E: Send,
 {
     let failure = Failure {
-        children: Arc::new(Children::new(wait::waiter())),
+        children: Arc::new(Children::new(wait::wake_handle())),
         over: Arc::default(),
         error: Mutex::new(None),
     };

@@ -25,7 +25,7 @@ use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::atomic::{Mutex, MutexGuard};
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::sync::select::Place;
 
@@ -38,7 +38,7 @@ pub(crate) struct Channel<T> {
     state: Mutex<State<T>>,
     /// Whoever waited first to receive: mostly it stays that one, and is woken without a count of its
     /// references being touched.
-    usual_receiver: OnceLock<Waiter>,
+    usual_receiver: OnceLock<WakeHandle>,
 }
 
 pub(super) struct State<T> {
@@ -68,7 +68,7 @@ pub(super) enum Receiving {
 
 /// A sender in the line, or a receiver.
 pub(super) enum Side {
-    Waits(Waiter),
+    Waits(WakeHandle),
     Chooses(Place),
 }
 
@@ -115,7 +115,9 @@ impl<T> Channel<T> {
             self.put(state, value);
             return Ok(None);
         }
-        Ok(Some(state.join_line(value, Side::Waits(wait::waiter()))))
+        Ok(Some(
+            state.join_line(value, Side::Waits(wait::wake_handle())),
+        ))
     }
 
     /// What became of the value with this ticket; none while it is in the line.
@@ -204,8 +206,8 @@ impl<T> Channel<T> {
     }
 
     /// Whoever waited first to receive; the caller, if nobody has.
-    fn usual_receiver(&self) -> &Waiter {
-        self.usual_receiver.get_or_init(wait::waiter)
+    fn usual_receiver(&self) -> &WakeHandle {
+        self.usual_receiver.get_or_init(wait::wake_handle)
     }
 }
 
@@ -261,7 +263,7 @@ impl<T> Channel<T> {
         state.receiver = match waits {
             false => Receiving::Not,
             true if wait::is_caller(self.usual_receiver()) => Receiving::Usual,
-            true => Receiving::Unusual(Side::Waits(wait::waiter())),
+            true => Receiving::Unusual(Side::Waits(wait::wake_handle())),
         };
         None
     }

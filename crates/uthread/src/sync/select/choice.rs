@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::fiber::Waiter;
+use crate::fiber::WakeHandle;
 use crate::sched::readiness::{self, PollOperation};
 use crate::sched::{fast_rand, wait};
 
@@ -286,9 +286,9 @@ fn choose_within(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<us
 /// Makes what the cases are enlisted with; none where that fails, and a case says so.
 fn begin(cases: &mut [&mut dyn Choice]) -> Option<Arc<Selection>> {
     let Some(polled) = cases.iter().position(|case| case.poll().is_some()) else {
-        return Some(Selection::new(wait::waiter()));
+        return Some(Selection::new(wait::wake_handle()));
     };
-    match readiness::waiter() {
+    match readiness::wake_handle() {
         Ok(waiter) => Some(Selection::new(waiter)),
         Err(error) => {
             cases[polled].fail(error);
@@ -348,7 +348,7 @@ fn await_change(
 }
 
 /// Waits for a wake-up, or for what the kernel knows.
-fn park(cases: &mut [&mut dyn Choice], chooser: &Waiter, deadline: Option<Instant>) {
+fn park(cases: &mut [&mut dyn Choice], chooser: &WakeHandle, deadline: Option<Instant>) {
     let polled = cases.iter().enumerate();
     let polled = polled.filter_map(|(index, case)| case.poll().map(|poll| (index, poll)));
     let (indices, mut polls): (Vec<_>, Vec<_>) = polled.unzip();
@@ -363,7 +363,7 @@ fn park(cases: &mut [&mut dyn Choice], chooser: &Waiter, deadline: Option<Instan
 
 /// Who chooses, and whether somebody has chosen for it.
 pub(crate) struct Selection {
-    chooser: Waiter,
+    chooser: WakeHandle,
     /// OPEN, CLOSED, or the case that was claimed.
     state: AtomicUsize,
 }
@@ -374,7 +374,7 @@ const CLOSED: usize = usize::MAX - 1;
 // Relaxed throughout: a claim is made and its exchange done under the lock of the channel, which the chooser
 // takes before it looks. All that matters here is that only one comes first.
 impl Selection {
-    fn new(chooser: Waiter) -> Arc<Selection> {
+    fn new(chooser: WakeHandle) -> Arc<Selection> {
         Arc::new(Selection {
             chooser,
             state: AtomicUsize::new(CLOSED),
@@ -406,7 +406,7 @@ pub struct Place {
 
 impl Place {
     /// Who chooses, where there is nothing to claim.
-    pub(crate) fn waiter(&self) -> Waiter {
+    pub(crate) fn wake_handle(&self) -> WakeHandle {
         self.selection.chooser.clone()
     }
 

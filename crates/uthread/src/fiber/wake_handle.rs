@@ -8,7 +8,7 @@ use super::FiberRef;
 
 /// Wakes a fiber, or a thread of the operating system.
 #[derive(Clone)]
-pub(crate) enum Waiter {
+pub(crate) enum WakeHandle {
     Fiber(FiberRef),
     /// Parks or, if it has an interrupt, waits for that in a system call.
     Thread(Thread, Option<Arc<dyn Interrupt>>),
@@ -21,28 +21,28 @@ pub(crate) trait Interrupt: AsFd + Send + Sync {
     fn clear(&self);
 }
 
-impl Waiter {
+impl WakeHandle {
     pub(crate) fn wake(&self) {
         match self {
-            Waiter::Fiber(fiber) => super::wake(fiber),
-            Waiter::Thread(_, Some(interrupt)) => interrupt.raise(),
-            Waiter::Thread(thread, None) => thread.unpark(),
+            WakeHandle::Fiber(fiber) => super::wake(fiber),
+            WakeHandle::Thread(_, Some(interrupt)) => interrupt.raise(),
+            WakeHandle::Thread(thread, None) => thread.unpark(),
         }
     }
 
     /// Interrupts a fiber's wait of any kind, so that it checks whether it may wait; of a thread, ends a park only.
     pub(crate) fn end_wait(&self) {
         match self {
-            Waiter::Fiber(fiber) => super::end_wait(fiber),
-            Waiter::Thread(..) => self.wake(),
+            WakeHandle::Fiber(fiber) => super::end_wait(fiber),
+            WakeHandle::Thread(..) => self.wake(),
         }
     }
 
     /// Ends a `park` of the user's; no other wait of a fiber.
     pub(crate) fn unpark(&self) {
         match self {
-            Waiter::Fiber(fiber) => super::unpark(fiber),
-            Waiter::Thread(..) => self.wake(),
+            WakeHandle::Fiber(fiber) => super::unpark(fiber),
+            WakeHandle::Thread(..) => self.wake(),
         }
     }
 }
