@@ -8,9 +8,9 @@ use loom::thread::{self, JoinHandle, Thread};
 use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::wait::{self, Ending};
-use crate::sync::line::Ended;
 use crate::sync::lock::Lock;
 use crate::sync::notices::Notices;
+use crate::sync::parking_lot::WaitEnd;
 
 /// Two threads are explored in full.
 const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
@@ -45,11 +45,11 @@ impl Store {
     fn take(&self, has_deadline: bool) -> bool {
         let deadline = has_deadline.then(wait::deadline);
         self.lock.write();
-        let mut ended = Ended::Served;
-        while self.tokens.load(Ordering::Relaxed) == 0 && ended == Ended::Served {
+        let mut ended = WaitEnd::Dequeued;
+        while self.tokens.load(Ordering::Relaxed) == 0 && ended == WaitEnd::Dequeued {
             ended = self.notices.wait(&self.lock, deadline);
         }
-        let taken = ended != Ended::Cancelled && self.tokens.load(Ordering::Relaxed) > 0;
+        let taken = ended != WaitEnd::Cancelled && self.tokens.load(Ordering::Relaxed) > 0;
         if taken {
             self.tokens.fetch_sub(1, Ordering::Relaxed);
         }

@@ -7,7 +7,7 @@ use loom::thread::{self, JoinHandle, Thread};
 use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::wait::{self, Ending};
-use crate::sync::line::Ended;
+use crate::sync::parking_lot::WaitEnd;
 use crate::sync::permits::Permits;
 
 /// Two threads are explored in full.
@@ -40,7 +40,7 @@ impl Bounded {
     }
 
     fn acquire(&self, count: usize) {
-        assert_eq!(self.permits.acquire(count, None), Ended::Served);
+        assert_eq!(self.permits.acquire(count, None), WaitEnd::Dequeued);
         self.use_them(count);
     }
 
@@ -87,7 +87,7 @@ fn permits_are_used_by_so_many_at_a_time() {
 
 /// One gives up, because of `end`, just when permits come, which it wanted all of. Otherwise they would be lost,
 /// or who stands behind it wait for what it no longer wants.
-fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: Ended) {
+fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
     check(PREEMPTIONS_MAX_OF_THREE, move || {
         keep_wakes();
         let bounded = Bounded::new(2);
@@ -99,7 +99,7 @@ fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: Ended) {
                 ending.apply_here();
                 let ended = bounded.permits.acquire(2, Some(wait::deadline()));
                 match ended {
-                    Ended::Served => bounded.use_them(2),
+                    WaitEnd::Dequeued => bounded.use_them(2),
                     _ => assert_eq!(ended, reason),
                 }
             })
@@ -115,12 +115,12 @@ fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: Ended) {
 
 #[test]
 fn permits_are_not_lost_on_who_is_cancelled() {
-    check_permits_beside_an_end(Ending::shut_down, Ended::Cancelled);
+    check_permits_beside_an_end(Ending::shut_down, WaitEnd::Cancelled);
 }
 
 #[test]
 fn permits_are_not_lost_on_who_is_late() {
-    check_permits_beside_an_end(Ending::pass_deadline, Ended::Late);
+    check_permits_beside_an_end(Ending::pass_deadline, WaitEnd::TimedOut);
 }
 
 /// It keeps the permit that the other waits for. Otherwise that one would wait behind nobody.
@@ -135,7 +135,7 @@ fn who_leaves_the_line_lets_those_behind_it_be_served() {
             let (bounded, ending) = (Arc::clone(&bounded), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                assert_eq!(bounded.permits.acquire(2, None), Ended::Cancelled);
+                assert_eq!(bounded.permits.acquire(2, None), WaitEnd::Cancelled);
             })
         };
         let other = acquiring(&bounded, 1);

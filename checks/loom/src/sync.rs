@@ -19,28 +19,28 @@ pub(crate) mod select {
     pub(crate) use super::choice::{Case, Event, Place, choose, choose_timeout};
 }
 
-#[path = "../../../crates/uthread/src/sync/line.rs"]
-pub(crate) mod line;
 #[path = "../../../crates/uthread/src/sync/lock.rs"]
 pub(crate) mod lock;
 #[path = "../../../crates/uthread/src/sync/condvar/notices.rs"]
 pub(crate) mod notices;
+#[path = "../../../crates/uthread/src/sync/parking_lot.rs"]
+pub(crate) mod parking_lot;
 #[path = "../../../crates/uthread/src/sync/semaphore/permits.rs"]
 pub(crate) mod permits;
 #[path = "../../../crates/uthread/src/sync/once/progress.rs"]
 pub(crate) mod progress;
 
 /// The table of lines: one part, as a part is chosen by an address, which is another one in each execution.
-mod table {
+mod buckets {
     use loom::sync::Mutex;
 
-    use super::line::Lines;
+    use super::parking_lot::Bucket;
 
     loom::lazy_static! {
-        static ref LINES: Mutex<Lines> = Mutex::new(Lines::new());
+        static ref LINES: Mutex<Bucket> = Mutex::new(Bucket::new());
     }
 
-    pub(super) fn lines(_address: usize) -> &'static Mutex<Lines> {
+    pub(super) fn bucket(_address: usize) -> &'static Mutex<Bucket> {
         &LINES
     }
 }

@@ -177,7 +177,7 @@ mod tests {
 
     use rustix::event::PollFlags;
 
-    use super::{PollOperation, park, waiter};
+    use super::{PollOperation, park, wake_handle};
     use crate::op::Operation;
     use crate::op::descriptor::Descriptor;
     use crate::op::net::SocketOperation;
@@ -190,7 +190,7 @@ mod tests {
         let events = PollFlags::IN;
         let poll = Operation::Socket(SocketOperation::Poll { descriptor, events });
         let mut polls = [PollOperation(poll)];
-        let waiter = waiter().unwrap();
+        let waiter = wake_handle().unwrap();
         waiter.wake();
         waiter.wake();
         park(&waiter, &mut polls, None).unwrap();

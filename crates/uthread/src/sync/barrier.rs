@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::line::{self, Ended, Woken};
+use super::parking_lot::{self, Dequeued, WaitEnd};
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::sched::wait;
 
@@ -26,7 +26,7 @@ use crate::sched::wait;
 /// before, it goes on like the others. In a destructor, where unwinding is no way out, it goes on too.
 pub struct Barrier {
     count: usize,
-    /// How many wait. Written, and read, under the lock of the line.
+    /// How many wait. Written, and read, under the lock of the queue.
     waiting: AtomicUsize,
 }
 
@@ -57,24 +57,24 @@ impl Barrier {
 
     /// Waits until as many wait as the barrier is for. There is an [example](Barrier) above.
     pub fn wait(&self) -> BarrierWaitResult {
-        let place = line::at(self, |line| {
+        let waiter = parking_lot::with_queue(self, |queue| {
             let waiting = self.waiting.load(Ordering::Relaxed) + 1;
             let is_last = waiting >= self.count;
             self.waiting
                 .store(if is_last { 0 } else { waiting }, Ordering::Relaxed);
             match is_last {
-                true => Err(line.take(usize::MAX)),
-                false => Ok(line.join(0)),
+                true => Err(queue.dequeue(usize::MAX)),
+                false => Ok(queue.enqueue(0)),
             }
         });
-        match place {
-            Ok(place) => {
-                let ended = place.wait_for(None, |_| {
+        match waiter {
+            Ok(waiter) => {
+                let ended = waiter.wait_for(None, |_| {
                     let waiting = self.waiting.load(Ordering::Relaxed) - 1;
                     self.waiting.store(waiting, Ordering::Relaxed);
-                    Woken::default()
+                    Dequeued::default()
                 });
-                if ended == Ended::Cancelled {
+                if ended == WaitEnd::Cancelled {
                     wait::unwind_if_cancelled();
                 }
                 BarrierWaitResult(false)

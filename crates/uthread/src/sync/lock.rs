@@ -4,10 +4,10 @@
 //!   state = readers (30 bits) | QUEUED | WRITER
 //!
 //!   write   free                          -> WRITER
-//!           otherwise                     -> into the line, as WRITE; woken, it tries again, and the second
-//!                                            time stands in line, at its old place, as WRITE_NEXT
+//!           otherwise                     -> into the queue, as WRITE; woken, it tries again, and the second
+//!                                            time waits, at its old position, as WRITE_NEXT
 //!   read    no writer, and nobody waits   -> one reader more
-//!           otherwise                     -> into the line, as READ
+//!           otherwise                     -> into the queue, as READ
 //!   release nobody waits                  -> free
 //!           the first is READ             -> it and the readers behind it have the lock, and are woken
 //!           the first is WRITE            -> free; it is woken, and others may be faster
@@ -19,12 +19,12 @@
 //! waiter has woken up. So it is set free for who waits the first time, and handed over the second time: nobody
 //! is passed over more than once. As one waiter is woken at a time, none wakes up for others to win.
 //!
-//! QUEUED is set and cleared under the lock of the line: set only while the lock is taken, and cleared when the
-//! line is empty. While it is set somebody will serve the line: who has the lock, or who was woken to take it.
+//! QUEUED is set and cleared under the lock of the queue: set only while the lock is taken, and cleared when the
+//! queue is empty. While it is set somebody will serve the queue: who has the lock, or who was woken to take it.
 
 use crate::atomic::{AtomicU32, Ordering};
 
-use super::line::{self, Line, Place};
+use super::parking_lot::{self, WaitQueue, Waiter};
 use crate::sched::wait;
 
 const WRITER: u32 = 1;
@@ -34,7 +34,7 @@ const READER: u32 = 4;
 /// The most readers there may be, which leaves the other bits alone.
 const READERS_MAX: u32 = u32::MAX / READER;
 
-/// What those in line want.
+/// What those in the queue want.
 const READ: usize = 0;
 const WRITE: usize = 1;
 const WRITE_NEXT: usize = 2;
@@ -75,14 +75,14 @@ impl Lock {
     #[inline]
     pub(crate) fn unlock_write(&self) {
         if self.exchange(WRITER, 0, Ordering::Release).is_err() {
-            self.pass_on(WRITER, 0);
+            self.hand_over(WRITER, 0);
         }
     }
 
     /// Goes on as a reader.
     pub(crate) fn downgrade(&self) {
         if self.exchange(WRITER, READER, Ordering::Release).is_err() {
-            self.pass_on(WRITER, READER);
+            self.hand_over(WRITER, READER);
         }
     }
 
@@ -110,7 +110,7 @@ impl Lock {
         // Release pairs with the Acquire of the next writer, or of who passes the lock on to it.
         let before = self.state.fetch_sub(READER, Ordering::Release);
         if before == READER | QUEUED {
-            self.pass_on(0, 0);
+            self.hand_over(0, 0);
         }
     }
 
@@ -128,13 +128,14 @@ impl Lock {
         if self.try_write() {
             return;
         }
-        let mut place = None;
+        let mut waiter = None;
         loop {
-            let waits = line::at(self, |line| self.stand_in_line_to_write(line, &mut place));
+            let waits =
+                parking_lot::with_queue(self, |queue| self.enqueue_writer(queue, &mut waiter));
             if let Some(want) = waits
-                && let Some(place) = &place
+                && let Some(waiter) = &waiter
             {
-                place.wait();
+                waiter.wait();
                 if want == WRITE_NEXT {
                     return;
                 }
@@ -145,16 +146,16 @@ impl Lock {
         }
     }
 
-    /// As what the caller stands in line now, at its old place if it had one; none while the lock is free.
-    fn stand_in_line_to_write(&self, line: &mut Line, place: &mut Option<Place>) -> Option<usize> {
+    /// As what the caller waits now, at its old position if it had one; none while the lock is free.
+    fn enqueue_writer(&self, queue: &mut WaitQueue, waiter: &mut Option<Waiter>) -> Option<usize> {
         if !self.note_waiter(|state| state & !QUEUED != 0) {
             return None;
         }
-        if let Some(place) = place {
-            line.rejoin(place, WRITE_NEXT);
+        if let Some(waiter) = waiter {
+            queue.requeue(waiter, WRITE_NEXT);
             return Some(WRITE_NEXT);
         }
-        *place = Some(line.join(WRITE));
+        *waiter = Some(queue.enqueue(WRITE));
         Some(WRITE)
     }
 
@@ -163,12 +164,12 @@ impl Lock {
         while !self.try_read() {
             let readers = self.state.load(Ordering::Relaxed) / READER;
             assert!(readers < READERS_MAX, "rwlock overflowed read locks");
-            let place = line::at(self, |line| {
+            let waiter = parking_lot::with_queue(self, |queue| {
                 self.note_waiter(|state| state & (WRITER | QUEUED) != 0)
-                    .then(|| line.join(READ))
+                    .then(|| queue.enqueue(READ))
             });
-            if let Some(place) = place {
-                place.wait();
+            if let Some(waiter) = waiter {
+                waiter.wait();
                 if wait::is_abandoned() {
                     self.unlock_read();
                     wait::vanish_if_abandoned("it waits for a lock");
@@ -179,7 +180,7 @@ impl Lock {
     }
 
     /// Sets QUEUED, unless the lock is no longer such that one must wait; whether it is. Called under the lock
-    /// of the line.
+    /// of the queue.
     fn note_waiter(&self, must_wait: impl Fn(u32) -> bool) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while must_wait(state) {
@@ -194,13 +195,13 @@ impl Lock {
         false
     }
 
-    /// Serves the line: called by who had the lock, and now has `kept` of it. `held` is as what it is in the
-    /// state yet; where that is nothing, somebody else may have been faster, and will serve the line.
+    /// Serves the queue: called by who had the lock, and now has `kept` of it. `held` is as what it is in the
+    /// state yet; where that is nothing, somebody else may have been faster, and will serve the queue.
     #[cold]
-    fn pass_on(&self, held: u32, kept: u32) {
-        let woken = line::at(self, |line| {
-            let (count, granted) = next_owners(line, kept);
-            let more = if line.is_longer_than(count) {
+    fn hand_over(&self, held: u32, kept: u32) {
+        let woken = parking_lot::with_queue(self, |queue| {
+            let (count, granted) = next_owners(queue, kept);
+            let more = if queue.is_longer_than(count) {
                 QUEUED
             } else {
                 0
@@ -209,7 +210,7 @@ impl Lock {
             // Release of readers that went before: who is handed the lock here comes after them too.
             let next = (kept + granted) | more;
             let passed = self.exchange(held | QUEUED, next, Ordering::AcqRel);
-            passed.is_ok().then(|| line.take(count))
+            passed.is_ok().then(|| queue.dequeue(count))
         });
         if let Some(woken) = woken {
             woken.wake();
@@ -223,15 +224,15 @@ impl Lock {
     }
 }
 
-/// How many of the line are to be woken, and as what they have the lock then.
-fn next_owners(line: &Line, kept: u32) -> (usize, u32) {
-    let readers = line.wants().take_while(|want| *want == READ).count();
+/// How many of the queue are to be woken, and as what they have the lock then.
+fn next_owners(queue: &WaitQueue, kept: u32) -> (usize, u32) {
+    let readers = queue.wants().take_while(|want| *want == READ).count();
     if readers > 0 {
         let readers_max = (READERS_MAX - kept / READER) as usize;
         let readers = readers.min(readers_max);
         return (readers, readers as u32 * READER);
     }
-    match line.wants().next() {
+    match queue.wants().next() {
         Some(WRITE_NEXT) if kept == 0 => (1, WRITER),
         Some(_) if kept == 0 => (1, 0),
         _ => (0, 0),

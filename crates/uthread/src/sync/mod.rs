@@ -35,8 +35,8 @@ mod lock;
 mod notify_mutex;
 mod poison;
 
-mod line;
-mod table;
+mod buckets;
+mod parking_lot;
 
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 

@@ -7,8 +7,8 @@ use std::mem;
 use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::line::Ended;
 use super::mutex::MutexGuard;
+use super::parking_lot::WaitEnd;
 use crate::atomic::AtomicBool;
 use crate::sched::wait;
 use crate::sched::wait::Since;
@@ -247,7 +247,7 @@ impl Condvar {
         deadline: Option<Instant>,
     ) -> (LockResult<MutexGuard<'a, T>>, bool) {
         let ended = self.notices.wait(MutexGuard::lock(&guard), deadline);
-        if ended == Ended::Cancelled {
+        if ended == WaitEnd::Cancelled {
             if wait::is_abandoned() {
                 // Others may use the mutex on.
                 drop(guard);
@@ -263,7 +263,7 @@ impl Condvar {
         }
         (
             MutexGuard::judge(guard),
-            deadline.is_some() && ended != Ended::Served,
+            deadline.is_some() && ended != WaitEnd::Dequeued,
         )
     }
 }

@@ -1,18 +1,18 @@
-//! The protocol of a condition variable: a line, and a lock that is let go meanwhile.
+//! The protocol of a condition variable: a queue, and a lock that is released meanwhile.
 //!
-//! Who waits joins the line before it lets the lock go, so that whoever takes the lock after it, and makes the
-//! condition true, finds it there. A notification takes waiters out of the line, and what is out has been
+//! A waiter joins the queue before it unlocks, so that whoever takes the lock after it, and makes the
+//! condition true, finds it there. A notification takes waiters out of the queue, and what is out has been
 //! notified: one whose time is over at that moment, or that is cancelled, has been too, and says so.
 
 use std::time::Instant;
 
 use crate::atomic::{AtomicBool, Ordering};
 
-use crate::sync::line::{self, Ended, Woken};
 use crate::sync::lock::Lock;
+use crate::sync::parking_lot::{self, Dequeued, WaitEnd};
 
 pub(crate) struct Notices {
-    /// Whether somebody waits. Written under the lock of the line.
+    /// Whether somebody waits. Written under the lock of the queue.
     awaited: AtomicBool,
 }
 
@@ -23,17 +23,17 @@ impl Notices {
     }
 
     /// Waits for a notification, without the lock, which the caller has for writing, and has again after it.
-    pub(crate) fn wait(&self, lock: &Lock, deadline: Option<Instant>) -> Ended {
-        let place = line::at(self, |line| {
+    pub(crate) fn wait(&self, lock: &Lock, deadline: Option<Instant>) -> WaitEnd {
+        let waiter = parking_lot::with_queue(self, |queue| {
             // Relaxed: who is to see it takes the lock after the caller has let it go.
             self.awaited.store(true, Ordering::Relaxed);
-            line.join(0)
+            queue.enqueue(0)
         });
         lock.unlock_write();
-        let ended = place.wait_for(deadline, |line| {
+        let ended = waiter.wait_for(deadline, |queue| {
             self.awaited
-                .store(line.is_longer_than(0), Ordering::Relaxed);
-            Woken::default()
+                .store(queue.is_longer_than(0), Ordering::Relaxed);
+            Dequeued::default()
         });
         lock.write();
         ended
@@ -44,10 +44,10 @@ impl Notices {
         if !self.awaited.load(Ordering::Relaxed) {
             return;
         }
-        let woken = line::at(self, |line| {
-            let woken = line.take(count);
+        let woken = parking_lot::with_queue(self, |queue| {
+            let woken = queue.dequeue(count);
             self.awaited
-                .store(line.is_longer_than(0), Ordering::Relaxed);
+                .store(queue.is_longer_than(0), Ordering::Relaxed);
             woken
         });
         woken.wake();

@@ -7,12 +7,12 @@
 //!                POISONED          each with QUEUED, but for COMPLETE
 //! ```
 //!
-//! INCOMPLETE is zero. QUEUED is set under the lock of the line, and only while there is something to wait for. Whoever ends RUNNING
-//! takes all out of the line: there is nothing left to wait for, or one of them has to try again.
+//! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is something to wait for. Whoever ends RUNNING
+//! takes all out of the queue: there is nothing left to wait for, or one of them has to try again.
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::sched::wait;
-use crate::sync::line::{self, Ended, Place, Woken};
+use crate::sync::parking_lot::{self, Dequeued, WaitEnd, Waiter};
 
 const POISONED: u32 = 1;
 const RUNNING: u32 = 2;
@@ -46,8 +46,8 @@ impl Progress {
                 COMPLETE => return,
                 POISONED if !force => panic_poisoned(),
                 RUNNING => {
-                    if let Some(place) = self.join(|state| state == RUNNING) {
-                        place.wait();
+                    if let Some(waiter) = self.join(|state| state == RUNNING) {
+                        waiter.wait();
                     }
                 }
                 before => {
@@ -81,26 +81,26 @@ impl Progress {
                 panic_poisoned();
             }
             let awaited = |state| state != COMPLETE && (force || state != POISONED);
-            let Some(place) = self.join(awaited) else {
+            let Some(waiter) = self.join(awaited) else {
                 continue;
             };
-            let ended = place.wait_for(None, |_| Woken::default());
-            if ended == Ended::Cancelled {
+            let ended = waiter.wait_for(None, |_| Dequeued::default());
+            if ended == WaitEnd::Cancelled {
                 wait::unwind_if_cancelled();
                 // In a destructor: the caller relies on what it waits for all the same.
-                if let Some(place) = self.join(awaited) {
-                    place.wait();
+                if let Some(waiter) = self.join(awaited) {
+                    waiter.wait();
                 }
             }
         }
     }
 
-    /// Stands in line, if the state is still one to wait in.
-    fn join(&self, is_awaited: impl Fn(u32) -> bool) -> Option<Place> {
-        line::at(self, |line| {
+    /// Enqueues the caller, if the state is still one to wait in.
+    fn join(&self, is_awaited: impl Fn(u32) -> bool) -> Option<Waiter> {
+        parking_lot::with_queue(self, |queue| {
             let mut state = self.state.load(Ordering::Relaxed);
             while is_awaited(state & !QUEUED) {
-                // Relaxed: whoever serves the line takes its lock.
+                // Relaxed: whoever serves the queue takes its lock.
                 let noted = self.state.compare_exchange(
                     state,
                     state | QUEUED,
@@ -108,7 +108,7 @@ impl Progress {
                     Ordering::Relaxed,
                 );
                 match noted {
-                    Ok(_) => return Some(line.join(0)),
+                    Ok(_) => return Some(queue.enqueue(0)),
                     Err(found) => state = found,
                 }
             }
@@ -128,7 +128,7 @@ impl Drop for Run<'_> {
         // Release pairs with the Acquire of all who look.
         let before = self.progress.state.swap(self.becomes, Ordering::Release);
         if before & QUEUED != 0 {
-            line::at(self.progress, |line| line.take(usize::MAX)).wake();
+            parking_lot::with_queue(self.progress, |queue| queue.dequeue(usize::MAX)).wake();
         }
     }
 }

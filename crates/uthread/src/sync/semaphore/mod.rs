@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::line::Ended;
+use super::parking_lot::WaitEnd;
 use crate::atomic::AtomicUsize;
 use crate::sched::wait;
 use permits::{PERMITS_MAX, Permits};
@@ -39,7 +39,7 @@ use permits::{PERMITS_MAX, Permits};
 /// # Cancellation
 ///
 /// Waiting for permits is a point of cancellation: a fiber that is [cancelled](crate::thread::Cancelled) leaves the
-/// line and is unwound. Permits that came just before are not lost: then the call returns with them. In a
+/// queue and is unwound. Permits that came just before are not lost: then the call returns with them. In a
 /// destructor, where unwinding is no way out, the fiber waits on, as for a lock, if there is no timeout.
 pub struct Semaphore {
     permits: Permits,
@@ -229,7 +229,7 @@ impl Semaphore {
     }
 
     fn wait_for(&self, count: usize) {
-        if self.permits.acquire(count, None) == Ended::Cancelled {
+        if self.permits.acquire(count, None) == WaitEnd::Cancelled {
             wait::unwind_if_cancelled();
             // Others rely on the bound.
             self.permits.acquire_cancelled_or_not(count);
@@ -240,10 +240,10 @@ impl Semaphore {
     fn wait_at_most(&self, count: usize, timeout: Duration) -> bool {
         let deadline = wait::after(wait::now(), timeout);
         let ended = self.permits.acquire(count, Some(deadline));
-        if ended == Ended::Cancelled {
+        if ended == WaitEnd::Cancelled {
             wait::note_early_end();
         }
-        ended == Ended::Served
+        ended == WaitEnd::Dequeued
     }
 
     /// So many permits, which the caller has taken.

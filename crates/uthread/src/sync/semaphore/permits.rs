@@ -1,22 +1,22 @@
-//! The protocol of a semaphore: a count, and the line of those for whom it is too small.
+//! The protocol of a semaphore: a count, and the queue of those for whom it is too small.
 //!
 //! ```text
 //!   state = free permits | QUEUED
 //! ```
 //!
 //! Who comes while others wait stands behind them, even if there are enough permits for it: otherwise one that
-//! wants many would never have them. Permits that are given back go to the first in line as soon as they suffice
-//! for it, and to those behind it then; being out of the line is having them. So permits that were granted just
+//! wants many would never have them. Permits that are given back go to the first in the queue as soon as they suffice
+//! for it, and to those behind it then; being out of the queue is having them. So permits that were granted just
 //! when the time was over, or the caller cancelled, are not lost: that wait has succeeded.
 //!
-//! QUEUED is set exactly while the line is not empty. It changes under the lock of the line, and while it is
+//! QUEUED is set exactly while the queue is not empty. It changes under the lock of the queue, and while it is
 //! set, the count too.
 
 use std::time::Instant;
 
 use crate::atomic::{AtomicUsize, Ordering};
 
-use crate::sync::line::{self, Ended, Line, Place, Woken};
+use crate::sync::parking_lot::{self, Dequeued, WaitEnd, WaitQueue, Waiter};
 
 const QUEUED: usize = 1;
 const PERMIT: usize = 2;
@@ -58,27 +58,27 @@ impl Permits {
     }
 
     /// Waits for so many until the deadline, or until the caller is cancelled.
-    pub(crate) fn acquire(&self, count: usize, deadline: Option<Instant>) -> Ended {
+    pub(crate) fn acquire(&self, count: usize, deadline: Option<Instant>) -> WaitEnd {
         match self.join(count) {
-            None => Ended::Served,
+            None => WaitEnd::Dequeued,
             // One that wanted many may have been all that those behind it waited for.
-            Some(place) => place.wait_for(deadline, |line| self.serve(line)),
+            Some(waiter) => waiter.wait_for(deadline, |queue| self.serve(queue)),
         }
     }
 
     /// The same for however long it takes.
     pub(crate) fn acquire_cancelled_or_not(&self, count: usize) {
-        if let Some(place) = self.join(count) {
-            place.wait_or_vanish(|line| self.serve(line));
+        if let Some(waiter) = self.join(count) {
+            waiter.wait_or_vanish(|queue| self.serve(queue));
         }
     }
 
-    /// Acquires so many, or stands in line for them.
-    fn join(&self, count: usize) -> Option<Place> {
+    /// Acquires so many, or waits for them.
+    fn join(&self, count: usize) -> Option<Waiter> {
         if self.try_acquire(count) {
             return None;
         }
-        line::at(self, |line| {
+        parking_lot::with_queue(self, |queue| {
             let mut state = self.state.load(Ordering::Relaxed);
             while state & QUEUED == 0 {
                 if state / PERMIT >= count {
@@ -93,7 +93,7 @@ impl Permits {
                 }
                 state = self.state.load(Ordering::Relaxed);
             }
-            Some(line.join(count))
+            Some(queue.enqueue(count))
         })
     }
 
@@ -114,31 +114,31 @@ impl Permits {
 
     #[cold]
     fn release_to_line(&self, count: usize) {
-        let woken = line::at(self, |line| {
+        let woken = parking_lot::with_queue(self, |queue| {
             assert_room(self.state.load(Ordering::Relaxed), count);
             let before = self.state.fetch_add(count * PERMIT, Ordering::Release);
             match before & QUEUED {
-                0 => Woken::default(),
-                _ => self.serve(line),
+                0 => Dequeued::default(),
+                _ => self.serve(queue),
             }
         });
         woken.wake();
     }
 
-    /// Grants what is free to those in line, while QUEUED is set.
-    fn serve(&self, line: &mut Line) -> Woken {
+    /// Grants what is free to those in the queue, while QUEUED is set.
+    fn serve(&self, queue: &mut WaitQueue) -> Dequeued {
         // Acquire pairs with the Release of those who gave back: who is served here comes after them.
         let mut free = self.state.load(Ordering::Acquire) / PERMIT;
         let mut count = 0;
-        for want in line.wants() {
+        for want in queue.wants() {
             let Some(rest) = free.checked_sub(want) else {
                 break;
             };
             free = rest;
             count += 1;
         }
-        let woken = line.take(count);
-        let more = match line.is_longer_than(0) {
+        let woken = queue.dequeue(count);
+        let more = match queue.is_longer_than(0) {
             true => QUEUED,
             false => 0,
         };

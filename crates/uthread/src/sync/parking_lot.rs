@@ -1,0 +1,213 @@
+//! The parking lot: a process-wide table of wait queues, by address.
+//!
+//! A lock is one word and has no room for its waiters. They wait in queues, one for each address with waiters, in a
+//! table of the process: so an uncontended lock takes no memory but its word. A waiter waits until another fiber or
+//! thread dequeues it; what that means (owning a lock, having been notified) is the lock's business.
+//!
+//! A mutex, held for a short time, guards a bucket of queues. What a lock decides together with its queue (to enqueue only
+//! while the lock is taken, to clear a bit when the queue is empty) it decides in [`with_queue`]. Nobody is woken there.
+
+use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use super::buckets;
+use crate::atomic::MutexGuard;
+use crate::fiber::WakeHandle;
+use crate::sched::wait;
+
+/// The queues of one bucket.
+#[derive(Default)]
+pub(super) struct Bucket {
+    next_position: u64,
+    /// By address and position; bounded by the number of fibers and threads.
+    waiting: BTreeMap<(usize, u64), Waiting>,
+}
+
+struct Waiting {
+    handle: WakeHandle,
+    /// The kind of wait, as the lock defines it.
+    want: usize,
+}
+
+impl Bucket {
+    pub(super) const fn new() -> Bucket {
+        Bucket {
+            next_position: 0,
+            waiting: BTreeMap::new(),
+        }
+    }
+}
+
+/// The locked queue of one address.
+pub(super) struct WaitQueue {
+    bucket: MutexGuard<'static, Bucket>,
+    address: usize,
+}
+
+/// Calls `action` with the locked queue of the waiters at `target`.
+pub(super) fn with_queue<T, R>(target: &T, action: impl FnOnce(&mut WaitQueue) -> R) -> R {
+    action(&mut WaitQueue::at(ptr::from_ref(target).addr()))
+}
+
+impl WaitQueue {
+    fn at(address: usize) -> WaitQueue {
+        let bucket = buckets::bucket(address).lock();
+        WaitQueue {
+            bucket: bucket.unwrap_or_else(PoisonError::into_inner),
+            address,
+        }
+    }
+
+    /// Returns what each waiter wants, the first one first.
+    pub(super) fn wants(&self) -> impl Iterator<Item = usize> {
+        let queue = (self.address, 0)..=(self.address, u64::MAX);
+        self.bucket
+            .waiting
+            .range(queue)
+            .map(|(_, waiting)| waiting.want)
+    }
+
+    /// Returns `true` if there are more than `count` waiters.
+    pub(super) fn is_longer_than(&self, count: usize) -> bool {
+        self.wants().nth(count).is_some()
+    }
+
+    /// Appends the caller.
+    pub(super) fn enqueue(&mut self, want: usize) -> Waiter {
+        let position = self.bucket.next_position;
+        self.bucket.next_position += 1;
+        let waiter = Waiter {
+            address: self.address,
+            position,
+        };
+        self.requeue(&waiter, want);
+        waiter
+    }
+
+    /// Puts the caller, which has been dequeued, back to its position: before all that came later.
+    pub(super) fn requeue(&mut self, waiter: &Waiter, want: usize) {
+        let handle = wait::wake_handle();
+        let waiting = Waiting { handle, want };
+        self.bucket.waiting.insert(waiter.key(), waiting);
+    }
+
+    /// Removes the first `count` waiters, or all if there are fewer.
+    pub(super) fn dequeue(&mut self, count: usize) -> Dequeued {
+        let mut woken = Dequeued::default();
+        for _ in 0..count {
+            let Some(first) = self.take_first() else {
+                break;
+            };
+            match woken.first {
+                None => woken.first = Some(first),
+                Some(_) => woken.others.push(first),
+            }
+        }
+        woken
+    }
+
+    fn take_first(&mut self) -> Option<WakeHandle> {
+        let queue = (self.address, 0)..=(self.address, u64::MAX);
+        let (&key, _) = self.bucket.waiting.range(queue).next()?;
+        let waiting = self.bucket.waiting.remove(&key)?;
+        Some(waiting.handle)
+    }
+}
+
+/// Dequeued waiters, to be woken after the queue is unlocked.
+#[derive(Default)]
+#[must_use]
+pub(super) struct Dequeued {
+    first: Option<WakeHandle>,
+    /// Mostly empty, which takes no memory.
+    others: Vec<WakeHandle>,
+}
+
+impl Dequeued {
+    pub(super) fn wake(self) {
+        self.first.iter().for_each(WakeHandle::wake);
+        self.others.iter().for_each(WakeHandle::wake);
+    }
+}
+
+/// The caller's entry in a wait queue.
+pub(super) struct Waiter {
+    address: usize,
+    position: u64,
+}
+
+/// The reason why a wait has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// Another fiber or thread has dequeued the caller.
+    Dequeued,
+    /// The caller is cancelled, and has left the queue.
+    Cancelled,
+    /// The deadline has passed, and the caller has left the queue.
+    TimedOut,
+}
+
+impl Waiter {
+    /// Waits until the caller is dequeued, cancelled or not.
+    pub(super) fn wait(&self) {
+        self.wait_or_vanish(|_| Dequeued::default());
+    }
+
+    /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for ever, and calls `left` while
+    /// the queue is still locked.
+    pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut WaitQueue) -> Dequeued) {
+        while !wait::is_abandoned() {
+            wait::park();
+            if self.is_dequeued() {
+                return;
+            }
+        }
+        if self.leave(WaitEnd::Cancelled, left) == WaitEnd::Cancelled {
+            wait::vanish_if_abandoned("it waits for a lock");
+        }
+    }
+
+    /// Waits until the caller is dequeued or cancelled, or the deadline passes. If it leaves the queue by itself, it calls `left`
+    /// while the queue is still locked.
+    pub(super) fn wait_for(
+        &self,
+        deadline: Option<Instant>,
+        left: impl FnOnce(&mut WaitQueue) -> Dequeued,
+    ) -> WaitEnd {
+        loop {
+            match deadline {
+                None if wait::park_unless_cancelled() => {}
+                None => return self.leave(WaitEnd::Cancelled, left),
+                Some(_) if wait::is_cancelled() => return self.leave(WaitEnd::Cancelled, left),
+                Some(time) if wait::now() >= time => return self.leave(WaitEnd::TimedOut, left),
+                Some(time) => wait::park_deadline(time),
+            }
+            if self.is_dequeued() {
+                return WaitEnd::Dequeued;
+            }
+        }
+    }
+
+    /// Leaves the queue because of `reason`, unless the caller was dequeued before.
+    fn leave(&self, reason: WaitEnd, left: impl FnOnce(&mut WaitQueue) -> Dequeued) -> WaitEnd {
+        let mut queue = WaitQueue::at(self.address);
+        if queue.bucket.waiting.remove(&self.key()).is_none() {
+            return WaitEnd::Dequeued;
+        }
+        let woken = left(&mut queue);
+        drop(queue);
+        woken.wake();
+        reason
+    }
+
+    fn is_dequeued(&self) -> bool {
+        let queue = WaitQueue::at(self.address);
+        !queue.bucket.waiting.contains_key(&self.key())
+    }
+
+    fn key(&self) -> (usize, u64) {
+        (self.address, self.position)
+    }
+}
