@@ -305,9 +305,9 @@ expect! {
     ReceiveCase<&'static mut broadcast::Receiver<Rc<i32>>>: false false,
     promise::Promise<i32>: true true,
     promise::Promise<Cell<i32>>: false false,
-    promise::Promised<i32>: true true,
-    promise::Promised<Cell<i32>>: false false,
-    promise::Promised<OnlySync>: false false,
+    promise::Waiter<i32>: true true,
+    promise::Waiter<Cell<i32>>: false false,
+    promise::Waiter<OnlySync>: false false,
     promise::Settled<'static, Cell<i32>>: false false,
 }
 

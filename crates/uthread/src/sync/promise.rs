@@ -1,27 +1,27 @@
-//! A value that one side promises and any number wait for: the futures of EMPER.
+//! A write-once value that any number of fibers wait for: the futures of EMPER.
 //!
-//! It is set once, and then borrowed by all. Where one side only waits, and takes the value, a
-//! [`oneshot`](super::oneshot) is smaller.
+//! The value is set once, and then borrowed by all. If a single waiter takes the value, a [`oneshot`](super::oneshot) is
+//! smaller.
 //!
 //! ```
 //! use uthread::sync::promise;
 //!
-//! let (promise, promised) = promise::channel();
-//! let waiting = [promised.clone(), promised].map(|promised| {
-//!     uthread::spawn(move || promised.wait().copied())
+//! let (promise, waiter) = promise::channel();
+//! let waiting = [waiter.clone(), waiter].map(|waiter| {
+//!     uthread::spawn(move || waiter.wait().copied())
 //! });
-//! promise.keep(42);
+//! promise.set(42);
 //! for fiber in waiting {
 //!     assert_eq!(fiber.join().unwrap(), Ok(42));
 //! }
 //! ```
 //!
-//! | who | does | wakes |
+//! | event | effect | wakes |
 //! | --- | --- | --- |
-//! | [`Promise::keep`] | sets the value | all who wait |
-//! | the drop of the promise | breaks it: nothing comes | all who wait |
+//! | [`Promise::set`] | sets the value | all waiters |
+//! | the promise is dropped | breaks the promise | all waiters |
 //!
-//! Who waits and is cancelled is unwound, as with [`mpsc`](super::mpsc#cancellation).
+//! A cancelled waiter is unwound, as with [`mpsc`](super::mpsc#cancellation).
 
 use std::fmt;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
@@ -39,15 +39,15 @@ struct Shared<T> {
     is_settled: NotifyMutex<bool>,
 }
 
-/// A promise, and the handle to wait for it.
+/// Creates a promise, and a handle that waits for its value.
 ///
 /// ```
-/// let (promise, promised) = uthread::sync::promise::channel();
-/// promise.keep("kept");
-/// assert_eq!(promised.wait(), Ok(&"kept"));
+/// let (promise, waiter) = uthread::sync::promise::channel();
+/// promise.set("set");
+/// assert_eq!(waiter.wait(), Ok(&"set"));
 /// ```
 #[must_use]
-pub fn channel<T>() -> (Promise<T>, Promised<T>) {
+pub fn channel<T>() -> (Promise<T>, Waiter<T>) {
     let shared = Arc::new(Shared {
         value: OnceLock::new(),
         is_settled: NotifyMutex::new(false),
@@ -55,33 +55,33 @@ pub fn channel<T>() -> (Promise<T>, Promised<T>) {
     let promise = Promise {
         shared: Arc::clone(&shared),
     };
-    (promise, Promised { shared })
+    (promise, Waiter { shared })
 }
 
-/// The side that delivers; see the example of [`channel`]. Dropped without a value, it is broken,
-/// which is an error to who waits.
+/// The side that sets the value; see the example of [`channel`]. A promise that is dropped without a value is broken,
+/// which its waiters see as an error.
 ///
-/// It is kept once:
+/// It is set at most once:
 ///
 /// ```compile_fail,E0382
 /// let (promise, _promised) = uthread::sync::promise::channel();
-/// promise.keep(1);
-/// promise.keep(2);
+/// promise.set(1);
+/// promise.set(2);
 /// ```
 pub struct Promise<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Promise<T> {
-    /// Delivers the value, without waiting. If nobody is left to see it, it is dropped.
+    /// Sets the value and wakes all waiters, without waiting. Without a waiter the value is dropped.
     ///
     /// ```
-    /// let (promise, promised) = uthread::sync::promise::channel();
-    /// uthread::spawn(move || promise.keep(7));
-    /// assert_eq!(promised.wait(), Ok(&7));
+    /// let (promise, waiter) = uthread::sync::promise::channel();
+    /// uthread::spawn(move || promise.set(7));
+    /// assert_eq!(waiter.wait(), Ok(&7));
     /// ```
-    pub fn keep(self, value: T) {
-        // Nobody else has set it; `drop` settles it.
+    pub fn set(self, value: T) {
+        // Not set before; `drop` wakes the waiters.
         let _ = self.shared.value.set(value);
     }
 }
@@ -92,53 +92,53 @@ impl<T> Drop for Promise<T> {
     }
 }
 
-/// The side that waits; see the example of [`channel`]. Clone it for more of them.
+/// The side that waits; see the example of [`channel`]. Clone it for more waiters.
 ///
-/// Those who share a value must be allowed to:
+/// They share the value, so its type must allow that:
 ///
 /// ```compile_fail,E0277
-/// let (promise, promised) = uthread::sync::promise::channel();
-/// uthread::spawn(move || promised.wait().is_ok());
-/// promise.keep(std::cell::Cell::new(1));
+/// let (promise, waiter) = uthread::sync::promise::channel();
+/// uthread::spawn(move || waiter.wait().is_ok());
+/// promise.set(std::cell::Cell::new(1));
 /// ```
-pub struct Promised<T> {
+pub struct Waiter<T> {
     shared: Arc<Shared<T>>,
 }
 
-impl<T> Promised<T> {
+impl<T> Waiter<T> {
     /// Waits for the value.
     ///
     /// # Errors
     ///
-    /// When the promise is broken.
+    /// `RecvError` if the promise is broken.
     ///
     /// ```
     /// use uthread::sync::promise::{self, RecvError};
     ///
-    /// let (promise, promised) = promise::channel::<i32>();
+    /// let (promise, waiter) = promise::channel::<i32>();
     /// uthread::spawn(move || drop(promise));
-    /// assert_eq!(promised.wait(), Err(RecvError));
+    /// assert_eq!(waiter.wait(), Err(RecvError));
     /// ```
     pub fn wait(&self) -> Result<&T, RecvError> {
-        // Without a deadline it is either there or will not come.
+        // Without a deadline the value is either set or never will be.
         self.wait_until(None).map_err(|_| RecvError)
     }
 
-    /// Waits for the value so long at most.
+    /// Waits for the value, giving up after `timeout`.
     ///
     /// # Errors
     ///
-    /// When it did not come in time, or the promise is broken.
+    /// `Timeout` if the value was not set in time; `Disconnected` if the promise is broken.
     ///
     /// ```
     /// use std::sync::mpsc::RecvTimeoutError;
     /// use std::time::Duration;
     ///
-    /// let (promise, promised) = uthread::sync::promise::channel();
+    /// let (promise, waiter) = uthread::sync::promise::channel();
     /// let soon = Duration::from_millis(1);
-    /// assert_eq!(promised.wait_timeout(soon), Err(RecvTimeoutError::Timeout));
-    /// promise.keep(1);
-    /// assert_eq!(promised.wait_timeout(soon), Ok(&1));
+    /// assert_eq!(waiter.wait_timeout(soon), Err(RecvTimeoutError::Timeout));
+    /// promise.set(1);
+    /// assert_eq!(waiter.wait_timeout(soon), Ok(&1));
     /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> Result<&T, RecvTimeoutError> {
         self.wait_until(Some(wait::after(wait::now(), timeout)))
@@ -153,19 +153,19 @@ impl<T> Promised<T> {
         value.ok_or(RecvTimeoutError::Disconnected)
     }
 
-    /// The value if it is there.
+    /// Returns the value without waiting.
     ///
     /// # Errors
     ///
-    /// When it is not there yet, or the promise is broken.
+    /// `Empty` if the value is not set yet; `Disconnected` if the promise is broken.
     ///
     /// ```
     /// use std::sync::mpsc::TryRecvError;
     ///
-    /// let (promise, promised) = uthread::sync::promise::channel::<i32>();
-    /// assert_eq!(promised.try_get(), Err(TryRecvError::Empty));
+    /// let (promise, waiter) = uthread::sync::promise::channel::<i32>();
+    /// assert_eq!(waiter.try_get(), Err(TryRecvError::Empty));
     /// drop(promise);
-    /// assert_eq!(promised.try_get(), Err(TryRecvError::Disconnected));
+    /// assert_eq!(waiter.try_get(), Err(TryRecvError::Disconnected));
     /// ```
     pub fn try_get(&self) -> Result<&T, TryRecvError> {
         wait::spend_turn();
@@ -178,9 +178,9 @@ impl<T> Promised<T> {
     }
 }
 
-impl<T> Clone for Promised<T> {
-    fn clone(&self) -> Promised<T> {
-        Promised {
+impl<T> Clone for Waiter<T> {
+    fn clone(&self) -> Waiter<T> {
+        Waiter {
             shared: Arc::clone(&self.shared),
         }
     }
@@ -192,25 +192,25 @@ impl<T> fmt::Debug for Promise<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+impl<T: fmt::Debug> fmt::Debug for Waiter<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Promised");
+        let mut shown = formatter.debug_struct("Waiter");
         shown.field("value", &self.shared.value.get()).finish()
     }
 }
 
-/// The case of a choice that a promise is kept or broken; made by [`select::wait`](super::select::wait).
-pub(crate) fn case<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
+/// Returns the arm that is ready when a promise is set or broken; called by [`select::wait`](super::select::wait).
+pub(crate) fn case<T>(waiter: &Waiter<T>) -> Case<Settled<'_, T>> {
     Case::new(Settled {
-        promised,
+        waiter,
         waiter_id: None,
     })
 }
 
-/// That a promise is kept or broken; see the example of [`select::wait`](super::select::wait).
+/// The event that a promise is set or broken; see the example of [`select::wait`](super::select::wait).
 #[derive(Debug)]
 pub struct Settled<'a, T> {
-    promised: &'a Promised<T>,
+    waiter: &'a Waiter<T>,
     waiter_id: Option<WaiterId>,
 }
 
@@ -218,20 +218,20 @@ impl<'a, T> Event for Settled<'a, T> {
     type Output = Result<&'a T, RecvError>;
 
     fn attempt(&mut self) -> Option<Result<&'a T, RecvError>> {
-        let shared = &self.promised.shared;
+        let shared = &self.waiter.shared;
         let settled = shared.is_settled.with(|settled| *settled);
         settled.then(|| shared.value.get().ok_or(RecvError))
     }
 
     fn enlist(&mut self, place: Place) -> bool {
-        let mutex = &self.promised.shared.is_settled;
+        let mutex = &self.waiter.shared.is_settled;
         self.waiter_id = mutex.enlist(|| place.wake_handle(), |settled| *settled);
         self.waiter_id.is_some()
     }
 
     fn withdraw(&mut self) {
         if let Some(waiter_id) = self.waiter_id.take() {
-            self.promised.shared.is_settled.withdraw(waiter_id);
+            self.waiter.shared.is_settled.withdraw(waiter_id);
         }
     }
 

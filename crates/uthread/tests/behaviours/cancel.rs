@@ -114,10 +114,8 @@ fn a_call_without_an_error_unwinds_its_fiber(place: Place) {
     assert!(is_cut_off(cancelled(place, move || receiver
         .recv()
         .is_ok())));
-    let (_promise, promised) = promise::channel::<()>();
-    assert!(is_cut_off(cancelled(place, move || promised
-        .wait()
-        .is_ok())));
+    let (_promise, waiter) = promise::channel::<()>();
+    assert!(is_cut_off(cancelled(place, move || waiter.wait().is_ok())));
     let (_sender, mut receiver) = broadcast::channel::<()>(1);
     assert!(is_cut_off(cancelled(place, move || receiver.recv())));
 }
@@ -207,8 +205,8 @@ fn nobody_else_is_cancelled(place: Place) {
         yield_now();
         ended.cancel();
         assert!(is_cut_off(ended.join()));
-        peer.write_all(b"kept").unwrap();
-        assert_eq!(&kept.join().unwrap().unwrap(), b"kept");
+        peer.write_all(b"set").unwrap();
+        assert_eq!(&kept.join().unwrap().unwrap(), b"set");
         assert!(!is_cancelled());
     });
 }

@@ -100,8 +100,8 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
         );
         let (_sender, once) = oneshot::channel::<()>();
         assert!(timeout(SHORT, || once.recv().is_ok()).is_err());
-        let (_promise, promised) = promise::channel::<()>();
-        assert!(timeout(SHORT, || promised.wait().is_ok()).is_err());
+        let (_promise, waiter) = promise::channel::<()>();
+        assert!(timeout(SHORT, || waiter.wait().is_ok()).is_err());
         let (_sender, mut each) = broadcast::channel::<()>(1);
         assert!(timeout(SHORT, || each.recv().is_ok()).is_err());
         assert_eq!(timeout(SHORT, || sender.send(())), Err(Elapsed));
@@ -243,7 +243,7 @@ fn a_shield_holds_the_deadline_off(place: Place) {
             shield(|| {
                 sleep(2 * SHORT);
                 assert!(!is_cancelled());
-                other.write_all(b"kept")?;
+                other.write_all(b"set")?;
                 stream.read_exact(&mut [0; 4])
             })
             .map(|()| is_late(stream.read(&mut [0; 4])))

@@ -91,8 +91,8 @@ fn looks_at_what_is_sent() {
     });
     let (_sender, mut receiver) = broadcast::channel::<()>(1);
     lets_others_run(|| assert!(receiver.try_recv().is_err()));
-    let (_promise, promised) = promise::channel::<()>();
-    lets_others_run(|| assert!(promised.try_get().is_err()));
+    let (_promise, waiter) = promise::channel::<()>();
+    lets_others_run(|| assert!(waiter.try_get().is_err()));
 }
 
 fn looks_at_what_ends() {

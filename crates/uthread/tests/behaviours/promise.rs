@@ -20,7 +20,7 @@ behaviours![
             a_broken_promise_is_an_error_to_all_who_wait,
             the_value_stays_for_those_who_come_later,
             a_wait_ends_with_its_time,
-            a_promise_nobody_waits_for_may_be_kept,
+            a_promise_nobody_waits_for_may_be_set,
             a_promise_is_one_event_of_a_choice
         ]
     ),
@@ -36,113 +36,110 @@ behaviours![
 const SOON: Duration = Duration::from_millis(3);
 
 fn all_who_wait_see_the_value(place: Place) {
-    mixed(place, |keeping, waiting| {
+    mixed(place, |setting, waiting| {
         for _ in 0..20 {
-            let (promise, promised) = channel();
+            let (promise, waiter) = channel();
             let seen = [(); 5].map(|()| {
-                let promised = promised.clone();
-                waiting.start(move || promised.wait().map(|text: &String| text.len()))
+                let waiter = waiter.clone();
+                waiting.start(move || waiter.wait().map(|text: &String| text.len()))
             });
-            let kept = keeping.start(move || promise.keep("the value".to_owned()));
-            kept.join();
-            assert_eq!(promised.wait().map(String::as_str), Ok("the value"));
+            let setter = setting.start(move || promise.set("the value".to_owned()));
+            setter.join();
+            assert_eq!(waiter.wait().map(String::as_str), Ok("the value"));
             assert!(seen.into_iter().all(|seen| seen.join() == Ok(9)));
         }
     });
 }
 
 fn a_broken_promise_is_an_error_to_all_who_wait(place: Place) {
-    mixed(place, |keeping, waiting| {
-        let (promise, promised) = channel::<i32>();
+    mixed(place, |setting, waiting| {
+        let (promise, waiter) = channel::<i32>();
         let seen = [(); 3].map(|()| {
-            let promised = promised.clone();
-            waiting.start(move || promised.wait().copied())
+            let waiter = waiter.clone();
+            waiting.start(move || waiter.wait().copied())
         });
-        let timed = promised.clone();
+        let timed = waiter.clone();
         let timed = waiting.start(move || timed.wait_timeout(HANG).copied());
-        keeping.start(move || drop(promise)).join();
+        setting.start(move || drop(promise)).join();
         assert!(seen.into_iter().all(|seen| seen.join() == Err(RecvError)));
         assert_eq!(timed.join(), Err(RecvTimeoutError::Disconnected));
-        assert_eq!(promised.try_get(), Err(TryRecvError::Disconnected));
-        assert_eq!(promised.wait(), Err(RecvError));
+        assert_eq!(waiter.try_get(), Err(TryRecvError::Disconnected));
+        assert_eq!(waiter.wait(), Err(RecvError));
     });
 }
 
 fn the_value_stays_for_those_who_come_later(place: Place) {
     place.run(|| {
-        let (promise, promised) = channel();
-        assert_eq!(promised.try_get(), Err(TryRecvError::Empty));
-        promise.keep(Box::new(7));
-        let other = promised.clone();
-        assert_eq!(promised.try_get().map(|value| **value), Ok(7));
+        let (promise, waiter) = channel();
+        assert_eq!(waiter.try_get(), Err(TryRecvError::Empty));
+        promise.set(Box::new(7));
+        let other = waiter.clone();
+        assert_eq!(waiter.try_get().map(|value| **value), Ok(7));
         assert_eq!(
             other.wait_timeout(Duration::ZERO).map(|value| **value),
             Ok(7)
         );
-        assert!(std::ptr::eq(
-            promised.wait().unwrap(),
-            other.wait().unwrap()
-        ));
-        assert_eq!(format!("{promised:?}"), "Promised { value: Some(7) }");
+        assert!(std::ptr::eq(waiter.wait().unwrap(), other.wait().unwrap()));
+        assert_eq!(format!("{waiter:?}"), "Waiter { value: Some(7) }");
     });
 }
 
 fn a_wait_ends_with_its_time(place: Place) {
-    mixed(place, |keeping, waiting| {
-        let (promise, promised) = channel();
-        let early = promised.clone();
+    mixed(place, |setting, waiting| {
+        let (promise, waiter) = channel();
+        let early = waiter.clone();
         let early = waiting.start(move || {
             let start = Instant::now();
             assert_eq!(early.wait_timeout(SOON), Err(RecvTimeoutError::Timeout));
             assert!(start.elapsed() >= SOON);
         });
         early.join();
-        let seen = waiting.start(move || promised.wait_timeout(HANG).copied());
-        keeping.start(move || promise.keep(1)).join();
+        let seen = waiting.start(move || waiter.wait_timeout(HANG).copied());
+        setting.start(move || promise.set(1)).join();
         assert_eq!(seen.join(), Ok(1));
     });
 }
 
-fn a_promise_nobody_waits_for_may_be_kept(place: Place) {
+fn a_promise_nobody_waits_for_may_be_set(place: Place) {
     place.run(|| {
         let witness = Arc::new(());
-        let (promise, promised) = channel();
-        drop(promised);
-        promise.keep(Arc::clone(&witness));
+        let (promise, waiter) = channel();
+        drop(waiter);
+        promise.set(Arc::clone(&witness));
         assert_eq!(Arc::strong_count(&witness), 1);
     });
 }
 
 fn a_promise_is_one_event_of_a_choice(place: Place) {
-    mixed(place, |keeping, waiting| {
-        let (promise, promised) = channel();
+    mixed(place, |setting, waiting| {
+        let (promise, waiter) = channel();
         let (broken, never) = channel::<i32>();
         select! {
-            wait(&promised) => panic!("it is not kept yet"),
+            wait(&waiter) => panic!("it is not set yet"),
             wait(&never) => panic!("it is not broken yet"),
             default(SOON) => {}
         }
         let seen = waiting.start(move || {
             let seen = select! {
-                wait(&promised) -> value => value.copied(),
+                wait(&waiter) -> value => value.copied(),
                 wait(&never) => panic!("it is not broken yet"),
             };
             (seen, never)
         });
-        keeping.start(move || promise.keep(3)).join();
+        setting.start(move || promise.set(3)).join();
         let (seen, never) = seen.join();
         assert_eq!(seen, Ok(3));
         let seen = waiting.start(move || select! { wait(&never) -> value => value.copied() });
-        keeping.start(move || drop(broken)).join();
+        setting.start(move || drop(broken)).join();
         assert_eq!(seen.join(), Err(RecvError));
     });
 }
 
 fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
     let runtime = place.runtime();
-    let (_promise, promised) = channel::<()>();
-    let waiting = [promised.clone(), promised]
-        .map(|promised| place.spawn_waiting(&runtime, move || promised.wait().is_ok()));
+    let (_promise, waiter) = channel::<()>();
+    let waiting = [waiter.clone(), waiter]
+        .map(|waiter| place.spawn_waiting(&runtime, move || waiter.wait().is_ok()));
     drop(runtime);
     assert!(waiting.into_iter().all(is_cancelled));
 }
@@ -153,9 +150,9 @@ fn at_the_end_of_the_runtime_a_destructor_finds_it_broken(place: Place) {
     let mut outcome = Some(outcome);
     let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
-            let (_promise, promised) = channel::<()>();
-            let seen = promised.wait().copied();
-            outcome.take().unwrap().keep(seen);
+            let (_promise, waiter) = channel::<()>();
+            let seen = waiter.wait().copied();
+            outcome.take().unwrap().set(seen);
         });
         park();
     });

@@ -7,7 +7,7 @@
 //! | arm | has come when | gives |
 //! | --- | --- | --- |
 //! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | what its `recv` returns |
-//! | [`wait(&promised)`](wait) | the promise is kept or broken | what its `wait` returns |
+//! | [`wait(&waiter)`](wait) | the promise is set or broken | what its `wait` returns |
 //! | [`send(&sender, &mut value)`](send) | the channel has room, or its receiver is gone | what its `send` returns |
 //! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | it is, or has an error or an end to tell; for anything with a descriptor | `io::Result<()>` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
@@ -23,7 +23,7 @@ pub use times::{after, at, tick};
 
 pub use crate::io::readiness::{readable, writable};
 
-use super::promise::{self, Promised, Settled};
+use super::promise::{self, Settled, Waiter};
 
 /// The case that a receiver has something: a value, or the word that none comes any more.
 ///
@@ -80,21 +80,21 @@ pub trait Receive {
     fn event(self) -> Self::Event;
 }
 
-/// The case that a promise is kept, or broken.
+/// The case that a promise is set, or broken.
 ///
 /// ```
 /// use std::time::Duration;
 /// use uthread::sync::promise;
 ///
-/// let (promise, promised) = promise::channel();
-/// uthread::spawn(move || promise.keep("in time"));
+/// let (promise, waiter) = promise::channel();
+/// uthread::spawn(move || promise.set("in time"));
 /// uthread::select! {
-///     wait(&promised) -> value => assert_eq!(value, Ok(&"in time")),
+///     wait(&waiter) -> value => assert_eq!(value, Ok(&"in time")),
 ///     after(Duration::from_secs(60)) => panic!("nothing came"),
 /// }
 /// ```
-pub fn wait<T>(promised: &Promised<T>) -> Case<Settled<'_, T>> {
-    promise::case(promised)
+pub fn wait<T>(waiter: &Waiter<T>) -> Case<Settled<'_, T>> {
+    promise::case(waiter)
 }
 
 /// The case that a value can be sent without waiting: it takes the value out of the `Option`, and gives what
