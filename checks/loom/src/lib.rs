@@ -19,7 +19,7 @@ mod idle_models;
 
 mod channel_models;
 
-mod choice_models;
+mod select_models;
 
 mod condvar_models;
 mod lock_models;

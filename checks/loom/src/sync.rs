@@ -1,14 +1,14 @@
 //! The protocols of the channels, of the choice among several, and of the locks.
 
-#[path = "../../../crates/uthread/src/sync/mpsc/channel.rs"]
-pub(crate) mod channel;
-#[path = "../../../crates/uthread/src/sync/select/choice.rs"]
+#[path = "../../../crates/uthread/src/sync/select/arms.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
     reason = "it is public in the library, where the macro uses all of it"
 )]
-pub(crate) mod choice;
+pub(crate) mod arms;
+#[path = "../../../crates/uthread/src/sync/mpsc/channel.rs"]
+pub(crate) mod channel;
 #[path = "../../../crates/uthread/src/sync/notify_mutex.rs"]
 pub(crate) mod notify_mutex;
 #[path = "../../../crates/uthread/src/sync/mpsc/selecting.rs"]
@@ -16,7 +16,7 @@ pub(crate) mod notify_mutex;
 pub(crate) mod selecting;
 
 pub(crate) mod select {
-    pub(crate) use super::choice::{Case, Event, Place, choose, choose_timeout};
+    pub(crate) use super::arms::{Arm, ArmHandle, Event, select, select_timeout};
 }
 
 #[path = "../../../crates/uthread/src/sync/lock.rs"]

@@ -274,13 +274,13 @@ macro_rules! expect {
     )*};
 }
 
-use uthread::sync::select::{Case, Receive, Transmit};
+use uthread::sync::select::{Arm, Receive, Transmit};
 use uthread::sync::{broadcast, mpsc, oneshot, promise};
 
 /// The case that `select::recv` makes of this.
-type ReceiveCase<R> = Case<<R as Receive>::Event>;
+type ReceiveArm<R> = Arm<<R as Receive>::Event>;
 /// The case that `select::send` makes of a sender and a value.
-type SendCase<T> = Case<<&'static mpsc::Sender<T> as Transmit<'static, T>>::Event>;
+type SendArm<T> = Arm<<&'static mpsc::Sender<T> as Transmit<'static, T>>::Event>;
 
 // One owner at a time has what they send, so it has to be `Send`.
 expect! {
@@ -290,9 +290,9 @@ expect! {
     oneshot::Receiver<OnlySync>: false false,
     oneshot::TryRecvError<Rc<i32>>: false false,
     oneshot::RecvTimeoutError<Rc<i32>>: false false,
-    ReceiveCase<&'static mut oneshot::Receiver<Cell<i32>>>: true false,
-    ReceiveCase<&'static mut oneshot::Receiver<Rc<i32>>>: false false,
-    SendCase<Rc<i32>>: false false,
+    ReceiveArm<&'static mut oneshot::Receiver<Cell<i32>>>: true false,
+    ReceiveArm<&'static mut oneshot::Receiver<Rc<i32>>>: false false,
+    SendArm<Rc<i32>>: false false,
 }
 
 // Several have what they share, so it has to be `Sync` as well.
@@ -302,7 +302,7 @@ expect! {
     broadcast::Sender<OnlySync>: false false,
     broadcast::Receiver<i32>: true true,
     broadcast::Receiver<Cell<i32>>: false false,
-    ReceiveCase<&'static mut broadcast::Receiver<Rc<i32>>>: false false,
+    ReceiveArm<&'static mut broadcast::Receiver<Rc<i32>>>: false false,
     promise::Promise<i32>: true true,
     promise::Promise<Cell<i32>>: false false,
     promise::Waiter<i32>: true true,
@@ -313,7 +313,7 @@ expect! {
 
 // A channel knows of one receiver that waits, so what borrows the receiver stays where that is.
 expect! {
-    ReceiveCase<&'static mpsc::Receiver<i32>>: false false,
+    ReceiveArm<&'static mpsc::Receiver<i32>>: false false,
     mpsc::Iter<'static, i32>: false false,
 }
 

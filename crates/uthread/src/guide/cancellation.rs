@@ -50,7 +50,7 @@
 //! | call | once its caller is cancelled |
 //! | --- | --- |
 //! | everything that returns an `io::Result` | returns the error of the table above |
-//! | `recv_timeout` of each kind of channel, [`Condvar::wait_timeout`](crate::sync::Condvar::wait_timeout) and `wait_timeout_while`, [`Semaphore::acquire_timeout`](crate::sync::Semaphore::acquire_timeout), [`select::choose_timeout`](crate::sync::select::choose_timeout) | ends early, as if its time were over |
+//! | `recv_timeout` of each kind of channel, [`Condvar::wait_timeout`](crate::sync::Condvar::wait_timeout) and `wait_timeout_while`, [`Semaphore::acquire_timeout`](crate::sync::Semaphore::acquire_timeout), [`select::select_timeout`](crate::sync::select::select_timeout) | ends early, as if its time were over |
 //! | `recv`, `send` into a full channel, `iter`, `select!` | unwinds: to say that the other side is gone would be wrong |
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | unwinds: to say that the fiber has ended would be wrong. After the end of the runtime it goes on to wait, as that fiber ends too |
 //! | `sleep`, `park`, `yield_now`, [`Barrier::wait`](crate::sync::Barrier::wait), [`Condvar::wait`](crate::sync::Condvar::wait), [`Semaphore::acquire`](crate::sync::Semaphore::acquire), `Once`, `OnceLock` and `LazyLock` of which another fiber runs the initializer | unwinds |

@@ -1,4 +1,4 @@
-//! Descriptors that are ready, among the cases of a choice.
+//! Descriptors that are ready, among the arms of a choice.
 
 use std::fmt;
 use std::io;
@@ -13,9 +13,9 @@ use crate::op::descriptor::{Descriptor, Watcher};
 use crate::op::net::SocketOperation;
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
-use crate::sync::select::{Case, Event, Place};
+use crate::sync::select::{Arm, ArmHandle, Event};
 
-/// The case that a descriptor has something to read: bytes, a connection, or the end of them. As by `poll(2)`, an
+/// The arm that a descriptor has something to read: bytes, a connection, or the end of them. As by `poll(2)`, an
 /// error or a hang-up counts as such: the next call tells.
 ///
 /// It takes nothing, so what is ready stays so until somebody reads. Nor does it promise anything: another fiber may
@@ -24,12 +24,12 @@ use crate::sync::select::{Case, Event, Place};
 ///
 /// # Errors
 ///
-/// The case gives the kernel's error where that cannot wait: `ENOMEM`, on epoll `ENOSPC` (`fs.epoll.max_user_watches`), for a
+/// The arm gives the kernel's error where that cannot wait: `ENOMEM`, on epoll `ENOSPC` (`fs.epoll.max_user_watches`), for a
 /// thread `EMFILE`.
 ///
 /// # Costs
 ///
-/// A `poll(2)` where it is ready. Where nothing is, a fiber has an operation begun for each such case, and cancelled
+/// A `poll(2)` where it is ready. Where nothing is, a fiber has an operation begun for each such arm, and cancelled
 /// if something else comes first. A thread makes an eventfd for the choice, and waits for it and all
 /// descriptors by one more `poll(2)`.
 ///
@@ -57,15 +57,15 @@ use crate::sync::select::{Case, Event, Place};
 ///
 /// ```compile_fail,E0505
 /// let (reader, _writer) = std::io::pipe().unwrap();
-/// let mut case = uthread::sync::select::readable(&reader);
+/// let mut arm = uthread::sync::select::readable(&reader);
 /// drop(reader);
-/// uthread::sync::select::try_choose(&mut [&mut case]);
+/// uthread::sync::select::try_select(&mut [&mut arm]);
 /// ```
-pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Case<Readiness<'_>> {
-    case(descriptor.as_fd(), PollFlags::IN)
+pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
+    arm(descriptor.as_fd(), PollFlags::IN)
 }
 
-/// The case that a descriptor has room for something to be written, or will never have any: then the next write
+/// The arm that a descriptor has room for something to be written, or will never have any: then the next write
 /// fails. Otherwise as [`readable`], errors and costs too.
 ///
 /// ```
@@ -91,12 +91,12 @@ pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Case<Readiness<'_>> {
 /// assert_eq!(reading.join().unwrap()?.len(), 100_000);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn writable<F: AsFd + ?Sized>(descriptor: &F) -> Case<Readiness<'_>> {
-    case(descriptor.as_fd(), PollFlags::OUT)
+pub fn writable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
+    arm(descriptor.as_fd(), PollFlags::OUT)
 }
 
-fn case(fd: BorrowedFd<'_>, events: PollFlags) -> Case<Readiness<'_>> {
-    Case::new(Readiness {
+fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
+    Arm::new(Readiness {
         fd,
         events,
         watcher: Watcher::new(),
@@ -126,7 +126,7 @@ impl fmt::Debug for Readiness<'_> {
 impl Event for Readiness<'_> {
     type Output = io::Result<()>;
 
-    fn attempt(&mut self) -> Option<io::Result<()>> {
+    fn try_complete(&mut self) -> Option<io::Result<()>> {
         if let Some(error) = self.failure.take() {
             return Some(Err(error));
         }
@@ -138,7 +138,7 @@ impl Event for Readiness<'_> {
     }
 
     /// What is ready already ends the poll as soon as it is begun.
-    fn enlist(&mut self, _: Place) -> bool {
+    fn enlist(&mut self, _: ArmHandle) -> bool {
         // The number 0 may come to mean another file before the next wait.
         self.watcher = Watcher::new();
         true

@@ -14,7 +14,7 @@ use crate::op::descriptor::Descriptor;
 use crate::op::net::SocketOperation;
 use crate::sched::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use crate::sync::select::{self, Case, Event, Place};
+use crate::sync::select::{self, Arm, ArmHandle, Event};
 use crate::thread::{self, spawn};
 use crate::timeout;
 
@@ -33,7 +33,7 @@ struct Ready<'a> {
 impl Event for Ready<'_> {
     type Output = io::Result<()>;
 
-    fn attempt(&mut self) -> Option<io::Result<()>> {
+    fn try_complete(&mut self) -> Option<io::Result<()>> {
         if let Some(error) = self.failure.take() {
             return Some(Err(error));
         }
@@ -41,7 +41,7 @@ impl Event for Ready<'_> {
         (choices.below(3) == 0).then_some(Ok(()))
     }
 
-    fn enlist(&mut self, _: Place) -> bool {
+    fn enlist(&mut self, _: ArmHandle) -> bool {
         true
     }
 
@@ -63,8 +63,8 @@ impl Event for Ready<'_> {
     }
 }
 
-fn case(input: &io::Stdin, choices: Option<Choices>, events: PollFlags) -> Case<Ready<'_>> {
-    Case::new(Ready {
+fn arm(input: &io::Stdin, choices: Option<Choices>, events: PollFlags) -> Arm<Ready<'_>> {
+    Arm::new(Ready {
         input,
         choices,
         events,
@@ -78,14 +78,14 @@ fn receive(receiver: &Receiver<usize>, seed: u64) {
     let input = io::stdin();
     let mut expected = 0;
     while expected < VALUES {
-        let mut silent = case(&input, None, PollFlags::IN);
+        let mut silent = arm(&input, None, PollFlags::IN);
         let looks = Choices(choices.below(u64::MAX));
-        let mut ready = case(&input, Some(looks), PollFlags::OUT);
+        let mut ready = arm(&input, Some(looks), PollFlags::OUT);
         let mut value = select::recv(receiver);
         let pause = Duration::from_micros(choices.below(3000));
         let mut choose = || match pause.as_micros() % 3 {
-            0 => select::choose(&mut [&mut silent, &mut value]),
-            _ => 1 + select::choose(&mut [&mut value, &mut ready, &mut silent]),
+            0 => select::select(&mut [&mut silent, &mut value]),
+            _ => 1 + select::select(&mut [&mut value, &mut ready, &mut silent]),
         };
         let chosen = match choices.below(2) {
             // With nothing but wake-ups to end it.
@@ -143,9 +143,9 @@ fn a_poll_that_is_refused_is_told() {
     under_seeds(|seed, mode| {
         Simulation::new(seed, 1, mode).run(|| {
             let input = io::stdin();
-            let mut silent = case(&input, None, PollFlags::IN);
-            let mut refused = case(&input, None, PollFlags::PRI);
-            assert_eq!(select::choose(&mut [&mut silent, &mut refused]), 1);
+            let mut silent = arm(&input, None, PollFlags::IN);
+            let mut refused = arm(&input, None, PollFlags::PRI);
+            assert_eq!(select::select(&mut [&mut silent, &mut refused]), 1);
             let error = refused.take().unwrap().unwrap_err();
             assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         });

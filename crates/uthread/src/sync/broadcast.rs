@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 pub use std::sync::mpsc::SendError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::select::{Event, Place, Receive};
+use super::select::{ArmHandle, Event, Receive};
 use crate::sched::wait;
 
 struct Ring<T> {
@@ -380,14 +380,14 @@ impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
 impl<T: Clone> Event for Received<'_, T> {
     type Output = Result<T, RecvError>;
 
-    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
+    fn try_complete(&mut self) -> Option<Result<T, RecvError>> {
         self.receiver.take()
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
         let position = self.receiver.position;
         let ready = |ring: &Ring<T>| ring.has_something(position);
-        self.waiter_id = self.receiver.ring.enlist(|| place.wake_handle(), ready);
+        self.waiter_id = self.receiver.ring.enlist(|| handle.wake_handle(), ready);
         self.waiter_id.is_some()
     }
 

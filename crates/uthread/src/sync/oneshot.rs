@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, SendError};
 
-use super::select::{Event, Place, Receive};
+use super::select::{ArmHandle, Event, Receive};
 use crate::fiber::Outcome;
 use crate::sched::wait;
 
@@ -331,12 +331,12 @@ impl<'a, T> Receive for &'a mut Receiver<T> {
 impl<T> Event for Received<'_, T> {
     type Output = Result<T, RecvError>;
 
-    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
+    fn try_complete(&mut self) -> Option<Result<T, RecvError>> {
         self.0.outcome.is_done().then(|| self.0.take())
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
-        self.0.outcome.await_done(place.wake_handle())
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
+        self.0.outcome.await_done(handle.wake_handle())
     }
 
     fn withdraw(&mut self) {

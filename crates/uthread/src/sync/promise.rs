@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub use std::sync::mpsc::RecvError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::select::{Case, Event, Place};
+use super::select::{Arm, ArmHandle, Event};
 use crate::sched::wait;
 
 struct Shared<T> {
@@ -200,8 +200,8 @@ impl<T: fmt::Debug> fmt::Debug for Waiter<T> {
 }
 
 /// Returns the arm that is ready when a promise is set or broken; called by [`select::wait`](super::select::wait).
-pub(crate) fn case<T>(waiter: &Waiter<T>) -> Case<Settled<'_, T>> {
-    Case::new(Settled {
+pub(crate) fn arm<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
+    Arm::new(Settled {
         waiter,
         waiter_id: None,
     })
@@ -217,15 +217,15 @@ pub struct Settled<'a, T> {
 impl<'a, T> Event for Settled<'a, T> {
     type Output = Result<&'a T, RecvError>;
 
-    fn attempt(&mut self) -> Option<Result<&'a T, RecvError>> {
+    fn try_complete(&mut self) -> Option<Result<&'a T, RecvError>> {
         let shared = &self.waiter.shared;
         let settled = shared.is_settled.with(|settled| *settled);
         settled.then(|| shared.value.get().ok_or(RecvError))
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
         let mutex = &self.waiter.shared.is_settled;
-        self.waiter_id = mutex.enlist(|| place.wake_handle(), |settled| *settled);
+        self.waiter_id = mutex.enlist(|| handle.wake_handle(), |settled| *settled);
         self.waiter_id.is_some()
     }
 

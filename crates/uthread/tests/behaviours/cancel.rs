@@ -205,8 +205,8 @@ fn nobody_else_is_cancelled(place: Place) {
         yield_now();
         ended.cancel();
         assert!(is_cut_off(ended.join()));
-        peer.write_all(b"set").unwrap();
-        assert_eq!(&kept.join().unwrap().unwrap(), b"set");
+        peer.write_all(b"kept").unwrap();
+        assert_eq!(&kept.join().unwrap().unwrap(), b"kept");
         assert!(!is_cancelled());
     });
 }

@@ -11,7 +11,7 @@ use crate::support::sides::{Counted, Running, mixed};
 use uthread::sync::mpsc::{
     Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
-use uthread::sync::select::{self, Choice};
+use uthread::sync::select::{self, Select};
 use uthread::{select, sleep};
 
 behaviours![(
@@ -288,10 +288,10 @@ fn cases_may_be_chosen_again(place: Place) {
             while ended.contains(&false) {
                 let open = cases.iter_mut().enumerate();
                 let open = open.filter(|(index, _)| !ended[*index]);
-                let (names, mut choices): (Vec<_>, Vec<&mut dyn Choice>) = open
-                    .map(|(index, case)| (index, case as &mut dyn Choice))
+                let (names, mut choices): (Vec<_>, Vec<&mut dyn Select>) = open
+                    .map(|(index, case)| (index, case as &mut dyn Select))
                     .unzip();
-                let chosen = names[select::choose(&mut choices)];
+                let chosen = names[select::select(&mut choices)];
                 match cases[chosen].take().unwrap() {
                     Ok(value) => sum += value,
                     Err(RecvError) => ended[chosen] = true,

@@ -10,7 +10,7 @@ use uthread::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener
 use uthread::process::{Command, Stdio};
 use uthread::select;
 use uthread::sync::mpsc::channel;
-use uthread::sync::select as cases;
+use uthread::sync::select as arms;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
@@ -69,8 +69,8 @@ fn what_is_ready_is_chosen_at_once(place: Place) {
         let mut child = Command::new("echo").stdout(Stdio::piped()).spawn().unwrap();
         child.wait().unwrap();
         await_readable(child.stdout.as_ref().unwrap()).unwrap();
-        let mut ready = cases::readable(&ours);
-        assert_eq!(cases::try_choose(&mut [&mut ready]), Some(0));
+        let mut ready = arms::readable(&ours);
+        assert_eq!(arms::try_select(&mut [&mut ready]), Some(0));
         assert!(ready.take().unwrap().is_ok());
         assert_eq!((&ours).read(&mut [0; 2]).unwrap(), 1, "it was taken");
     });

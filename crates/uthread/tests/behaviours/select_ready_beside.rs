@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::mpsc::channel;
-use uthread::sync::{oneshot, select as cases};
+use uthread::sync::{oneshot, select as arms};
 use uthread::{select, timeout};
 
 use crate::harness::child::alone;
@@ -166,12 +166,12 @@ fn a_wait_ends_in_time(place: Place) {
             readable(&ours) => panic!("nobody has written"),
             after(SOON) => assert!(start.elapsed() >= SOON),
         }
-        let mut ready = cases::readable(&ours);
-        assert_eq!(cases::choose_timeout(&mut [&mut ready], SOON), None);
+        let mut ready = arms::readable(&ours);
+        assert_eq!(arms::select_timeout(&mut [&mut ready], SOON), None);
         assert!(start.elapsed() >= 2 * SOON);
         // The same case again.
         peer.write_all(b"x").unwrap();
-        assert_eq!(cases::choose(&mut [&mut ready]), 0);
+        assert_eq!(arms::select(&mut [&mut ready]), 0);
     });
 }
 

@@ -27,7 +27,7 @@ use std::time::Instant;
 use crate::atomic::{Mutex, MutexGuard};
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
-use crate::sync::select::Place;
+use crate::sync::select::ArmHandle;
 
 /// How much room an empty queue keeps, in values: enough that a steady stream allocates nothing, so
 /// little that the memory of a burst is given back.
@@ -69,7 +69,7 @@ pub(super) enum Receiving {
 /// A sender in the line, or a receiver.
 pub(super) enum Side {
     Waits(WakeHandle),
-    Chooses(Place),
+    Selects(ArmHandle),
 }
 
 /// The senders.
@@ -141,10 +141,10 @@ impl<T> Channel<T> {
 
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         wait::spend_turn();
-        self.attempt_send(value)
+        self.try_send_unspent(value)
     }
 
-    pub(super) fn attempt_send(&self, value: T) -> Result<(), TrySendError<T>> {
+    pub(super) fn try_send_unspent(&self, value: T) -> Result<(), TrySendError<T>> {
         let state = self.lock();
         if state.receiver_gone {
             return Err(TrySendError::Disconnected(value));
@@ -270,10 +270,10 @@ impl<T> Channel<T> {
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
         wait::spend_turn();
-        self.attempt_recv()
+        self.try_recv_unspent()
     }
 
-    pub(super) fn attempt_recv(&self) -> Result<T, TryRecvError> {
+    pub(super) fn try_recv_unspent(&self) -> Result<T, TryRecvError> {
         let mut state = self.lock();
         if let Some(value) = state.queue.pop_front() {
             return Ok(self.make_room(state, value));
@@ -291,7 +291,7 @@ impl<T> Channel<T> {
         state.receiver_gone = true;
         let values = mem::take(&mut state.queue);
         let line = state.line.iter_mut();
-        let senders: Vec<_> = line.filter_map(|place| place.sender.take()).collect();
+        let senders: Vec<_> = line.filter_map(|handle| handle.sender.take()).collect();
         drop(state);
         senders.iter().for_each(Side::wake);
         drop(values);
@@ -329,7 +329,7 @@ impl Side {
     fn wake(&self) {
         match self {
             Side::Waits(waiter) => waiter.wake(),
-            Side::Chooses(place) => place.wake(),
+            Side::Selects(handle) => handle.wake(),
         }
     }
 
@@ -338,15 +338,15 @@ impl Side {
     fn claim(&self) -> bool {
         match self {
             Side::Waits(_) => true,
-            Side::Chooses(place) => place.claim(),
+            Side::Selects(handle) => handle.claim(),
         }
     }
 
     /// Whether `other`, which chooses too, could claim it.
-    pub(super) fn may_meet(&self, other: &Place) -> bool {
+    pub(super) fn may_meet(&self, other: &ArmHandle) -> bool {
         match self {
             Side::Waits(_) => true,
-            Side::Chooses(place) => place.may_meet(other),
+            Side::Selects(handle) => handle.may_meet(other),
         }
     }
 }
@@ -402,11 +402,11 @@ impl<T> State<T> {
     /// Takes a value back; none if it was taken.
     pub(super) fn try_leave_line(&mut self, ticket: u64) -> Option<T> {
         let index = self.find_in_line(ticket).ok()?;
-        self.line.remove(index).map(|place| place.value)
+        self.line.remove(index).map(|handle| handle.value)
     }
 
     fn find_in_line(&self, ticket: u64) -> Result<usize, usize> {
         self.line
-            .binary_search_by_key(&ticket, |place| place.ticket)
+            .binary_search_by_key(&ticket, |handle| handle.ticket)
     }
 }

@@ -1,4 +1,4 @@
-//! The ends of a channel among the cases of a choice.
+//! The ends of a channel among the arms of a choice.
 //!
 //! A value in the line, or a receiver that waits, serves a choice that is enlisted later; unless it is another
 //! choice that has come to its end, which will attempt again and find this one enlisted. Nor does a choice
@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
 use super::channel::{Channel, Receiving, Side};
-use crate::sync::select::{Event, Place};
+use crate::sync::select::{ArmHandle, Event};
 
 /// That a value can be received.
 pub struct Received<'a, T> {
@@ -29,24 +29,24 @@ impl<'a, T> Received<'a, T> {
 impl<T> Event for Received<'_, T> {
     type Output = Result<T, RecvError>;
 
-    fn attempt(&mut self) -> Option<Result<T, RecvError>> {
-        match self.channel.attempt_recv() {
+    fn try_complete(&mut self) -> Option<Result<T, RecvError>> {
+        match self.channel.try_recv_unspent() {
             Ok(value) => Some(Ok(value)),
             Err(TryRecvError::Disconnected) => Some(Err(RecvError)),
             Err(TryRecvError::Empty) => None,
         }
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
         let mut state = self.channel.lock();
         let has_come = !state.queue.is_empty()
             || state.senders == 0
             || state.line.iter().any(|in_line| {
                 let sender = in_line.sender.as_ref();
-                sender.is_none_or(|sender| sender.may_meet(&place))
+                sender.is_none_or(|sender| sender.may_meet(&handle))
             });
         if !has_come {
-            state.receiver = Receiving::Unusual(Side::Chooses(place));
+            state.receiver = Receiving::Unusual(Side::Selects(handle));
         }
         !has_come
     }
@@ -56,7 +56,7 @@ impl<T> Event for Received<'_, T> {
     }
 
     fn claimed(&mut self) -> Result<T, RecvError> {
-        self.attempt().expect("a value was put there for it")
+        self.try_complete().expect("a value was put there for it")
     }
 
     fn cut_off(&mut self) -> Result<T, RecvError> {
@@ -85,8 +85,8 @@ impl<'a, T> Sent<'a, T> {
 impl<T> Event for Sent<'_, T> {
     type Output = Result<(), SendError<T>>;
 
-    fn attempt(&mut self) -> Option<Result<(), SendError<T>>> {
-        match self.channel.attempt_send(self.value.take()?) {
+    fn try_complete(&mut self) -> Option<Result<(), SendError<T>>> {
+        match self.channel.try_send_unspent(self.value.take()?) {
             Ok(()) => Some(Ok(())),
             Err(TrySendError::Disconnected(value)) => Some(Err(SendError(value))),
             Err(TrySendError::Full(value)) => {
@@ -96,20 +96,20 @@ impl<T> Event for Sent<'_, T> {
         }
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
         let mut state = self.channel.lock();
         let may_come = state.receiver_gone
             || state.queue.len() < self.channel.bound
             || match &state.receiver {
                 Receiving::Not => false,
                 Receiving::Usual => true,
-                Receiving::Unusual(receiver) => receiver.may_meet(&place),
+                Receiving::Unusual(receiver) => receiver.may_meet(&handle),
             };
         if may_come {
             return false;
         }
         let value = self.value.take();
-        self.ticket = value.map(|value| state.join_line(value, Side::Chooses(place)));
+        self.ticket = value.map(|value| state.join_line(value, Side::Selects(handle)));
         true
     }
 

@@ -2,7 +2,7 @@
 //! way to write it.
 //!
 //! The arms of [`select!`](crate::select) are calls of the functions of this module, each of which makes a
-//! [`Case`]. Where the number of cases is known at run time only, call them by hand, and then [`choose`].
+//! [`Arm`]. Where the number of arms is known at run time only, call them by hand, and then [`select`].
 //!
 //! | arm | has come when | gives |
 //! | --- | --- | --- |
@@ -13,19 +13,19 @@
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
 
-mod choice;
+mod arms;
 mod select_macro;
 mod times;
 
-pub use choice::{Case, Choice, choose, choose_timeout, try_choose};
-pub(crate) use choice::{Event, Place};
+pub use arms::{Arm, Select, select, select_timeout, try_select};
+pub(crate) use arms::{ArmHandle, Event};
 pub use times::{after, at, tick};
 
 pub use crate::io::readiness::{readable, writable};
 
 use super::promise::{self, Settled, Waiter};
 
-/// The case that a receiver has something: a value, or the word that none comes any more.
+/// The arm that a receiver has something: a value, or the word that none comes any more.
 ///
 /// Takes `&mpsc::Receiver`, `&mut oneshot::Receiver` or `&mut broadcast::Receiver`, and gives what the `recv`
 /// of each returns.
@@ -49,25 +49,25 @@ use super::promise::{self, Settled, Waiter};
 ///
 /// let (_sender, receiver) = mpsc::channel::<i32>();
 /// uthread::scope(|scope| {
-///     scope.spawn(|| select::try_choose(&mut [&mut select::recv(&receiver)]));
-///     scope.spawn(|| select::try_choose(&mut [&mut select::recv(&receiver)]));
+///     scope.spawn(|| select::try_select(&mut [&mut select::recv(&receiver)]));
+///     scope.spawn(|| select::try_select(&mut [&mut select::recv(&receiver)]));
 /// });
 /// ```
 ///
-/// Nor can a case be given away while the receiver is used on:
+/// Nor can an arm be given away while the receiver is used on:
 ///
 /// ```compile_fail,E0277
 /// use uthread::sync::{mpsc, select};
 ///
 /// let (_sender, receiver) = mpsc::channel::<i32>();
-/// let mut case = select::recv(&receiver);
+/// let mut arm = select::recv(&receiver);
 /// uthread::scope(|scope| {
-///     scope.spawn(move || select::choose(&mut [&mut case]));
+///     scope.spawn(move || select::select(&mut [&mut arm]));
 ///     receiver.recv().unwrap();
 /// });
 /// ```
-pub fn recv<R: Receive>(receiver: R) -> Case<R::Event> {
-    Case::new(receiver.event())
+pub fn recv<R: Receive>(receiver: R) -> Arm<R::Event> {
+    Arm::new(receiver.event())
 }
 
 /// What a value can be received from; see the example of [`recv`].
@@ -80,7 +80,7 @@ pub trait Receive {
     fn event(self) -> Self::Event;
 }
 
-/// The case that a promise is set, or broken.
+/// The arm that a promise is set, or broken.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,12 +93,12 @@ pub trait Receive {
 ///     after(Duration::from_secs(60)) => panic!("nothing came"),
 /// }
 /// ```
-pub fn wait<T>(waiter: &Waiter<T>) -> Case<Settled<'_, T>> {
-    promise::case(waiter)
+pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
+    promise::arm(waiter)
 }
 
-/// The case that a value can be sent without waiting: it takes the value out of the `Option`, and gives what
-/// the sender's `send` returns. If another case is chosen the value stays. Without a value it never comes.
+/// The arm that a value can be sent without waiting: it takes the value out of the `Option`, and gives what
+/// the sender's `send` returns. If another arm is chosen the value stays. Without a value it never comes.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(1);
@@ -114,10 +114,10 @@ pub fn wait<T>(waiter: &Waiter<T>) -> Case<Settled<'_, T>> {
 /// }
 /// assert_eq!(receiver.recv(), Ok("first"));
 /// ```
-pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> Case<S::Event> {
+pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> Arm<S::Event> {
     match value {
-        Some(_) => Case::new(sender.event(value)),
-        None => Case::disabled(),
+        Some(_) => Arm::new(sender.event(value)),
+        None => Arm::disabled(),
     }
 }
 
@@ -131,8 +131,8 @@ pub trait Transmit<'a, T> {
     fn event(self, value: &'a mut Option<T>) -> Self::Event;
 }
 
-/// The case, or one that is never chosen: what [`select!`](crate::select) calls for an arm with a condition.
+/// The arm, or one that is never chosen: what [`select!`](crate::select) calls for an arm with a condition.
 #[doc(hidden)]
-pub fn guarded<E: Event>(case: Option<Case<E>>) -> Case<E> {
-    case.unwrap_or_else(Case::disabled)
+pub fn guarded<E: Event>(arm: Option<Arm<E>>) -> Arm<E> {
+    arm.unwrap_or_else(Arm::disabled)
 }

@@ -1,9 +1,9 @@
-//! The macro `select!`: arms become cases, and the chosen one's body is run.
+//! The macro `select!`: arms become calls, and the chosen one's body is run.
 
 /// Waits for one of several, and goes on with it: of channels, times and sockets.
 ///
 /// Each arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its bare name;
-/// `-> pattern` binds what has come. Exactly one arm is run, and only its case takes or sends anything.
+/// `-> pattern` binds what has come. Exactly one arm is run, and only its arm takes or sends anything.
 /// Where several have come, a random one is chosen, so that none starves.
 ///
 /// ```
@@ -86,7 +86,7 @@
 /// ```
 ///
 /// It is an expression: the value is that of the body. A body may `break`, `continue` and `return`, and may
-/// use what the cases borrowed.
+/// use what the arms borrowed.
 ///
 /// # Panics
 ///
@@ -119,21 +119,21 @@ macro_rules! select {
     };
 }
 
-/// Reads the arms one by one into `[name, case, pattern, body]`, and writes the choice.
+/// Reads the arms one by one into `[name, arm, pattern, body]`, and writes the choice.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
     // The end, by how it waits.
     ([$($arms:tt)+]) => {
-        $crate::__select!(@cases [$($arms)+] choose() {
-            ::std::unreachable!("a case was chosen")
+        $crate::__select!(@arms [$($arms)+] select() {
+            ::std::unreachable!("an arm was chosen")
         })
     };
     ([$($arms:tt)+] default => $body:expr $(,)?) => {
-        $crate::__select!(@cases [$($arms)+] try_choose() { $body })
+        $crate::__select!(@arms [$($arms)+] try_select() { $body })
     };
     ([$($arms:tt)+] default($timeout:expr) => $body:expr $(,)?) => {
-        $crate::__select!(@cases [$($arms)+] choose_timeout($timeout) { $body })
+        $crate::__select!(@arms [$($arms)+] select_timeout($timeout) { $body })
     };
     ([$($arms:tt)*] default $($rest:tt)*) => {
         ::std::compile_error!("`default`, or `default(duration)`, is the last of at least two arms")
@@ -166,21 +166,21 @@ macro_rules! __select {
             })
         } { $output } $($rest)+)
     };
-    (@body [$($arms:tt)*] $case:tt $output:tt $body:expr, $($rest:tt)*) => {
-        $crate::__select!([$($arms)* [case $case $output { $body }]] $($rest)*)
+    (@body [$($arms:tt)*] $arm:tt $output:tt $body:expr, $($rest:tt)*) => {
+        $crate::__select!([$($arms)* [arm $arm $output { $body }]] $($rest)*)
     };
-    (@body [$($arms:tt)*] $case:tt $output:tt $body:expr) => {
-        $crate::__select!([$($arms)* [case $case $output { $body }]])
+    (@body [$($arms:tt)*] $arm:tt $output:tt $body:expr) => {
+        $crate::__select!([$($arms)* [arm $arm $output { $body }]])
     };
-    (@body [$($arms:tt)*] $case:tt $output:tt $body:block $($rest:tt)*) => {
-        $crate::__select!([$($arms)* [case $case $output $body]] $($rest)*)
+    (@body [$($arms:tt)*] $arm:tt $output:tt $body:block $($rest:tt)*) => {
+        $crate::__select!([$($arms)* [arm $arm $output $body]] $($rest)*)
     };
 
-    // Each `case` came from a step of its own, so that each is another variable.
-    (@cases [$([$case:ident $make:tt { $output:pat } $body:tt])+] $choose:ident($($timeout:expr)?) $otherwise:tt) => {{
-        $(let mut $case = $make;)+
-        $crate::sync::select::$choose(&mut [$(&mut $case),+] $(, $timeout)?);
-        $(if let ::std::option::Option::Some(output) = $case.take() {
+    // Each `arm` came from a step of its own, so that each is another variable.
+    (@arms [$([$arm:ident $make:tt { $output:pat } $body:tt])+] $select:ident($($timeout:expr)?) $otherwise:tt) => {{
+        $(let mut $arm = $make;)+
+        $crate::sync::select::$select(&mut [$(&mut $arm),+] $(, $timeout)?);
+        $(if let ::std::option::Option::Some(output) = $arm.take() {
             let $output = output;
             $body
         } else)+

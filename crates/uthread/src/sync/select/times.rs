@@ -1,12 +1,12 @@
-//! Times among the cases of a choice.
+//! Times among the arms of a choice.
 
 use std::time::{Duration, Instant};
 
-use super::{Case, Event, Place};
+use super::{Arm, ArmHandle, Event};
 use crate::sched::wait;
 use crate::time::Interval;
 
-/// The case that so much time has passed, counted from this call.
+/// The arm that so much time has passed, counted from this call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::time::Interval;
 ///     after(heartbeat) => {}
 /// }
 /// ```
-pub fn after(duration: Duration) -> Case<Time> {
+pub fn after(duration: Duration) -> Arm<Time> {
     at(wait::after(wait::now(), duration))
 }
 
-/// The case that the time has come.
+/// The arm that the time has come.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -44,13 +44,13 @@ pub fn after(duration: Duration) -> Case<Time> {
 /// }
 /// assert_eq!(sum, 3);
 /// ```
-pub fn at(instant: Instant) -> Case<Time> {
-    Case::new(Time(instant))
+pub fn at(instant: Instant) -> Arm<Time> {
+    Arm::new(Time(instant))
 }
 
-/// The case that the next event of an interval is due; gives when that was.
+/// The arm that the next event of an interval is due; gives when that was.
 ///
-/// An event that comes while other cases are chosen is kept for the next choice; of several, the last.
+/// An event that comes while other arms are chosen is kept for the next choice; of several, the last.
 ///
 /// ```
 /// use uthread::time::{Duration, Instant, interval};
@@ -64,8 +64,8 @@ pub fn at(instant: Instant) -> Case<Time> {
 /// }
 /// assert!(start.elapsed() >= Duration::from_millis(3));
 /// ```
-pub fn tick(interval: &mut Interval) -> Case<Tick<'_>> {
-    Case::new(Tick(interval))
+pub fn tick(interval: &mut Interval) -> Arm<Tick<'_>> {
+    Arm::new(Tick(interval))
 }
 
 /// The event of [`at`].
@@ -75,11 +75,11 @@ pub struct Time(Instant);
 impl Event for Time {
     type Output = ();
 
-    fn attempt(&mut self) -> Option<()> {
+    fn try_complete(&mut self) -> Option<()> {
         (wait::now() >= self.0).then_some(())
     }
 
-    fn enlist(&mut self, _: Place) -> bool {
+    fn enlist(&mut self, _: ArmHandle) -> bool {
         true
     }
 
@@ -99,11 +99,11 @@ pub struct Tick<'a>(&'a mut Interval);
 impl Event for Tick<'_> {
     type Output = Instant;
 
-    fn attempt(&mut self) -> Option<Instant> {
+    fn try_complete(&mut self) -> Option<Instant> {
         self.0.take_due(wait::now())
     }
 
-    fn enlist(&mut self, _: Place) -> bool {
+    fn enlist(&mut self, _: ArmHandle) -> bool {
         true
     }
 

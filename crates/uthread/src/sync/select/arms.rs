@@ -11,8 +11,8 @@
 //! two sides must meet, at a channel that is full or a rendezvous, the other side *claims* the choice:
 //!
 //! ```text
-//!            claim(case), by whoever meets a case that is enlisted, under the lock of its channel
-//!   OPEN ------------------------------------------------------> case: it is chosen, its exchange done
+//!            claim(arm), by whoever meets an arm that is enlisted, under the lock of its channel
+//!   OPEN ------------------------------------------------------> arm: it is chosen, its exchange done
 //!     \--------------------------------------------------------> CLOSED: nobody can claim it any more
 //!            close, by the chooser before it withdraws
 //! ```
@@ -20,11 +20,11 @@
 //! | who | does | wakes or claims |
 //! | --- | --- | --- |
 //! | a sender | puts a value into a queue with room, for a receiver that chooses | wakes it |
-//! | a sender | meets a receiver that chooses, at a rendezvous | claims its case, then wakes it |
-//! | a receiver | takes the value of a sender that chooses out of the line | claims its case, then wakes it |
+//! | a sender | meets a receiver that chooses, at a rendezvous | claims its arm, then wakes it |
+//! | a receiver | takes the value of a sender that chooses out of the line | claims its arm, then wakes it |
 //! | either end | goes | wakes whoever chooses at the other |
 //! | the kernel | completes a poll of a descriptor, which is under way only during a wait | the chooser |
-//! | time | passes the earliest deadline of the cases | the chooser |
+//! | time | passes the earliest deadline of the arms | the chooser |
 //!
 //! No wake-up is lost: an event is enlisted, and looked at, under the lock of what it is about. What came
 //! before is seen, what comes after wakes. A poll that is begun beside what is ready completes at once.
@@ -44,11 +44,11 @@ pub trait Event {
     type Output;
 
     /// Takes what has come, if it has. Not enlisted.
-    fn attempt(&mut self) -> Option<Self::Output>;
+    fn try_complete(&mut self) -> Option<Self::Output>;
 
     /// Lets the place be woken, or claimed, when an attempt may succeed; false, and nothing done, if it may
     /// already.
-    fn enlist(&mut self, place: Place) -> bool;
+    fn enlist(&mut self, handle: ArmHandle) -> bool;
 
     /// Undoes that, also where nothing was done.
     fn withdraw(&mut self);
@@ -77,59 +77,59 @@ pub trait Event {
     fn cut_off(&mut self) -> Self::Output;
 }
 
-/// One event of a choice, and what has come of it; see the example of [`take`](Case::take).
+/// One event of a choice, and what has come of it; see the example of [`take`](Arm::take).
 #[derive(Debug)]
-pub struct Case<E: Event> {
+pub struct Arm<E: Event> {
     /// None if it is not to be waited for.
     event: Option<E>,
     output: Option<E::Output>,
 }
 
-impl<E: Event> Case<E> {
-    pub(crate) fn new(event: E) -> Case<E> {
-        Case {
+impl<E: Event> Arm<E> {
+    pub(crate) fn new(event: E) -> Arm<E> {
+        Arm {
             event: Some(event),
             output: None,
         }
     }
 
     /// One that is never chosen.
-    pub(crate) fn disabled() -> Case<E> {
-        Case {
+    pub(crate) fn disabled() -> Arm<E> {
+        Arm {
             event: None,
             output: None,
         }
     }
 
-    /// What has come, if the case was chosen.
+    /// What has come, if the arm was chosen.
     ///
     /// ```
     /// use uthread::sync::{mpsc, select};
     ///
     /// let (sender, receiver) = mpsc::channel();
     /// sender.send(1).unwrap();
-    /// let mut case = select::recv(&receiver);
-    /// select::choose(&mut [&mut case]);
-    /// assert_eq!(case.take(), Some(Ok(1)));
+    /// let mut arm = select::recv(&receiver);
+    /// select::select(&mut [&mut arm]);
+    /// assert_eq!(arm.take(), Some(Ok(1)));
     /// ```
     pub fn take(&mut self) -> Option<E::Output> {
         self.output.take()
     }
 }
 
-/// Any [`Case`]; see the example of [`choose`].
-pub trait Choice: Candidate {}
+/// Any [`Arm`]; see the example of [`select`].
+pub trait Select: AnyArm {}
 
-impl<E: Event> Choice for Case<E> {}
+impl<E: Event> Select for Arm<E> {}
 
-/// What a choice does with a case.
-pub trait Candidate {
+/// What a choice does with an arm.
+pub trait AnyArm {
     /// Whether it is to be waited for.
     fn is_enabled(&self) -> bool;
     /// Whether it has come, and is chosen.
-    fn attempt(&mut self) -> bool;
+    fn try_complete(&mut self) -> bool;
     /// See [`Event::enlist`].
-    fn enlist(&mut self, place: Place) -> bool;
+    fn enlist(&mut self, handle: ArmHandle) -> bool;
     /// See [`Event::withdraw`].
     fn withdraw(&mut self);
     /// See [`Event::deadline`].
@@ -144,19 +144,19 @@ pub trait Candidate {
     fn cut_off(&mut self);
 }
 
-impl<E: Event> Candidate for Case<E> {
+impl<E: Event> AnyArm for Arm<E> {
     fn is_enabled(&self) -> bool {
         self.event.is_some()
     }
 
-    fn attempt(&mut self) -> bool {
-        self.output = self.event.as_mut().and_then(Event::attempt);
+    fn try_complete(&mut self) -> bool {
+        self.output = self.event.as_mut().and_then(Event::try_complete);
         self.output.is_some()
     }
 
-    fn enlist(&mut self, place: Place) -> bool {
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
         let event = self.event.as_mut();
-        event.is_none_or(|event| event.enlist(place))
+        event.is_none_or(|event| event.enlist(handle))
     }
 
     fn withdraw(&mut self) {
@@ -196,15 +196,15 @@ enum Patience {
     Forever,
 }
 
-/// Waits until one of the cases has come, takes what has, and returns its index. Where several have, any of
+/// Waits until one of the arms has come, takes what has, and returns its index. Where several have, any of
 /// them may be chosen; the others are left as they were.
 ///
-/// This is what [`select!`](crate::select) calls; to be called where the number of cases is known at run
+/// This is what [`select!`](crate::select) calls; to be called where the number of arms is known at run
 /// time only.
 ///
 /// # Panics
 ///
-/// When there is no case to wait for.
+/// When there is no arm to wait for.
 ///
 /// ```
 /// use uthread::sync::{mpsc, select};
@@ -212,19 +212,19 @@ enum Patience {
 /// let (senders, receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel()).unzip();
 /// let sender = senders[1].clone();
 /// uthread::spawn(move || sender.send("from the second").unwrap());
-/// let mut cases: Vec<_> = receivers.iter().map(select::recv).collect();
-/// let mut choices: Vec<_> = cases.iter_mut().map(|case| case as &mut dyn select::Choice).collect();
-/// let index = select::choose(&mut choices);
-/// assert_eq!(cases[index].take(), Some(Ok("from the second")));
+/// let mut arms: Vec<_> = receivers.iter().map(select::recv).collect();
+/// let mut choices: Vec<_> = arms.iter_mut().map(|arm| arm as &mut dyn select::Select).collect();
+/// let index = select::select(&mut choices);
+/// assert_eq!(arms[index].take(), Some(Ok("from the second")));
 /// # assert_eq!(index, 1);
 /// ```
-pub fn choose(cases: &mut [&mut dyn Choice]) -> usize {
-    let enabled = cases.iter().any(|case| case.is_enabled());
-    assert!(enabled, "there is no case to wait for");
-    choose_within(cases, Patience::Forever).expect("it waits until one has come")
+pub fn select(arms: &mut [&mut dyn Select]) -> usize {
+    let enabled = arms.iter().any(|arm| arm.is_enabled());
+    assert!(enabled, "there is no arm to wait for");
+    select_within(arms, Patience::Forever).expect("it waits until one has come")
 }
 
-/// As [`choose`], for so long at most; none if nothing has come by then.
+/// As [`select`], for so long at most; none if nothing has come by then.
 ///
 /// ```
 /// use std::time::Duration;
@@ -232,37 +232,37 @@ pub fn choose(cases: &mut [&mut dyn Choice]) -> usize {
 ///
 /// let (_sender, receiver) = mpsc::channel::<()>();
 /// let soon = Duration::from_millis(1);
-/// assert_eq!(select::choose_timeout(&mut [&mut select::recv(&receiver)], soon), None);
+/// assert_eq!(select::select_timeout(&mut [&mut select::recv(&receiver)], soon), None);
 /// ```
-pub fn choose_timeout(cases: &mut [&mut dyn Choice], timeout: Duration) -> Option<usize> {
+pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option<usize> {
     let deadline = wait::after(wait::now(), timeout);
-    choose_within(cases, Patience::Until(deadline))
+    select_within(arms, Patience::Until(deadline))
 }
 
-/// As [`choose`], without waiting; none if nothing has come.
+/// As [`select`], without waiting; none if nothing has come.
 ///
 /// ```
 /// use uthread::sync::{mpsc, select};
 ///
 /// let (_sender, receiver) = mpsc::channel::<()>();
-/// assert_eq!(select::try_choose(&mut [&mut select::recv(&receiver)]), None);
+/// assert_eq!(select::try_select(&mut [&mut select::recv(&receiver)]), None);
 /// ```
-pub fn try_choose(cases: &mut [&mut dyn Choice]) -> Option<usize> {
-    choose_within(cases, Patience::None)
+pub fn try_select(arms: &mut [&mut dyn Select]) -> Option<usize> {
+    select_within(arms, Patience::None)
 }
 
-fn choose_within(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<usize> {
+fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     wait::spend_turn();
     let mut selection = None;
     loop {
         let cancelled = wait::is_cancelled();
-        let first = fast_rand::below(cases.len());
-        let mut order = (first..cases.len()).chain(0..first);
-        if let Some(chosen) = order.find(|&index| cases[index].attempt()) {
+        let first = fast_rand::below(arms.len());
+        let mut order = (first..arms.len()).chain(0..first);
+        if let Some(chosen) = order.find(|&index| arms[index].try_complete()) {
             return Some(chosen);
         }
         if cancelled && !matches!(patience, Patience::None) {
-            return cut_off(cases, patience);
+            return cut_off(arms, patience);
         }
         let over = match patience {
             Patience::None => true,
@@ -273,98 +273,98 @@ fn choose_within(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<us
             return None;
         }
         if selection.is_none() {
-            selection = begin(cases);
+            selection = begin(arms);
         }
         if let Some(selection) = &selection
-            && let Some(claimed) = await_change(cases, selection, patience)
+            && let Some(claimed) = await_change(arms, selection, patience)
         {
             return Some(claimed);
         }
     }
 }
 
-/// Makes what the cases are enlisted with; none where that fails, and a case says so.
-fn begin(cases: &mut [&mut dyn Choice]) -> Option<Arc<Selection>> {
-    let Some(polled) = cases.iter().position(|case| case.poll().is_some()) else {
+/// Makes what the arms are enlisted with; none where that fails, and an arm says so.
+fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
+    let Some(polled) = arms.iter().position(|arm| arm.poll().is_some()) else {
         return Some(Selection::new(wait::wake_handle()));
     };
     match readiness::wake_handle() {
         Ok(waiter) => Some(Selection::new(waiter)),
         Err(error) => {
-            cases[polled].fail(error);
+            arms[polled].fail(error);
             None
         }
     }
 }
 
-/// Ends the choice of who may not wait. In a destructor, which cannot be unwound, the first case comes as if
+/// Ends the choice of who may not wait. In a destructor, which cannot be unwound, the first arm comes as if
 /// its other side were gone. A wait that has an end comes to that.
 #[cold]
-fn cut_off(cases: &mut [&mut dyn Choice], patience: Patience) -> Option<usize> {
+fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     if let Patience::Until(_) = patience {
         wait::note_early_end();
         return None;
     }
     wait::unwind_if_cancelled();
-    let chosen = cases.iter().position(|case| case.is_enabled())?;
-    cases[chosen].cut_off();
+    let chosen = arms.iter().position(|arm| arm.is_enabled())?;
+    arms[chosen].cut_off();
     Some(chosen)
 }
 
-/// Waits until a case may have come; the one that was claimed. Returns with nobody knowing of the choice
+/// Waits until an arm may have come; the one that was claimed. Returns with nobody knowing of the choice
 /// any more.
 fn await_change(
-    cases: &mut [&mut dyn Choice],
+    arms: &mut [&mut dyn Select],
     selection: &Arc<Selection>,
     patience: Patience,
 ) -> Option<usize> {
     selection.open();
     let mut enlisted = 0;
-    let nothing_yet = cases.iter_mut().enumerate().all(|(index, case)| {
+    let nothing_yet = arms.iter_mut().enumerate().all(|(index, arm)| {
         enlisted = index + 1;
-        let place = Place {
+        let handle = ArmHandle {
             selection: Arc::clone(selection),
-            case: index,
+            arm: index,
         };
-        case.enlist(place)
+        arm.enlist(handle)
     });
     if nothing_yet {
-        let deadlines = cases.iter().filter_map(|case| case.deadline());
+        let deadlines = arms.iter().filter_map(|arm| arm.deadline());
         let until = match patience {
             Patience::Until(deadline) => Some(deadline),
             Patience::None | Patience::Forever => None,
         };
         let deadline = deadlines.chain(until).min();
-        park(cases, &selection.chooser, deadline);
+        park(arms, &selection.handle, deadline);
     }
     let claimed = selection.close();
-    for (index, case) in cases[..enlisted].iter_mut().enumerate() {
+    for (index, arm) in arms[..enlisted].iter_mut().enumerate() {
         match claimed == Some(index) {
-            true => case.accept(),
-            false => case.withdraw(),
+            true => arm.accept(),
+            false => arm.withdraw(),
         }
     }
     claimed
 }
 
 /// Waits for a wake-up, or for what the kernel knows.
-fn park(cases: &mut [&mut dyn Choice], chooser: &WakeHandle, deadline: Option<Instant>) {
-    let polled = cases.iter().enumerate();
-    let polled = polled.filter_map(|(index, case)| case.poll().map(|poll| (index, poll)));
+fn park(arms: &mut [&mut dyn Select], handle: &WakeHandle, deadline: Option<Instant>) {
+    let polled = arms.iter().enumerate();
+    let polled = polled.filter_map(|(index, arm)| arm.poll().map(|poll| (index, poll)));
     let (indices, mut polls): (Vec<_>, Vec<_>) = polled.unzip();
     if polls.is_empty() {
         return wait::park_unless_over(deadline);
     }
-    if let Err((position, error)) = readiness::park(chooser, &mut polls, deadline) {
+    if let Err((position, error)) = readiness::park(handle, &mut polls, deadline) {
         drop(polls);
-        cases[indices[position]].fail(error);
+        arms[indices[position]].fail(error);
     }
 }
 
 /// Who chooses, and whether somebody has chosen for it.
 pub(crate) struct Selection {
-    chooser: WakeHandle,
-    /// OPEN, CLOSED, or the case that was claimed.
+    handle: WakeHandle,
+    /// OPEN, CLOSED, or the arm that was claimed.
     state: AtomicUsize,
 }
 
@@ -374,14 +374,14 @@ const CLOSED: usize = usize::MAX - 1;
 // Relaxed throughout: a claim is made and its exchange done under the lock of the channel, which the chooser
 // takes before it looks. All that matters here is that only one comes first.
 impl Selection {
-    fn new(chooser: WakeHandle) -> Arc<Selection> {
+    fn new(handle: WakeHandle) -> Arc<Selection> {
         Arc::new(Selection {
-            chooser,
+            handle,
             state: AtomicUsize::new(CLOSED),
         })
     }
 
-    /// Called while no case is enlisted.
+    /// Called while no arm is enlisted.
     fn open(&self) {
         self.state.store(OPEN, Ordering::Relaxed);
     }
@@ -392,36 +392,36 @@ impl Selection {
         self.state.compare_exchange(OPEN, state, order, or_else)
     }
 
-    /// The case that was claimed before, if one was.
+    /// The arm that was claimed before, if one was.
     fn close(&self) -> Option<usize> {
         self.end(CLOSED).err()
     }
 }
 
-/// A case of a choice, as those keep it who may wake or claim it.
-pub struct Place {
+/// An arm of a choice, as those keep it who may wake or claim it.
+pub struct ArmHandle {
     selection: Arc<Selection>,
-    case: usize,
+    arm: usize,
 }
 
-impl Place {
+impl ArmHandle {
     /// Who chooses, where there is nothing to claim.
     pub(crate) fn wake_handle(&self) -> WakeHandle {
-        self.selection.chooser.clone()
+        self.selection.handle.clone()
     }
 
     pub(crate) fn wake(&self) {
-        self.selection.chooser.wake();
+        self.selection.handle.wake();
     }
 
-    /// Chooses this case, unless another was or the choice is over. The caller does the exchange before it
+    /// Chooses this arm, unless another was or the choice is over. The caller does the exchange before it
     /// unlocks, and wakes the chooser after that.
     pub(crate) fn claim(&self) -> bool {
-        self.selection.end(self.case).is_ok()
+        self.selection.end(self.arm).is_ok()
     }
 
-    /// Whether `other`, a case of another choice, could claim this one.
-    pub(crate) fn may_meet(&self, other: &Place) -> bool {
+    /// Whether `other`, an arm of another choice, could claim this one.
+    pub(crate) fn may_meet(&self, other: &ArmHandle) -> bool {
         !Arc::ptr_eq(&self.selection, &other.selection)
             && self.selection.state.load(Ordering::Relaxed) == OPEN
     }

@@ -11,7 +11,7 @@ use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::wait::Ending;
 use crate::sync::channel::Channel;
-use crate::sync::select::{Case, choose, choose_timeout};
+use crate::sync::select::{Arm, select, select_timeout};
 use crate::sync::selecting::{Received, Sent};
 
 /// Two threads: some seconds at most.
@@ -30,8 +30,8 @@ fn receive_either(channels: &Channels) -> (usize, Result<u32, RecvError>) {
     keep_wakes();
     let [mut first, mut second] = channels
         .each_ref()
-        .map(|channel| Case::new(Received::new(channel)));
-    match choose(&mut [&mut first, &mut second]) {
+        .map(|channel| Arm::new(Received::new(channel)));
+    match select(&mut [&mut first, &mut second]) {
         0 => (0, first.take().unwrap()),
         _ => (1, second.take().unwrap()),
     }
@@ -42,9 +42,9 @@ fn send_either(channels: &Channels) -> (usize, [Option<u32>; 2]) {
     keep_wakes();
     let mut values = [Some(1), Some(2)];
     let [one, two] = &mut values;
-    let mut first = Case::new(Sent::new(&channels[0], one));
-    let mut second = Case::new(Sent::new(&channels[1], two));
-    let chosen = choose(&mut [&mut first, &mut second]);
+    let mut first = Arm::new(Sent::new(&channels[0], one));
+    let mut second = Arm::new(Sent::new(&channels[1], two));
+    let chosen = select(&mut [&mut first, &mut second]);
     let outcomes = [first.take(), second.take()];
     assert_eq!(outcomes[chosen], Some(Ok(())));
     assert_eq!(outcomes[1 - chosen], None);
@@ -122,9 +122,9 @@ fn crossed_choices_meet() {
         let exchange = |to: &Channel<u32>, from: &Channel<u32>| {
             keep_wakes();
             let mut value = Some(1);
-            let mut sent = Case::new(Sent::new(to, &mut value));
-            let mut received = Case::new(Received::new(from));
-            choose(&mut [&mut sent, &mut received])
+            let mut sent = Arm::new(Sent::new(to, &mut value));
+            let mut received = Arm::new(Received::new(from));
+            select(&mut [&mut sent, &mut received])
         };
         let other = {
             let [first, second] = channels.clone();
@@ -198,14 +198,14 @@ fn a_choice_keeps_what_it_was_handed_at_its_deadline() {
             let (channel, ending) = (Arc::clone(&channel), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                let mut case = Case::new(Received::new(&channel));
-                choose_timeout(&mut [&mut case], Duration::ZERO);
-                case.take()
+                let mut arm = Arm::new(Received::new(&channel));
+                select_timeout(&mut [&mut arm], Duration::ZERO);
+                arm.take()
             })
         };
         let late = {
-            let chooser = choosing.thread().clone();
-            thread::spawn(move || ending.pass_deadline(&chooser))
+            let handle = choosing.thread().clone();
+            thread::spawn(move || ending.pass_deadline(&handle))
         };
         let sent = channel.try_send(1);
         late.join().unwrap();
@@ -227,14 +227,14 @@ fn a_choice_that_is_cut_off_has_sent_or_has_its_value() {
             thread::spawn(move || {
                 ending.apply_here();
                 let mut value = Some(1);
-                let mut case = Case::new(Sent::new(&channel, &mut value));
-                choose(&mut [&mut case]);
-                case.take().unwrap()
+                let mut arm = Arm::new(Sent::new(&channel, &mut value));
+                select(&mut [&mut arm]);
+                arm.take().unwrap()
             })
         };
         let ended = {
-            let chooser = choosing.thread().clone();
-            thread::spawn(move || ending.shut_down(&chooser))
+            let handle = choosing.thread().clone();
+            thread::spawn(move || ending.shut_down(&handle))
         };
         let received = channel.try_recv();
         ended.join().unwrap();
@@ -264,9 +264,9 @@ fn the_end_of_a_channel_ends_a_choice() {
             thread::spawn(move || channel.remove_receiver())
         };
         let mut value = Some(1);
-        let mut case = Case::new(Sent::new(&channel, &mut value));
-        choose(&mut [&mut case]);
-        assert_eq!(case.take(), Some(Err(SendError(1))));
+        let mut arm = Arm::new(Sent::new(&channel, &mut value));
+        select(&mut [&mut arm]);
+        assert_eq!(arm.take(), Some(Err(SendError(1))));
         going.join().unwrap();
     });
 }
