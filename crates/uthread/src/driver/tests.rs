@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
@@ -88,18 +88,18 @@ impl Both {
     }
 }
 
-fn descriptor<'a>(reader: &'a PipeReader, watcher: &'a Watcher) -> Descriptor<'a> {
+fn descriptor<'a>(reader: &'a PipeReader, state: &'a FdState) -> Descriptor<'a> {
     Descriptor {
         fd: reader.as_fd(),
-        watcher,
+        state,
     }
 }
 
 /// So many operations that complete at once where the other end of the pipe is closed.
-fn polls<'a>(reader: &'a PipeReader, watcher: &'a Watcher, count: usize) -> Vec<Operation<'a>> {
+fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Operation<'a>> {
     let poll = |_| {
         Operation::Socket(SocketOperation::Poll {
-            descriptor: descriptor(reader, watcher),
+            descriptor: descriptor(reader, state),
             events: rustix::event::PollFlags::IN,
         })
     };
@@ -113,8 +113,8 @@ fn more_operations_than_the_queue_holds_all_complete() {
         let mut done = Vec::new();
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
-        let watcher = Watcher::new();
-        let mut operations = polls(&reader, &watcher, COUNT as usize);
+        let state = FdState::new();
+        let mut operations = polls(&reader, &state, COUNT as usize);
         for (index, operation) in operations.iter_mut().enumerate() {
             while !both.driver.has_room(1) {
                 both.driver.flush();
@@ -138,9 +138,9 @@ fn a_cancelled_operation_still_completes_itself() {
     for flushed in [false, true] {
         let make_and_cancel = |mut both: Both| {
             let (reader, _writer) = std::io::pipe().unwrap();
-            let (watcher, mut buffer) = (Watcher::new(), [0; 8]);
+            let (state, mut buffer) = (FdState::new(), [0; 8]);
             let mut read = Operation::File(FileOperation::Read {
-                file: descriptor(&reader, &watcher),
+                file: descriptor(&reader, &state),
                 buffer: &mut buffer,
                 offset: None,
             });
@@ -226,8 +226,8 @@ fn no_more_completions_are_reaped_than_asked_for() {
     on_each(|mut both| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
-        let watcher = Watcher::new();
-        let mut operations = polls(&reader, &watcher, 5);
+        let state = FdState::new();
+        let mut operations = polls(&reader, &state, 5);
         for (index, operation) in operations.iter_mut().enumerate() {
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
             unsafe { both.driver.submit(operation, Token(index as u64)) };
@@ -251,9 +251,9 @@ fn shared_completions_arrive_without_the_worker() {
     for make in drivers() {
         let (mut driver, mut completions) = make(true).unwrap();
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let (watcher, mut buffer) = (Watcher::new(), [0; 8]);
+        let (state, mut buffer) = (FdState::new(), [0; 8]);
         let mut read = Operation::File(FileOperation::Read {
-            file: descriptor(&reader, &watcher),
+            file: descriptor(&reader, &state),
             buffer: &mut buffer,
             offset: None,
         });

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 
 use super::OpenOptions;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::ring::registered_file::impl_registrable;
@@ -42,7 +42,7 @@ pub struct File {
     pub(super) inner: std::fs::File,
     /// Found out at the first call that needs it, or by a look at the metadata.
     position: OnceLock<Position>,
-    pub(super) watcher: Watcher,
+    pub(super) state: FdState,
 }
 
 /// Whether the open file has a position, which calls that use it must not use at once.
@@ -319,12 +319,12 @@ impl File {
     pub fn try_clone(&self) -> io::Result<File> {
         let inner = self.inner.try_clone()?;
         let position = OnceLock::from(self.position()?.clone());
-        let mut watcher = Watcher::new();
-        watcher.set_direct(self.watcher.is_direct());
+        let mut state = FdState::new();
+        state.set_direct(self.state.is_direct());
         Ok(File {
             inner,
             position,
-            watcher,
+            state,
         })
     }
 
@@ -342,7 +342,7 @@ impl File {
     fn descriptor(&self) -> Descriptor<'_> {
         Descriptor {
             fd: self.as_fd(),
-            watcher: &self.watcher,
+            state: &self.state,
         }
     }
 
@@ -544,7 +544,7 @@ impl FileExt for File {
     }
 }
 
-impl_registrable!(File, watcher);
+impl_registrable!(File, state);
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -589,7 +589,7 @@ impl From<std::fs::File> for File {
         File {
             inner,
             position: OnceLock::new(),
-            watcher: Watcher::new(),
+            state: FdState::new(),
         }
     }
 }

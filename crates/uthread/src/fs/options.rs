@@ -287,7 +287,7 @@ pub(super) fn open(
     });
     let result = wait::perform(&mut operation, None)?;
     let mut file = File::from(operation.descriptor(result));
-    file.watcher.set_direct(is_direct);
+    file.state.set_direct(is_direct);
     Ok(file)
 }
 

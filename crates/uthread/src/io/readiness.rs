@@ -9,7 +9,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::driver::native;
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
@@ -99,7 +99,7 @@ fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
     Arm::new(Readiness {
         fd,
         events,
-        watcher: Watcher::new(),
+        state: FdState::new(),
         failure: None,
     })
 }
@@ -108,7 +108,7 @@ fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
 pub struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     events: PollFlags,
-    watcher: Watcher,
+    state: FdState,
     /// Why the kernel cannot wait for it.
     failure: Option<io::Error>,
 }
@@ -140,7 +140,7 @@ impl Event for Readiness<'_> {
     /// What is ready already ends the poll as soon as it is begun.
     fn enlist(&mut self, _: ArmHandle) -> bool {
         // The number 0 may come to mean another file before the next wait.
-        self.watcher = Watcher::new();
+        self.state = FdState::new();
         true
     }
 
@@ -150,7 +150,7 @@ impl Event for Readiness<'_> {
         Some(PollOperation(Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor {
                 fd: self.fd,
-                watcher: &self.watcher,
+                state: &self.state,
             },
             events: self.events,
         })))

@@ -17,7 +17,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::{stream, terminal};
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::sched::offload;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 
@@ -148,11 +148,8 @@ impl Read for Unbuffered {
             terminal::await_ready(fd, PollFlags::IN)?;
             offload::perform(|| Ok(rustix::io::read(fd, buffer)?))
         } else {
-            let watcher = Watcher::new();
-            let file = Descriptor {
-                fd,
-                watcher: &watcher,
-            };
+            let state = FdState::new();
+            let file = Descriptor { fd, state: &state };
             stream::read(file, buffer)
         };
         match result {

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use super::reentrant::{Locked, Reentrant};
 use super::{stream, terminal};
 use crate::driver::native;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::sched::{offload, wait};
 
 /// What fits besides `std`'s buffer into one page of a pipe.
@@ -190,10 +190,10 @@ fn write(mut inner: impl Write + AsFd + Send, buffer: &[u8]) -> io::Result<usize
         0 => buffer,
         lines => &buffer[..lines],
     };
-    let watcher = Watcher::new();
+    let state = FdState::new();
     let file = Descriptor {
         fd: inner.as_fd(),
-        watcher: &watcher,
+        state: &state,
     };
     match stream::write(file, whole) {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Ok(buffer.len()),

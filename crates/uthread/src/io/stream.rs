@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{Operation, buffers};
@@ -15,7 +15,7 @@ use crate::sched::wait;
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: OwnedFd,
-    pub(crate) watcher: Watcher,
+    pub(crate) state: FdState,
 }
 
 impl Stream {
@@ -36,7 +36,7 @@ impl Stream {
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
         Descriptor {
             fd: self.as_fd(),
-            watcher: &self.watcher,
+            state: &self.state,
         }
     }
 }
@@ -85,7 +85,7 @@ impl From<OwnedFd> for Stream {
     fn from(fd: OwnedFd) -> Stream {
         Stream {
             fd,
-            watcher: Watcher::new(),
+            state: FdState::new(),
         }
     }
 }
@@ -126,7 +126,7 @@ macro_rules! impl_stream {
             }
         }
 
-        $crate::ring::registered_file::impl_registrable!($stream, 0.watcher);
+        $crate::ring::registered_file::impl_registrable!($stream, 0.state);
 
         impl std::os::fd::AsFd for $stream {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::PollFlags;
 
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
 use crate::sched::wait;
 
@@ -47,7 +47,7 @@ pub(super) fn await_ready(fd: BorrowedFd<'_>, events: PollFlags) -> io::Result<(
         // For this operation only: the number of a standard stream may come to mean another file.
         descriptor: Descriptor {
             fd,
-            watcher: &Watcher::new(),
+            state: &FdState::new(),
         },
         events,
     });

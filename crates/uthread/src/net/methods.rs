@@ -87,7 +87,7 @@ macro_rules! impl_socket {
             }
         }
 
-        $crate::ring::registered_file::impl_registrable!($socket, socket.watcher);
+        $crate::ring::registered_file::impl_registrable!($socket, socket.state);
 
         impl AsFd for $socket {
             fn as_fd(&self) -> BorrowedFd<'_> {

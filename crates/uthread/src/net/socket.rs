@@ -19,7 +19,7 @@ use super::settings::Settings;
 use crate::driver::native::{self, Interrupted, Patience};
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::message::{Header, Message};
 use crate::op::net::{PeerAddress, SocketOperation};
 use crate::sched::wait;
@@ -29,22 +29,22 @@ pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Settings,
     /// Dropped after the socket was closed, or given away.
-    pub(super) watcher: Watched,
+    pub(super) state: Watched,
 }
 
 /// What drivers remember of a socket, up to its end.
-pub(super) struct Watched(Watcher);
+pub(super) struct Watched(FdState);
 
 impl Deref for Watched {
-    type Target = Watcher;
+    type Target = FdState;
 
-    fn deref(&self) -> &Watcher {
+    fn deref(&self) -> &FdState {
         &self.0
     }
 }
 
 impl DerefMut for Watched {
-    fn deref_mut(&mut self) -> &mut Watcher {
+    fn deref_mut(&mut self) -> &mut FdState {
         &mut self.0
     }
 }
@@ -75,7 +75,7 @@ impl<S: Inner> Socket<S> {
         Socket {
             inner,
             settings,
-            watcher: Watched(Watcher::new()),
+            state: Watched(FdState::new()),
         }
     }
 
@@ -121,7 +121,7 @@ impl<S: Inner> Socket<S> {
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
         Descriptor {
             fd: self.inner.as_fd(),
-            watcher: &self.watcher,
+            state: &self.state,
         }
     }
 
@@ -290,7 +290,7 @@ pub(super) fn connect(
     let mut operation = Operation::Socket(SocketOperation::Connect {
         socket: Descriptor {
             fd: socket,
-            watcher: &Watcher::new(),
+            state: &FdState::new(),
         },
         address,
     });

@@ -11,35 +11,35 @@ use super::registration::Registration;
 #[derive(Clone, Copy)]
 pub(crate) struct Descriptor<'a> {
     pub(crate) fd: BorrowedFd<'a>,
-    pub(crate) watcher: &'a Watcher,
+    pub(crate) state: &'a FdState,
 }
 
 #[cfg(test)]
 impl<'a> Descriptor<'a> {
     /// One for drivers that watch none.
     pub(crate) fn unwatched(fd: BorrowedFd<'a>) -> Descriptor<'a> {
-        static WATCHER: Watcher = Watcher::new();
+        static FD_STATE: FdState = FdState::new();
         Descriptor {
             fd,
-            watcher: &WATCHER,
+            state: &FD_STATE,
         }
     }
 }
 
 #[cfg(test)]
-impl Watcher {
+impl FdState {
     /// For a descriptor that is taken for one of TCP, whatever it is.
-    pub(crate) fn of_tcp() -> Watcher {
-        let watcher = Watcher::new();
-        assert!(watcher.drains(|| true));
-        watcher
+    pub(crate) fn of_tcp() -> FdState {
+        let state = FdState::new();
+        assert!(state.drains(|| true));
+        state
     }
 }
 
 /// What drivers remember of a descriptor. Kept beside it, by whoever owns it: its number may come to mean another file,
 /// and no driver hears of that.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct FdState {
     /// Which driver watches it for readiness. Relaxed throughout: a driver acts only on its own number, which it wrote
     /// itself.
     driver: AtomicU32,
@@ -58,7 +58,7 @@ pub(crate) struct Watcher {
     poll: OnceLock<Registration>,
 }
 
-impl Watcher {
+impl FdState {
     const NOBODY: u32 = 0;
     const IMPOSSIBLE: u32 = u32::MAX;
 
@@ -67,8 +67,8 @@ impl Watcher {
     const LEAVES: u8 = 2;
 
     /// For a descriptor that no driver has met.
-    pub(crate) const fn new() -> Watcher {
-        Watcher {
+    pub(crate) const fn new() -> FdState {
+        FdState {
             driver: AtomicU32::new(Self::NOBODY),
             place: None,
             is_direct: false,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
 use crate::sched::wait;
 use crate::signal::Signal;
@@ -21,7 +21,7 @@ const DUMPED: i32 = 0x80;
 #[derive(Debug)]
 pub(super) struct Pidfd {
     fd: OwnedFd,
-    watcher: Watcher,
+    state: FdState,
 }
 
 impl Pidfd {
@@ -31,7 +31,7 @@ impl Pidfd {
         let fd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
         let pidfd = Pidfd {
             fd,
-            watcher: Watcher::new(),
+            state: FdState::new(),
         };
         // Also tells whether the number still meant our child.
         pidfd.look(WaitIdOptions::NOWAIT).ok()?;
@@ -64,7 +64,7 @@ impl Pidfd {
         let mut ended = Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor {
                 fd: self.fd.as_fd(),
-                watcher: &self.watcher,
+                state: &self.state,
             },
             events: PollFlags::IN,
         });

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use super::repeated::{Next, Repeated};
 use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::sched::multishot_queue::Decode;
 
@@ -87,7 +87,7 @@ impl Listener for UnixListener {
 pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
     Accept {
         listener,
-        watcher: Watcher::new(),
+        state: FdState::new(),
         repeated: Repeated::new(Connections),
         is_stopped: false,
     }
@@ -121,7 +121,7 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
 /// ```
 pub struct Accept<'a, L: Listener> {
     listener: &'a L,
-    watcher: Watcher,
+    state: FdState,
     repeated: Repeated<Connections>,
     is_stopped: bool,
 }
@@ -171,7 +171,7 @@ impl<L: Listener> Iterator for Accept<'_, L> {
         }
         let listener = Descriptor {
             fd: self.listener.as_fd(),
-            watcher: &self.watcher,
+            state: &self.state,
         };
         let operation = || {
             // Of one that is non-blocking the request would wait all the same.

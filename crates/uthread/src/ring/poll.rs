@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
 use crate::sched::multishot_queue::Decode;
@@ -87,7 +87,7 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
     Poll {
         fd: descriptor.as_fd(),
         events: PollFlags::from_bits_retain(events.0),
-        watcher: Watcher::new(),
+        state: FdState::new(),
         repeated: Repeated::new(Readiness),
     }
 }
@@ -115,7 +115,7 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
 pub struct Poll<'a> {
     fd: BorrowedFd<'a>,
     events: PollFlags,
-    watcher: Watcher,
+    state: FdState,
     repeated: Repeated<Readiness>,
 }
 
@@ -137,7 +137,7 @@ impl Iterator for Poll<'_> {
             self.events,
             Descriptor {
                 fd: self.fd,
-                watcher: &self.watcher,
+                state: &self.state,
             },
         );
         let poll = || MultishotOperation::Poll { descriptor, events };

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::buffers::{BufferRing, Bytes, Chunk};
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::group::{BufferGroup, Filled};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
@@ -57,7 +57,7 @@ use crate::sched::wait;
 pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'a> {
     Receive {
         socket: socket.as_fd(),
-        watcher: Watcher::new(),
+        fd_state: FdState::new(),
         buffers,
         timeout: None,
         repeated: buffers
@@ -93,7 +93,7 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
 /// ```
 pub struct Receive<'a> {
     socket: BorrowedFd<'a>,
-    watcher: Watcher,
+    fd_state: FdState,
     buffers: &'a BufferRing,
     timeout: Option<Duration>,
     /// None where the ring does not have the buffers.
@@ -186,7 +186,7 @@ impl Receive<'_> {
             .map(|timeout| wait::after(wait::now(), timeout));
         let socket = Descriptor {
             fd: self.socket,
-            watcher: &self.watcher,
+            state: &self.fd_state,
         };
         let operation = || {
             let group = self.buffers.group()?;
@@ -212,7 +212,7 @@ impl Receive<'_> {
         let mut operation = Operation::Socket(SocketOperation::Receive {
             socket: Descriptor {
                 fd: self.socket,
-                watcher: &self.watcher,
+                state: &self.fd_state,
             },
             buffer: &mut bytes,
             peek: false,

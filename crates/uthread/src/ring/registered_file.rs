@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::op::descriptor::Watcher;
+use crate::op::descriptor::FdState;
 use crate::op::registration::Registration;
 use crate::sched::ring;
 
@@ -39,7 +39,7 @@ pub trait Registrable: Sealed {
 
 pub(crate) trait Sealed {
     /// What drivers remember of the file: in the hands of who has it alone.
-    fn watcher(&mut self) -> &mut Watcher;
+    fn fd_state(&mut self) -> &mut FdState;
 }
 
 impl<F: Registrable> Registrable for &mut F {
@@ -51,8 +51,8 @@ impl<F: Registrable> Registrable for &mut F {
 }
 
 impl<F: Sealed> Sealed for &mut F {
-    fn watcher(&mut self) -> &mut Watcher {
-        (**self).watcher()
+    fn fd_state(&mut self) -> &mut FdState {
+        (**self).fd_state()
     }
 }
 
@@ -144,7 +144,7 @@ impl<F: Registrable> RegisteredFile<F> {
     pub fn new(mut file: F) -> RegisteredFile<F> {
         let registration = ring::register_file(file.file().as_fd());
         let place = registration.as_ref().map(Registration::in_ring);
-        file.watcher().set_place(place);
+        file.fd_state().set_place(place);
         RegisteredFile {
             file: Some(file),
             registration,
@@ -183,7 +183,7 @@ impl<F: Registrable> RegisteredFile<F> {
     /// Takes the file out, of which drivers forget the registration.
     fn take(&mut self) -> Option<F> {
         let mut file = self.file.take()?;
-        file.watcher().set_place(None);
+        file.fd_state().set_place(None);
         Some(file)
     }
 }
@@ -269,9 +269,9 @@ where
     }
 }
 
-/// Makes a type [`Registrable`] that has its watcher there.
+/// Makes a type [`Registrable`] whose descriptor state is that field.
 macro_rules! impl_registrable {
-    ($file:ty, $($watcher:tt).+) => {
+    ($file:ty, $($fd_state:tt).+) => {
         impl $crate::ring::Registrable for $file {
             type File = $file;
 
@@ -281,8 +281,8 @@ macro_rules! impl_registrable {
         }
 
         impl $crate::ring::registered_file::Sealed for $file {
-            fn watcher(&mut self) -> &mut $crate::op::descriptor::Watcher {
-                &mut self.$($watcher).+
+            fn fd_state(&mut self) -> &mut $crate::op::descriptor::FdState {
+                &mut self.$($fd_state).+
             }
         }
     };

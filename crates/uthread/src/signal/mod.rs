@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::sched::wait;
@@ -56,7 +56,7 @@ pub use number::Signal;
 /// ```
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    watcher: Watcher,
+    state: FdState,
 }
 
 impl Signals {
@@ -84,7 +84,7 @@ impl Signals {
         let (reader, writer) = UnixStream::pair()?;
         Ok(Signals {
             delivery: SignalDelivery::with_pipe(reader, writer, SignalOnly, signals)?,
-            watcher: Watcher::new(),
+            state: FdState::new(),
         })
     }
 
@@ -176,7 +176,7 @@ impl Signals {
         let mut readable = Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor {
                 fd: self.delivery.get_read().as_fd(),
-                watcher: &self.watcher,
+                state: &self.state,
             },
             events: PollFlags::IN,
         });

@@ -289,7 +289,7 @@ fn transfer(
     watched: &mut Watched,
     mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
-    if file.watcher.is_direct() {
+    if file.state.is_direct() {
         // Once begun, the kernel waits for the disk, whatever the flag says.
         return Attempt::Blocks(0);
     }

@@ -13,7 +13,7 @@ use super::events;
 use super::watched::Watched;
 use crate::driver::feature::{Feature, Usage};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::{FileOperation, OpenHow};
 
 /// Tries all.
@@ -72,11 +72,11 @@ fn reads_pipes() -> Option<bool> {
 
 /// Whether a byte that is there is read without a thread.
 fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
-    let watcher = Watcher::new();
+    let state = FdState::new();
     let mut read = Operation::File(FileOperation::Read {
         file: Descriptor {
             fd: file.as_fd(),
-            watcher: &watcher,
+            state: &state,
         },
         buffer: &mut [0],
         offset,

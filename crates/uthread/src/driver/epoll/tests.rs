@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::*;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
@@ -21,20 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A stream, and what its owner keeps beside it.
 struct Watchable {
     stream: UnixStream,
-    watcher: Watcher,
+    state: FdState,
 }
 
 impl Watchable {
     fn pair() -> (Watchable, UnixStream) {
         let (stream, peer) = UnixStream::pair().unwrap();
-        let watcher = Watcher::of_tcp();
-        (Watchable { stream, watcher }, peer)
+        let state = FdState::of_tcp();
+        (Watchable { stream, state }, peer)
     }
 
     fn descriptor(&self) -> Descriptor<'_> {
         Descriptor {
             fd: self.stream.as_fd(),
-            watcher: &self.watcher,
+            state: &self.state,
         }
     }
 }
@@ -113,7 +113,7 @@ fn who_has_drained_a_stream_waits_without_an_attempt() {
 fn who_got_a_short_datagram_tries_again_at_once() {
     let mut both = Both::new();
     let (ours, peer) = UnixDatagram::pair().unwrap();
-    let watcher = Watcher::new();
+    let state = FdState::new();
     for text in ["one", "two", "three"] {
         peer.send(text.as_bytes()).unwrap();
     }
@@ -121,7 +121,7 @@ fn who_got_a_short_datagram_tries_again_at_once() {
         let operation = Operation::Socket(SocketOperation::Receive {
             socket: Descriptor {
                 fd: ours.as_fd(),
-                watcher: &watcher,
+                state: &state,
             },
             buffer: &mut [0; 100],
             peek: false,
@@ -187,9 +187,9 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
         3
     );
     peer.write_all(b"two").unwrap();
-    ours.watcher = Watcher::of_tcp();
+    ours.state = FdState::of_tcp();
     assert_eq!(both.receive(&ours, 8, || ()), 3);
-    ours.watcher = Watcher::of_tcp();
+    ours.state = FdState::of_tcp();
     assert_eq!(
         both.receive(&ours, 8, || peer.write_all(b"three").unwrap()),
         5
@@ -209,12 +209,12 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     while ours.stream.write(&[0; 1024]).is_ok() {}
     peer.write_all(b"last").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
-    let later = Watcher::of_tcp();
-    let mut waiting = [&ours.watcher, &later].map(|watcher| {
+    let later = FdState::of_tcp();
+    let mut waiting = [&ours.state, &later].map(|state| {
         Operation::Socket(SocketOperation::Send {
             socket: Descriptor {
                 fd: ours.stream.as_fd(),
-                watcher,
+                state,
             },
             buffer: b"no room",
         })
@@ -228,7 +228,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
         let operation = Operation::Socket(SocketOperation::Receive {
             socket: Descriptor {
                 fd: ours.stream.as_fd(),
-                watcher: &later,
+                state: &later,
             },
             buffer: &mut [0; 8],
             peek: false,
@@ -420,13 +420,13 @@ fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
     let is_known = read != Err(Errno::OPNOTSUPP);
     for is_direct in [false, true] {
         let blocks = is_direct || !is_known;
-        let mut watcher = Watcher::new();
-        watcher.set_direct(is_direct);
+        let mut state = FdState::new();
+        state.set_direct(is_direct);
         let mut buffer = [0; 9];
         let mut read = Operation::File(FileOperation::Read {
             file: Descriptor {
                 fd: file.as_fd(),
-                watcher: &watcher,
+                state: &state,
             },
             buffer: &mut buffer,
             offset: Some(0),

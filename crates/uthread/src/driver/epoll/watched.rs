@@ -98,10 +98,10 @@ impl Watched {
     ///
     /// The kernel's: `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
     pub(super) fn watch(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
-        if descriptor.watcher.is(self.id) {
+        if descriptor.state.is(self.id) {
             return Ok(true);
         }
-        if descriptor.watcher.is_impossible() {
+        if descriptor.state.is_impossible() {
             return Ok(false);
         }
         let fd = descriptor.fd.as_raw_fd();
@@ -111,18 +111,18 @@ impl Watched {
                 let file = self.file(fd);
                 file.unready = Interest::NONE;
                 file.is_final = false;
-                descriptor.watcher.set(self.id);
+                descriptor.state.set(self.id);
                 Ok(true)
             }
             // There already where its owner has changed: of the same file, or it would be gone. What is
             // final was told of it, and is not told again.
             Err(Errno::EXIST) => {
                 self.file(fd).unready = Interest::NONE;
-                descriptor.watcher.set(self.id);
+                descriptor.state.set(self.id);
                 Ok(true)
             }
             Err(Errno::PERM) => {
-                descriptor.watcher.set_impossible();
+                descriptor.state.set_impossible();
                 Ok(false)
             }
             Err(errno) => Err(errno),
@@ -131,12 +131,12 @@ impl Watched {
 
     /// Whether events of a descriptor come here.
     pub(super) fn is_watched(&self, descriptor: Descriptor<'_>) -> bool {
-        descriptor.watcher.is(self.id)
+        descriptor.state.is(self.id)
     }
 
     /// Whether an attempt would be in vain: the next event is still to come.
     pub(super) fn is_unready(&self, descriptor: Descriptor<'_>, interest: Interest) -> bool {
-        descriptor.watcher.is(self.id)
+        descriptor.state.is(self.id)
             && self
                 .files
                 .get(index(descriptor.fd.as_raw_fd()))
@@ -150,7 +150,7 @@ impl Watched {
 
     /// Notes that an attempt was in vain, or that the next will be, if it is watched.
     pub(super) fn note_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
-        if descriptor.watcher.is(self.id) {
+        if descriptor.state.is(self.id) {
             let file = self.file(descriptor.fd.as_raw_fd());
             file.unready.0 |= interest.0;
         }

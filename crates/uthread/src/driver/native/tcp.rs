@@ -10,7 +10,7 @@ use crate::op::descriptor::Descriptor;
 /// where messages have bounds; nor where a protocol above TCP has, as TLS in the kernel, or takes bytes from several
 /// connections, as Multipath TCP.
 pub(crate) fn drains(socket: Descriptor<'_>) -> bool {
-    socket.watcher.drains(|| is_plain(socket.fd))
+    socket.state.drains(|| is_plain(socket.fd))
 }
 
 /// Whether it is a TCP socket without a protocol above.

@@ -18,7 +18,7 @@ use super::encode::encode;
 use super::registered::Registered;
 use crate::driver::Token;
 use crate::op::Operation;
-use crate::op::descriptor::Watcher;
+use crate::op::descriptor::FdState;
 use crate::op::fs::FileOperation;
 
 /// Operations under way: what devices have at a time. Others go by the ordinary ring.
@@ -43,11 +43,11 @@ struct State {
 
 struct Polled {
     entry: Entry,
-    watcher: NonNull<Watcher>,
+    fd_state: NonNull<FdState>,
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the watcher is there until the operation has ended, as promised to `submit`, and may be shared.
+// SAFETY: the descriptor outlives the operation, as promised to `submit`, and its state may be shared.
 unsafe impl Send for Polled {}
 
 impl Devices {
@@ -72,21 +72,21 @@ impl Devices {
     /// All that the operation borrows stays alive until its completion. Only the worker calls this.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(&self, operation: &mut Operation<'_>, token: Token) -> bool {
-        let Some(watcher) = watcher(operation).filter(|watcher| watcher.is_polled()) else {
+        let Some(fd_state) = fd_state(operation).filter(|fd_state| fd_state.is_polled()) else {
             return false;
         };
         if self.count.load(Ordering::Relaxed) == IN_FLIGHT_MAX {
             return false;
         }
         self.count.fetch_add(1, Ordering::Relaxed);
-        let watcher = NonNull::from(watcher);
+        let fd_state = NonNull::from(fd_state);
         let entry = encode(operation, &self.registered).user_data(token.0);
         // SAFETY: nobody else submits, as the caller promises.
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: promised by the caller.
         let pushed = unsafe { queue.push(&entry) };
         assert!(pushed.is_ok(), "it has room for all that are under way");
-        let polled = Polled { entry, watcher };
+        let polled = Polled { entry, fd_state };
         self.lock().in_flight.insert(token, polled);
         true
     }
@@ -124,7 +124,7 @@ impl Devices {
     }
 
     /// Takes note of a completion; false if it is the device's refusal, and the operation goes by the ordinary ring.
-    #[allow(unsafe_code, reason = "the watcher is there by promise")]
+    #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
     pub(super) fn note(&self, token: Token, result: i32) -> bool {
         let mut state = self.lock();
         let polled = state.in_flight.remove(&token).expect("it is in flight");
@@ -133,7 +133,7 @@ impl Devices {
             return true;
         }
         // SAFETY: it is alive, as promised to `submit`, as the operation has not ended.
-        unsafe { polled.watcher.as_ref() }.note_refusal();
+        unsafe { polled.fd_state.as_ref() }.note_refusal();
         state.refused.push(polled.entry);
         false
     }
@@ -151,7 +151,7 @@ impl Devices {
 }
 
 /// What is kept beside the descriptor of a read or a write.
-pub(super) fn watcher<'a>(operation: &Operation<'a>) -> Option<&'a Watcher> {
+pub(super) fn fd_state<'a>(operation: &Operation<'a>) -> Option<&'a FdState> {
     let Operation::File(
         FileOperation::Read { file, .. }
         | FileOperation::Write { file, .. }
@@ -161,5 +161,5 @@ pub(super) fn watcher<'a>(operation: &Operation<'a>) -> Option<&'a Watcher> {
     else {
         return None;
     };
-    Some(file.watcher)
+    Some(file.state)
 }

@@ -41,7 +41,7 @@ use self::submissions::{News, Submissions};
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::group::BufferGroup;
 use crate::op::net::SocketOperation;
 use crate::op::raw::RawOperation;
@@ -181,7 +181,7 @@ impl Uring {
         // Whoever else drops the connection must not wait for the worker.
         self.registered.set_wake(&self.waker).ok()?;
         let key = self.ring.polls.add();
-        connection.watcher.set_poll(self.registered.keep_poll(key));
+        connection.state.set_poll(self.registered.keep_poll(key));
         matches!(self.registered.poll_of(connection), Some(Ok(of)) if of == key).then_some(key)
     }
 
@@ -315,7 +315,7 @@ impl Driver for Uring {
         if self.ring.devices.as_ref().is_some_and(is_polled) {
             return;
         }
-        if devices::watcher(operation).is_some_and(Watcher::is_direct) {
+        if devices::fd_state(operation).is_some_and(FdState::is_direct) {
             self.portions.gather();
         }
         let entry = encode::encode(operation, &self.registered).user_data(token.0);
@@ -356,7 +356,7 @@ impl Driver for Uring {
         };
         let key = match self.registered.poll_of(connection) {
             Some(key) => key.ok(),
-            None if connection.watcher.lasts() && native::tcp::drains(connection) => {
+            None if connection.state.lasts() && native::tcp::drains(connection) => {
                 self.add_poll(connection)
             }
             None => None,

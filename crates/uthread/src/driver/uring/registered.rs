@@ -153,7 +153,7 @@ impl Registered {
 
     /// The key of the poll that stands here for a connection, or that one elsewhere does.
     pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, Elsewhere>> {
-        let (ring, key) = connection.watcher.poll()?;
+        let (ring, key) = connection.state.poll()?;
         Some(if ring == self.home.number() {
             Ok(key)
         } else {
@@ -173,7 +173,7 @@ impl Registered {
 
     /// The place of a file that is registered here.
     pub(super) fn place_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
-        descriptor.watcher.place_in(self.home.number())
+        descriptor.state.place_in(self.home.number())
     }
 
     /// Says how the sleep of the ring's owner is ended when others leave something to it, if nobody has yet.

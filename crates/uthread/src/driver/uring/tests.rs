@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use super::*;
 use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
-use crate::op::descriptor::{Descriptor, Watcher};
+use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
@@ -214,11 +214,11 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
         let queued = unix_socket();
         rustix::net::connect(&queued, &address).unwrap();
         for round in 0..ROUNDS {
-            let (socket, watcher) = (unix_socket(), Watcher::new());
+            let (socket, state) = (unix_socket(), FdState::new());
             let mut connect = Operation::Socket(SocketOperation::Connect {
                 socket: Descriptor {
                     fd: socket.as_fd(),
-                    watcher: &watcher,
+                    state: &state,
                 },
                 address: &address,
             });
@@ -377,11 +377,11 @@ fn what_is_flushed_needs_its_descriptor_no_more() {
     for (mut ring, mut completions) in rings() {
         for round in 0..ROUNDS {
             let (reader, writer) = std::io::pipe().unwrap();
-            let watcher = Watcher::new();
+            let state = FdState::new();
             let mut poll = Operation::Multishot(MultishotOperation::Poll {
                 descriptor: Descriptor {
                     fd: reader.as_fd(),
-                    watcher: &watcher,
+                    state: &state,
                 },
                 events: rustix::event::PollFlags::IN,
             });

@@ -9,7 +9,7 @@ use super::*;
 struct Receiving {
     ours: TcpStream,
     theirs: TcpStream,
-    watcher: Watcher,
+    state: FdState,
 }
 
 impl Receiving {
@@ -17,11 +17,11 @@ impl Receiving {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (ours, _) = listener.accept().unwrap();
-        let watcher = Watcher::new();
+        let state = FdState::new();
         Receiving {
             ours,
             theirs,
-            watcher,
+            state,
         }
     }
 
@@ -29,7 +29,7 @@ impl Receiving {
         Operation::Socket(SocketOperation::Receive {
             socket: Descriptor {
                 fd: self.ours.as_fd(),
-                watcher: &self.watcher,
+                state: &self.state,
             },
             buffer,
             peek: false,
@@ -39,7 +39,7 @@ impl Receiving {
 
     /// Lets the connection last.
     fn age(&self) {
-        while !self.watcher.lasts() {}
+        while !self.state.lasts() {}
     }
 }
 
@@ -130,11 +130,11 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
     for times in [1, 2] {
         for (mut ring, mut completions) in rings() {
             let (reader, _writer) = std::io::pipe().unwrap();
-            let watcher = Watcher::new();
+            let state = FdState::new();
             let mut poll = Operation::Multishot(MultishotOperation::Poll {
                 descriptor: Descriptor {
                     fd: reader.as_fd(),
-                    watcher: &watcher,
+                    state: &state,
                 },
                 events: rustix::event::PollFlags::IN,
             });

@@ -25,11 +25,11 @@ fn what_cannot_be_polled_for_completes_as_ever() {
             Err(Errno::INVAL) if flags == direct => continue,
             set => set.unwrap(),
         }
-        let mut watcher = Watcher::new();
-        watcher.set_direct(true);
+        let mut state = FdState::new();
+        state.set_direct(true);
         let file = Descriptor {
             fd: file.as_fd(),
-            watcher: &watcher,
+            state: &state,
         };
         let (written, mut read) = (Block([7; 4096]), Block([0; 4096]));
         let (buffer, offset) = (&written.0[..], Some(0));
@@ -52,7 +52,7 @@ fn what_cannot_be_polled_for_completes_as_ever() {
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
         assert_eq!(read.0, written.0);
         if flags.is_empty() {
-            assert!(!watcher.is_polled(), "it is tried once");
+            assert!(!state.is_polled(), "it is tried once");
         }
         let devices = ring.ring.devices.as_ref().unwrap();
         assert!(!devices.are_busy(), "the worker may sleep");
@@ -65,11 +65,11 @@ fn what_a_disk_can_begin_with_is_due() {
     let file = tempfile::tempfile().unwrap();
     for (mut ring, mut completions) in rings() {
         for is_direct in [false, true] {
-            let mut watcher = Watcher::new();
-            watcher.set_direct(is_direct);
+            let mut state = FdState::new();
+            state.set_direct(is_direct);
             let file = Descriptor {
                 fd: file.as_fd(),
-                watcher: &watcher,
+                state: &state,
             };
             let mut read = Operation::File(FileOperation::Read {
                 file,
