@@ -11,7 +11,7 @@ use rustix::fs::{CWD, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::net::SocketAddrAny;
 
-use super::watched::{Interest, Watched};
+use super::interest_table::{Interest, InterestTable};
 use crate::driver::native;
 use crate::op::descriptor::Descriptor;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
@@ -79,7 +79,7 @@ pub(super) fn is_on_connection(operation: &Operation<'_>) -> bool {
 }
 
 /// Tries to carry an operation out.
-pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> Attempt {
+pub(super) fn attempt(operation: &mut Operation<'_>, interests: &mut InterestTable) -> Attempt {
     match operation {
         Operation::Socket(operation) => {
             let result = retry_on_intr(|| attempt_socket(operation));
@@ -91,15 +91,15 @@ pub(super) fn attempt(operation: &mut Operation<'_>, watched: &mut Watched) -> A
             if waits {
                 return Attempt::NotReady;
             }
-            note_drained(operation, &result, watched);
+            note_drained(operation, &result, interests);
             Attempt::Done(result)
         }
-        Operation::File(operation) => attempt_file(operation, watched),
+        Operation::File(operation) => attempt_file(operation, interests),
         Operation::Multishot(_) | Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
     }
 }
 
-fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Attempt {
+fn attempt_file(operation: &mut FileOperation<'_>, interests: &mut InterestTable) -> Attempt {
     match operation {
         FileOperation::Read {
             file,
@@ -108,7 +108,7 @@ fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Att
         } => {
             let length = transfer_length(buffer) as usize;
             *buffer = &mut mem::take(buffer)[..length];
-            transfer(*file, PollFlags::IN, length, watched, |flags| {
+            transfer(*file, PollFlags::IN, length, interests, |flags| {
                 let mut rest = [IoSliceMut::new(buffer)];
                 let count = rustix::io::preadv2(file.fd, &mut rest, position(*offset), flags)?;
                 *buffer = &mut mem::take(buffer)[count..];
@@ -122,7 +122,7 @@ fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Att
         } => {
             let length = transfer_length(buffer) as usize;
             *buffer = &buffer[..length];
-            transfer(*file, PollFlags::OUT, length, watched, |flags| {
+            transfer(*file, PollFlags::OUT, length, interests, |flags| {
                 let rest = [IoSlice::new(buffer)];
                 let count = rustix::io::pwritev2(file.fd, &rest, position(*offset), flags)?;
                 *buffer = &buffer[count..];
@@ -135,7 +135,7 @@ fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Att
             offset,
         } => {
             let length = buffers.iter().map(|buffer| buffer.len()).sum();
-            transfer(*file, PollFlags::IN, length, watched, |flags| {
+            transfer(*file, PollFlags::IN, length, interests, |flags| {
                 let count = rustix::io::preadv2(file.fd, buffers, position(*offset), flags)?;
                 IoSliceMut::advance_slices(buffers, count);
                 Ok(advance(offset, count))
@@ -147,7 +147,7 @@ fn attempt_file(operation: &mut FileOperation<'_>, watched: &mut Watched) -> Att
             offset,
         } => {
             let length = buffers.iter().map(|buffer| buffer.len()).sum();
-            transfer(*file, PollFlags::OUT, length, watched, |flags| {
+            transfer(*file, PollFlags::OUT, length, interests, |flags| {
                 let count = rustix::io::pwritev2(file.fd, buffers, position(*offset), flags)?;
                 IoSlice::advance_slices(buffers, count);
                 Ok(advance(offset, count))
@@ -235,7 +235,7 @@ pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result
 fn note_drained(
     operation: &SocketOperation<'_>,
     result: &rustix::io::Result<u32>,
-    watched: &mut Watched,
+    interests: &mut InterestTable,
 ) {
     let count = result.map_or(0, |count| count as usize);
     match operation {
@@ -245,13 +245,13 @@ fn note_drained(
             peek: false,
             drains: true,
         } if (1..buffer.len()).contains(&count)
-            && watched.is_watched(*socket)
+            && interests.is_registered(*socket)
             && native::tcp::drains(*socket) =>
         {
-            watched.note_unready(*socket, Interest::IN);
+            interests.note_unready(*socket, Interest::IN);
         }
         SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
-            watched.note_unready(*socket, Interest::OUT);
+            interests.note_unready(*socket, Interest::OUT);
         }
         _ => {}
     }
@@ -286,7 +286,7 @@ fn transfer(
     file: Descriptor<'_>,
     direction: PollFlags,
     length: usize,
-    watched: &mut Watched,
+    interests: &mut InterestTable,
     mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     if file.state.is_direct() {
@@ -306,7 +306,7 @@ fn transfer(
         if done == length {
             return Attempt::Done(Ok(native::count_of(length)));
         }
-        match (watched.watch(file), result) {
+        match (interests.register(file), result) {
             (Err(errno), _) => return Attempt::Done(Err(errno)),
             (Ok(true), Ok(_)) => return Attempt::Done(Ok(native::count_of(done))),
             (Ok(true), Err(_)) => return attempt_pollable(file, direction, &mut call),

@@ -13,8 +13,8 @@
 
 mod attempt;
 mod events;
+mod interest_table;
 mod returned;
-mod watched;
 
 pub(crate) mod probe;
 
@@ -29,8 +29,8 @@ use rustix::event::epoll::{self, CreateFlags};
 
 use self::attempt::Attempt;
 use self::events::Events;
+use self::interest_table::InterestTable;
 use self::returned::Returned;
-use self::watched::Watched;
 use super::eventfd::Eventfd;
 use super::latest::Latest;
 use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake, in_one};
@@ -72,7 +72,7 @@ struct Core {
 }
 
 struct State {
-    watched: Watched,
+    interests: InterestTable,
     /// What was given to the pool of threads.
     pooled: Latest<Ticket>,
     /// Results not yet reaped; bounded by the number of fibers.
@@ -116,7 +116,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     let core = Arc::new(Core {
         epoll: Arc::clone(&epoll),
         state: Mutex::new(State {
-            watched: Watched::new(epoll),
+            interests: InterestTable::new(epoll),
             pooled: Latest::default(),
             done: VecDeque::new(),
             woken: false,
@@ -210,7 +210,7 @@ impl Driver for Epoll {
                 true
             }
             // What a thread has begun ends by itself.
-            None => state.watched.cancel(target) || state.withdraw(target),
+            None => state.interests.cancel(target) || state.withdraw(target),
         };
         if found {
             state.done.push_back((target, -op::CANCELLED));
@@ -219,7 +219,7 @@ impl Driver for Epoll {
 
     fn flush(&mut self) {
         self.start_gathered();
-        if self.core.state().watched.has_waiting() {
+        if self.core.state().interests.has_waiting() {
             self.look(Some(Duration::ZERO));
         }
     }
@@ -278,17 +278,17 @@ impl State {
             return None;
         }
         let (descriptor, interest) = attempt::interest(operation)?;
-        let watched = &mut self.watched;
-        if watched.is_unready(descriptor, interest) {
+        let interests = &mut self.interests;
+        if interests.is_unready(descriptor, interest) {
             return None;
         }
         self.attempts += 1;
-        match attempt::attempt(operation, watched) {
+        match attempt::attempt(operation, interests) {
             Attempt::Done(result) => Some(result),
             Attempt::NotReady | Attempt::Blocks(_) => {
                 // The submission that follows need not try again. It also tells of what cannot be watched.
-                if watched.watch(descriptor).is_ok() {
-                    watched.note_unready(descriptor, interest);
+                if interests.register(descriptor).is_ok() {
+                    interests.note_unready(descriptor, interest);
                 }
                 None
             }
@@ -310,27 +310,27 @@ impl Core {
     fn proceed(self: &Arc<Core>, state: &mut State, mut pending: Pending) {
         // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
         let operation = unsafe { pending.operation.as_mut() };
-        let watched = &mut state.watched;
+        let interests = &mut state.interests;
         let waits_for = attempt::interest(operation);
         if let Some((descriptor, interest)) = waits_for
-            && watched.is_unready(descriptor, interest)
+            && interests.is_unready(descriptor, interest)
         {
-            return watched.wait(descriptor.fd.as_raw_fd(), interest, pending);
+            return interests.wait(descriptor.fd.as_raw_fd(), interest, pending);
         }
         state.attempts += 1;
-        let result = match attempt::attempt(operation, watched) {
+        let result = match attempt::attempt(operation, interests) {
             Attempt::Done(result) => result,
             Attempt::Blocks(done) => return self.send_to_pool(state, pending, done),
             Attempt::NotReady => {
                 let (descriptor, interest) = waits_for.expect("what is not ready will be");
                 let fd = descriptor.fd.as_raw_fd();
-                match watched.watch(descriptor) {
+                match interests.register(descriptor) {
                     Ok(_) => {
-                        watched.note_unready(descriptor, interest);
-                        let is_final = watched.is_final(fd);
+                        interests.note_unready(descriptor, interest);
+                        let is_final = interests.is_final(fd);
                         match is_final.then(|| attempt::at_end(operation)).flatten() {
                             Some(result) => result,
-                            None => return watched.wait(fd, interest, pending),
+                            None => return interests.wait(fd, interest, pending),
                         }
                     }
                     Err(errno) => Err(errno),
@@ -371,9 +371,9 @@ impl Core {
             match data {
                 WAKE_UP => state.woken = true,
                 fd => {
-                    let event = state.watched.note(fd as RawFd, flags);
+                    let event = state.interests.note(fd as RawFd, flags);
                     for _ in 0..event.waiting {
-                        if let Some(pending) = state.watched.take(&event) {
+                        if let Some(pending) = state.interests.take(&event) {
                             self.proceed(&mut state, pending);
                         }
                     }

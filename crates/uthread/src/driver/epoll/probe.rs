@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 use super::attempt::{Attempt, attempt};
 use super::events;
-use super::watched::Watched;
+use super::interest_table::InterestTable;
 use crate::driver::feature::{Feature, Usage};
 use crate::op::Operation;
 use crate::op::descriptor::{Descriptor, FdState};
@@ -47,8 +47,8 @@ fn opens_cached() -> Option<bool> {
             ..OpenHow::default()
         },
     });
-    let mut watched = watched()?;
-    match attempt(&mut open, &mut watched) {
+    let mut interests = interests()?;
+    match attempt(&mut open, &mut interests) {
         Attempt::Done(Ok(result)) => {
             drop(open.descriptor(result));
             Some(true)
@@ -81,14 +81,14 @@ fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
         buffer: &mut [0],
         offset,
     });
-    match attempt(&mut read, &mut watched()?) {
+    match attempt(&mut read, &mut interests()?) {
         Attempt::Done(Ok(1)) => Some(true),
         Attempt::Blocks(_) => Some(false),
         _ => None,
     }
 }
 
-fn watched() -> Option<Watched> {
+fn interests() -> Option<InterestTable> {
     let epoll = epoll::create(CreateFlags::CLOEXEC).ok()?;
-    Some(Watched::new(Arc::new(epoll)))
+    Some(InterestTable::new(Arc::new(epoll)))
 }

@@ -1,4 +1,4 @@
-//! What one epoll instance watches, and which operations wait for it.
+//! What one epoll instance watches: its interest table, and the operations that wait for events.
 //!
 //! Each descriptor is registered once, edge-triggered and for everything. Events carry its number: one that
 //! is left from an older file of the same number only lets operations try again in vain.
@@ -43,7 +43,7 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::ET);
 
-pub(super) struct Watched {
+pub(super) struct InterestTable {
     /// By it watchers know the descriptors that are registered here.
     id: u32,
     epoll: Arc<OwnedFd>,
@@ -79,11 +79,11 @@ impl File {
     };
 }
 
-impl Watched {
-    pub(super) fn new(epoll: Arc<OwnedFd>) -> Watched {
+impl InterestTable {
+    pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable {
         // Relaxed: it only has to be unique. Neither zero nor the highest, as no program has billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
-        Watched {
+        InterestTable {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             epoll,
             files: Vec::new(),
@@ -97,7 +97,7 @@ impl Watched {
     /// # Errors
     ///
     /// The kernel's: `ENOMEM`, `ENOSPC` (`fs.epoll.max_user_watches`).
-    pub(super) fn watch(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
+    pub(super) fn register(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
         if descriptor.state.is(self.id) {
             return Ok(true);
         }
@@ -130,7 +130,7 @@ impl Watched {
     }
 
     /// Whether events of a descriptor come here.
-    pub(super) fn is_watched(&self, descriptor: Descriptor<'_>) -> bool {
+    pub(super) fn is_registered(&self, descriptor: Descriptor<'_>) -> bool {
         descriptor.state.is(self.id)
     }
 
@@ -148,7 +148,7 @@ impl Watched {
         self.files.get(index(fd)).is_some_and(|file| file.is_final)
     }
 
-    /// Notes that an attempt was in vain, or that the next will be, if it is watched.
+    /// Notes that an attempt was in vain, or that the next will be, if it is registered.
     pub(super) fn note_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
         if descriptor.state.is(self.id) {
             let file = self.file(descriptor.fd.as_raw_fd());
@@ -156,7 +156,7 @@ impl Watched {
         }
     }
 
-    /// Lets an operation wait for a descriptor that is watched.
+    /// Lets an operation wait for a descriptor that is registered.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, pending: Pending) {
         self.latest.note(pending.token, fd);
         self.waiting += 1;
