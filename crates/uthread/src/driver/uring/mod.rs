@@ -3,12 +3,12 @@
 //! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a whole scheduler
 //! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
 
+mod batch_sizer;
 pub(super) mod cancellations;
 mod completions;
 mod devices;
 mod encode;
 mod polls;
-mod portions;
 mod raw;
 mod registered;
 mod setup;
@@ -30,11 +30,11 @@ use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Probe, opcode};
 use rustix::io::{Errno, retry_on_intr};
 
+use self::batch_sizer::BatchSizer;
 use self::cancellations::Cancellations;
 use self::completions::UringCompletions;
 use self::devices::Devices;
 use self::polls::{Needs, Polls};
-use self::portions::Portions;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{News, Submissions};
@@ -77,7 +77,7 @@ pub(crate) struct Uring {
     notes: String,
     waker: Waker,
     counts: Counts,
-    portions: Portions,
+    batch_sizer: BatchSizer,
     registered: Registered,
     /// What operations the ring has, once somebody has asked; none where it does not tell.
     probe: OnceCell<Option<Probe>>,
@@ -152,7 +152,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         notes,
         waker,
         counts: Counts::default(),
-        portions: Portions::new(),
+        batch_sizer: BatchSizer::new(),
         registered: Registered::new(),
         probe: OnceCell::new(),
     };
@@ -316,7 +316,7 @@ impl Driver for Uring {
             return;
         }
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {
-            self.portions.gather();
+            self.batch_sizer.count();
         }
         let entry = encode::encode(operation, &self.registered).user_data(token.0);
         // SAFETY: the caller keeps what the entry points to alive.
@@ -423,11 +423,11 @@ impl Driver for Uring {
     }
 
     fn is_flush_due(&self) -> bool {
-        self.portions.is_due()
+        self.batch_sizer.is_full()
     }
 
     fn flush(&mut self) {
-        self.portions.hand_over();
+        self.batch_sizer.begin_next();
         self.poll_devices();
         self.listen();
         self.forget_retired();
@@ -447,7 +447,7 @@ impl Driver for Uring {
             // Nobody would end the sleep.
             return self.flush();
         }
-        self.portions.begin_anew();
+        self.batch_sizer.reset();
         self.forget_retired();
         let woken = self.listen();
         let pause = self.push_cancellations();
