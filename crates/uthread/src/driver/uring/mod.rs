@@ -37,7 +37,7 @@ use self::devices::Devices;
 use self::polls::{Needs, Polls};
 use self::raw::Raws;
 use self::registered::Registered;
-use self::submissions::{News, Submissions};
+use self::submissions::{PendingSubmissions, Submissions};
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
 use crate::op::Operation;
@@ -223,24 +223,29 @@ impl Uring {
         woken
     }
 
-    /// One `io_uring_enter`: passes the news on and waits for `completions_min`.
+    /// One `io_uring_enter`: submits `pending` and waits for `completions_min`.
     #[allow(
         unsafe_code,
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
     )]
-    fn enter(&mut self, news: News, completions_min: u32, timeout: Option<Duration>) {
+    fn enter(
+        &mut self,
+        pending: PendingSubmissions,
+        completions_min: u32,
+        timeout: Option<Duration>,
+    ) {
         let timespec = timeout.filter(|_| completions_min > 0).map(Timespec::from);
         let arguments = match &timespec {
             Some(timespec) => SubmitArgs::new().timespec(timespec),
             None => SubmitArgs::new(),
         };
-        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG | news.flags;
+        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG | pending.flags;
         self.counts.enters += 1;
         // SAFETY: `arguments` is of the type that EXT_ARG announces, and lives over the call.
         let entered = unsafe {
             let submitter = self.ring.io.submitter();
             submitter.enter(
-                news.entries,
+                pending.entries,
                 completions_min,
                 flags.bits(),
                 Some(&arguments),
@@ -432,9 +437,9 @@ impl Driver for Uring {
         self.listen();
         self.forget_retired();
         self.push_cancellations();
-        let news = self.submissions.publish();
-        if !news.are_none() || self.submissions.owes_completions() {
-            self.enter(news, 0, Some(Duration::ZERO));
+        let pending = self.submissions.publish();
+        if !pending.is_empty() || self.submissions.owes_completions() {
+            self.enter(pending, 0, Some(Duration::ZERO));
         }
     }
 
@@ -453,16 +458,16 @@ impl Driver for Uring {
         let pause = self.push_cancellations();
         let may_sleep = !woken && pause != Some(Duration::ZERO) && !self.ring.polls.are_done();
         let timeout = timeout.into_iter().chain(pause).min();
-        let news = self.submissions.publish();
-        self.enter(news, u32::from(may_sleep), timeout);
+        let pending = self.submissions.publish();
+        self.enter(pending, u32::from(may_sleep), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work a sleeping enter returns with the first completion and
             // leaves the others pending: fetch them, or batches shrink to one.
             if !self.submissions.has_task_work() {
                 break;
             }
-            let news = self.submissions.publish();
-            self.enter(news, 0, Some(Duration::ZERO));
+            let pending = self.submissions.publish();
+            self.enter(pending, 0, Some(Duration::ZERO));
         }
     }
 
@@ -479,8 +484,8 @@ impl Drop for Uring {
             let all = CancelBuilder::any();
             let _ = self.ring.io.submitter().register_sync_cancel(None, all);
             while self.submissions.has_task_work() {
-                let news = self.submissions.publish();
-                self.enter(news, 0, Some(Duration::ZERO));
+                let pending = self.submissions.publish();
+                self.enter(pending, 0, Some(Duration::ZERO));
             }
         }
     }

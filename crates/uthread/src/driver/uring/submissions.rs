@@ -20,17 +20,17 @@ pub(super) struct Submissions {
     gathered: Option<Vec<Entry>>,
 }
 
-/// What the kernel has to be told.
+/// Published entries that the kernel has not been told of, and how to tell it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct News {
+pub(super) struct PendingSubmissions {
     /// Entries that it takes when it is entered.
     pub(super) entries: u32,
     /// How to enter it for the thread that takes them.
     pub(super) flags: EnterFlags,
 }
 
-impl News {
-    pub(super) fn are_none(self) -> bool {
+impl PendingSubmissions {
+    pub(super) fn is_empty(self) -> bool {
         self.entries == 0 && self.flags.is_empty()
     }
 }
@@ -97,14 +97,14 @@ impl Submissions {
         }
     }
 
-    /// Shows the kernel what gathered.
+    /// Publishes the gathered entries to the kernel.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    pub(super) fn publish(&mut self) -> News {
+    pub(super) fn publish(&mut self) -> PendingSubmissions {
         let mut queue = Self::queue(&mut self.ring);
         let mut flags = EnterFlags::empty();
         let Some(gathered) = &mut self.gathered else {
             let entries = queue.len() as u32;
-            return News { entries, flags };
+            return PendingSubmissions { entries, flags };
         };
         // SAFETY: promised to `push`.
         let pushed = unsafe { queue.push_multiple(gathered) };
@@ -115,7 +115,7 @@ impl Submissions {
         if !queue.is_empty() && queue.need_wakeup() {
             flags = EnterFlags::SQ_WAKEUP;
         }
-        News { entries: 0, flags }
+        PendingSubmissions { entries: 0, flags }
     }
 
     /// Whether completions wait for the worker to enter the kernel.
