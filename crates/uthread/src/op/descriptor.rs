@@ -36,7 +36,7 @@ impl FdState {
     }
 }
 
-/// What drivers remember of a descriptor. Kept beside it, by whoever owns it: its number may come to mean another file,
+/// What drivers remember of a descriptor. Resource beside it, by whoever owns it: its number may come to mean another file,
 /// and no driver hears of that.
 #[derive(Debug)]
 pub(crate) struct FdState {

@@ -23,7 +23,7 @@ pub(crate) struct Home {
 #[derive(Default)]
 struct State {
     /// Bounded by what the ring keeps.
-    retired: Vec<(u16, Kept)>,
+    retired: Vec<(u16, Resource)>,
     /// Ends the sleep of the owner, once it has set that up.
     wake: Option<Box<dyn Fn() + Send>>,
     /// Whether the ring is gone.
@@ -31,7 +31,7 @@ struct State {
 }
 
 /// A thing that a ring keeps.
-pub(crate) enum Kept {
+pub(crate) enum Resource {
     /// A group of buffers that it fills.
     Group(Pages),
     /// Memory whose pages it has looked up.
@@ -49,7 +49,7 @@ pub(crate) struct Registration {
     home: Arc<Home>,
     place: u16,
     /// Empty only in the end.
-    kept: Option<Kept>,
+    resource: Option<Resource>,
 }
 
 impl Home {
@@ -76,7 +76,7 @@ impl Home {
     }
 
     /// Takes over what nobody uses any more.
-    pub(crate) fn take_retired(&self) -> Vec<(u16, Kept)> {
+    pub(crate) fn take_retired(&self) -> Vec<(u16, Resource)> {
         mem::take(&mut self.lock().retired)
     }
 
@@ -87,13 +87,13 @@ impl Home {
         state.wake = None;
     }
 
-    fn retire(&self, place: u16, kept: Kept) {
+    fn retire(&self, place: u16, resource: Resource) {
         let mut state = self.lock();
         if state.is_closed {
             return;
         }
         let is_first = state.retired.is_empty();
-        state.retired.push((place, kept));
+        state.retired.push((place, resource));
         // The owner looks before it sleeps, so it has to be told only by others; and once, until it has looked.
         if let Some(wake) = &state.wake
             && is_first
@@ -115,11 +115,11 @@ impl Home {
 }
 
 impl Registration {
-    pub(crate) fn new(home: &Arc<Home>, place: u16, kept: Kept) -> Registration {
+    pub(crate) fn new(home: &Arc<Home>, place: u16, resource: Resource) -> Registration {
         Registration {
             home: Arc::clone(home),
             place,
-            kept: Some(kept),
+            resource: Some(resource),
         }
     }
 
@@ -139,22 +139,24 @@ impl Registration {
 
     /// The key of the poll that it is.
     pub(crate) fn poll(&self) -> Option<u32> {
-        match self.kept {
-            Some(Kept::Poll(key)) => Some(key),
+        match self.resource {
+            Some(Resource::Poll(key)) => Some(key),
             _ => None,
         }
     }
 
     /// Notes that there is, or may be, a file at its place, where nothing was.
     pub(crate) fn note_file(&mut self) {
-        self.kept = Some(Kept::File);
+        self.resource = Some(Resource::File);
     }
 
     /// Where the memory is.
     pub(crate) fn start(&self) -> NonNull<u8> {
-        match self.kept.as_ref().expect("it is not dropped") {
-            Kept::Group(pages) | Kept::Buffer(pages) => pages.start(),
-            Kept::File | Kept::Nothing | Kept::Poll(_) => unreachable!("it is no memory"),
+        match self.resource.as_ref().expect("it is not dropped") {
+            Resource::Group(pages) | Resource::Buffer(pages) => pages.start(),
+            Resource::File | Resource::Nothing | Resource::Poll(_) => {
+                unreachable!("it is no memory")
+            }
         }
     }
 }
@@ -168,7 +170,7 @@ impl fmt::Debug for Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let kept = self.kept.take().expect("it is dropped once");
-        self.home.retire(self.place, kept);
+        let resource = self.resource.take().expect("it is dropped once");
+        self.home.retire(self.place, resource);
     }
 }

@@ -181,7 +181,7 @@ impl Uring {
         // Whoever else drops the connection must not wait for the worker.
         self.registered.set_wake(&self.waker).ok()?;
         let key = self.ring.polls.add();
-        connection.state.set_poll(self.registered.keep_poll(key));
+        connection.state.set_poll(self.registered.add_poll(key));
         matches!(self.registered.poll_of(connection), Some(Ok(of)) if of == key).then_some(key)
     }
 

@@ -15,9 +15,9 @@
 //! comes later than the poll's last look causes an event of its own, urgent data too: so a short receive for which no event
 //! of urgent data has come, but at the mark of what came since, is followed by that event.
 //!
-//! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Kept::Poll`].
+//! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Resource::Poll`].
 //!
-//! [`Kept::Poll`]: crate::op::registration::Kept::Poll
+//! [`Resource::Poll`]: crate::op::registration::Resource::Poll
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};

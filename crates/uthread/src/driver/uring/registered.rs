@@ -14,7 +14,7 @@ use crate::driver::Wake;
 use crate::op::descriptor::Descriptor;
 use crate::op::group::BufferGroup;
 use crate::op::pages::Pages;
-use crate::op::registration::{Home, Kept, Registration};
+use crate::op::registration::{Home, Registration, Resource};
 
 /// All ids but the last: groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;
@@ -73,7 +73,7 @@ impl Registered {
     ) -> io::Result<Arc<BufferGroup>> {
         let pages = Pages::new(BufferGroup::bytes(count, size))?;
         let id = self.groups.take().ok_or(Errno::NOMEM)?;
-        let registration = self.keep(id, Kept::Group(pages));
+        let registration = self.add(id, Resource::Group(pages));
         let group = BufferGroup::new(registration, count, size);
         // SAFETY: the entries are there until the ring has forgotten the group, or is gone.
         let lent = unsafe { ring.register_buf_ring_with_flags(group.address(), count, id, 0) };
@@ -102,7 +102,7 @@ impl Registered {
         }
         let make = |places| ring.register_buffers_sparse(places);
         let place = self.buffers.take(make).ok_or(Errno::NOBUFS)?;
-        let registration = self.keep(place, Kept::Buffer(pages));
+        let registration = self.add(place, Resource::Buffer(pages));
         let memory = [libc::iovec {
             iov_base: start.cast(),
             iov_len: bytes,
@@ -148,7 +148,7 @@ impl Registered {
         }
         let make = |places| ring.register_files_sparse(places);
         let place = self.files.take(make).ok_or(Errno::NOBUFS)?;
-        Ok(self.keep(place, Kept::Nothing))
+        Ok(self.add(place, Resource::Nothing))
     }
 
     /// The key of the poll that stands here for a connection, or that one elsewhere does.
@@ -162,8 +162,8 @@ impl Registered {
     }
 
     /// Keeps a poll for a connection, until that is gone.
-    pub(super) fn keep_poll(&mut self, key: u32) -> Registration {
-        self.keep(0, Kept::Poll(key))
+    pub(super) fn add_poll(&mut self, key: u32) -> Registration {
+        self.add(0, Resource::Poll(key))
     }
 
     /// The key of a poll whose connection is gone.
@@ -203,9 +203,9 @@ impl Registered {
         [self.count, self.spans.len()]
     }
 
-    fn keep(&mut self, place: u16, kept: Kept) -> Registration {
+    fn add(&mut self, place: u16, resource: Resource) -> Registration {
         self.count += 1;
-        Registration::new(&self.home, place, kept)
+        Registration::new(&self.home, place, resource)
     }
 
     /// Has the ring forget what nobody uses any more, and frees it.
@@ -228,26 +228,26 @@ impl Registered {
     }
 
     fn forget(&mut self, ring: &Submitter<'_>) {
-        for (place, kept) in self.home.take_retired() {
+        for (place, resource) in self.home.take_retired() {
             self.count -= 1;
-            match kept {
-                Kept::Group(pages) => {
+            match resource {
+                Resource::Group(pages) => {
                     // Refused only of what the ring did not take.
                     let _ = ring.unregister_buf_ring(place);
                     drop(pages);
                     self.groups.give(place);
                 }
-                Kept::Buffer(pages) => {
+                Resource::Buffer(pages) => {
                     self.forget_buffer(ring, place);
                     self.spans.remove(&pages.start().as_ptr().addr());
                 }
-                Kept::File => {
+                Resource::File => {
                     // As of memory.
                     let _ = ring.register_files_update(place.into(), &[-1]);
                     self.files.places.give(place);
                 }
-                Kept::Nothing => self.files.places.give(place),
-                Kept::Poll(key) => self.polls.push(key),
+                Resource::Nothing => self.files.places.give(place),
+                Resource::Poll(key) => self.polls.push(key),
             }
         }
     }
