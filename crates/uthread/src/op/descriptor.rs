@@ -43,10 +43,10 @@ pub(crate) struct FdState {
     /// Which driver watches it for readiness. Relaxed throughout: a driver acts only on its own number, which it wrote
     /// itself.
     driver: AtomicU32,
-    /// The ring that keeps the file, and the place there. Set by whoever has the descriptor alone, so no
+    /// The ring that keeps the file, and the slot there. Set by whoever has the descriptor alone, so no
     /// operation on it is under way.
-    place: Option<(NonZeroU32, u16)>,
-    /// Whether the file was opened to go past the page cache. Set as `place`.
+    slot: Option<(NonZeroU32, u16)>,
+    /// Whether the file was opened to go past the page cache. Set as `slot`.
     is_direct: bool,
     /// Whether its device has refused to be polled for completions. Relaxed: it is tried once more or less.
     has_refused: AtomicBool,
@@ -70,7 +70,7 @@ impl FdState {
     pub(crate) const fn new() -> FdState {
         FdState {
             driver: AtomicU32::new(Self::NOBODY),
-            place: None,
+            slot: None,
             is_direct: false,
             has_refused: AtomicBool::new(false),
             receives: AtomicU8::new(0),
@@ -80,14 +80,14 @@ impl FdState {
     }
 
     /// Where the ring of this number keeps the file.
-    pub(crate) fn place_in(&self, ring: NonZeroU32) -> Option<u16> {
-        let (kept_by, place) = self.place?;
-        (kept_by == ring).then_some(place)
+    pub(crate) fn slot_in(&self, ring: NonZeroU32) -> Option<u16> {
+        let (kept_by, slot) = self.slot?;
+        (kept_by == ring).then_some(slot)
     }
 
     /// Remembers which ring keeps the file and where, or that none does.
-    pub(crate) fn set_place(&mut self, place: Option<(NonZeroU32, u16)>) {
-        self.place = place;
+    pub(crate) fn set_slot(&mut self, slot: Option<(NonZeroU32, u16)>) {
+        self.slot = slot;
     }
 
     /// Whether it is the driver of this number, which is neither zero nor the highest.

@@ -18,7 +18,7 @@ use io_uring::types::BufRingEntry;
 use super::registration::Registration;
 
 pub(crate) struct BufferGroup {
-    /// Its place is the group's id.
+    /// Its slot is the group's id.
     registration: Registration,
     count: u16,
     size: u32,
@@ -54,7 +54,7 @@ impl BufferGroup {
     }
 
     pub(crate) fn id(&self) -> u16 {
-        self.registration.place()
+        self.registration.slot()
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -107,7 +107,7 @@ impl BufferGroup {
         tail.store(*given, Ordering::Release);
     }
 
-    #[allow(unsafe_code, reason = "a place in the pages")]
+    #[allow(unsafe_code, reason = "an address within the pages")]
     fn buffer(&self, id: u16) -> NonNull<u8> {
         let offset = buffers_offset(self.count) + usize::from(id) * self.size();
         // SAFETY: there are so many buffers.

@@ -1,6 +1,6 @@
-//! What a ring keeps for us, each thing at a place in a table of its kind.
+//! What a ring keeps for us, each thing at a slot in a table of its kind.
 //!
-//! Whoever drops the [`Registration`] of a thing, on any thread, leaves it with the ring's [`Home`]. From there the
+//! Whoever drops the [`Registration`] of a thing, on any thread, leaves it with the ring's [`Reclaimer`]. From there the
 //! ring's owner takes it, which alone may have the ring forget it, and only then it is gone.
 
 use std::fmt;
@@ -13,8 +13,8 @@ use std::thread::{self, ThreadId};
 
 use super::pages::Pages;
 
-/// Where a ring's owner finds what nobody uses any more.
-pub(crate) struct Home {
+/// Collects the resources that nobody uses any more, for the owner of their ring.
+pub(crate) struct Reclaimer {
     number: NonZeroU32,
     owner: ThreadId,
     state: Mutex<State>,
@@ -38,27 +38,27 @@ pub(crate) enum Resource {
     Buffer(Pages),
     /// A file.
     File,
-    /// Nothing, at a place for a file.
+    /// Nothing, at a slot for a file.
     Nothing,
-    /// A poll that stands for a connection, by its key; at no place.
+    /// A poll that stands for a connection, by its key; at no slot.
     Poll(u32),
 }
 
-/// The use of what a ring keeps at this place.
+/// The use of what a ring keeps at this slot.
 pub(crate) struct Registration {
-    home: Arc<Home>,
-    place: u16,
+    reclaimer: Arc<Reclaimer>,
+    slot: u16,
     /// Empty only in the end.
     resource: Option<Resource>,
 }
 
-impl Home {
+impl Reclaimer {
     /// Of a new ring, which the calling thread owns.
-    pub(crate) fn new() -> Home {
+    pub(crate) fn new() -> Reclaimer {
         // Relaxed: it only has to be unique.
         static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NonZeroU32::new(NEXT_NUMBER.fetch_add(1, Ordering::Relaxed));
-        Home {
+        Reclaimer {
             number: number.expect("no program has billions of rings"),
             owner: thread::current().id(),
             state: Mutex::default(),
@@ -87,13 +87,13 @@ impl Home {
         state.wake = None;
     }
 
-    fn retire(&self, place: u16, resource: Resource) {
+    fn retire(&self, slot: u16, resource: Resource) {
         let mut state = self.lock();
         if state.is_closed {
             return;
         }
         let is_first = state.retired.is_empty();
-        state.retired.push((place, resource));
+        state.retired.push((slot, resource));
         // The owner looks before it sleeps, so it has to be told only by others; and once, until it has looked.
         if let Some(wake) = &state.wake
             && is_first
@@ -115,26 +115,26 @@ impl Home {
 }
 
 impl Registration {
-    pub(crate) fn new(home: &Arc<Home>, place: u16, resource: Resource) -> Registration {
+    pub(crate) fn new(reclaimer: &Arc<Reclaimer>, slot: u16, resource: Resource) -> Registration {
         Registration {
-            home: Arc::clone(home),
-            place,
+            reclaimer: Arc::clone(reclaimer),
+            slot,
             resource: Some(resource),
         }
     }
 
-    pub(crate) fn place(&self) -> u16 {
-        self.place
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
     }
 
-    /// The number of its ring, and the place there.
+    /// The number of its ring, and the slot there.
     pub(crate) fn in_ring(&self) -> (NonZeroU32, u16) {
-        (self.ring(), self.place)
+        (self.ring(), self.slot)
     }
 
     /// The number of its ring.
     pub(crate) fn ring(&self) -> NonZeroU32 {
-        self.home.number()
+        self.reclaimer.number()
     }
 
     /// The key of the poll that it is.
@@ -145,7 +145,7 @@ impl Registration {
         }
     }
 
-    /// Notes that there is, or may be, a file at its place, where nothing was.
+    /// Notes that there is, or may be, a file at its slot, where nothing was.
     pub(crate) fn note_file(&mut self) {
         self.resource = Some(Resource::File);
     }
@@ -163,14 +163,14 @@ impl Registration {
 
 impl fmt::Debug for Registration {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ring, place) = self.in_ring();
-        write!(formatter, "{place} in ring {ring}")
+        let (ring, slot) = self.in_ring();
+        write!(formatter, "{slot} in ring {ring}")
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let resource = self.resource.take().expect("it is dropped once");
-        self.home.retire(self.place, resource);
+        self.reclaimer.retire(self.slot, resource);
     }
 }

@@ -39,12 +39,12 @@ use crate::sched::ring;
 pub fn read_file<P: AsRef<Path>>(path: P, buffer: &mut [u8]) -> io::Result<usize> {
     let path = path.as_ref();
     match ring::reserve_file() {
-        Some(place) => read_at_once(&fs::kernel_path(path)?, buffer, place),
+        Some(slot) => read_at_once(&fs::kernel_path(path)?, buffer, slot),
         None => read_by_calls(path, buffer),
     }
 }
 
-/// Where there is no ring, or no place in its table.
+/// Where there is no ring, or no slot in its table.
 fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     loop {
@@ -55,9 +55,9 @@ fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// By a chain, of which path, buffer and place are there until it has ended.
-fn read_at_once(path: &CStr, buffer: &mut [u8], mut place: Registration) -> io::Result<usize> {
-    let file = u32::from(place.place());
+/// By a chain, of which path, buffer and slot are there until it has ended.
+fn read_at_once(path: &CStr, buffer: &mut [u8], mut slot: Registration) -> io::Result<usize> {
+    let file = u32::from(slot.slot());
     let target = DestinationSlot::try_from_slot_target(file).expect("tables are not that large");
     let directory = Fd(CWD.as_raw_fd());
     let open = opcode::OpenAt::new(directory, path.as_ptr()).file_index(Some(target));
@@ -73,7 +73,7 @@ fn read_at_once(path: &CStr, buffer: &mut [u8], mut place: Registration) -> io::
     let cut_off = perform(&mut requests)?.and_then(|error| error.raw_os_error());
     let [open, read, close] = &requests;
     if open.result >= 0 && close.result < 0 {
-        place.note_file();
+        slot.note_file();
     }
     let last = if open.result < 0 { open } else { read };
     usize::try_from(last.result).map_err(|_| {

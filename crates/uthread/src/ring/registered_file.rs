@@ -143,8 +143,8 @@ impl<F: Registrable> RegisteredFile<F> {
     /// ```
     pub fn new(mut file: F) -> RegisteredFile<F> {
         let registration = ring::register_file(file.file().as_fd());
-        let place = registration.as_ref().map(Registration::in_ring);
-        file.fd_state().set_place(place);
+        let slot = registration.as_ref().map(Registration::in_ring);
+        file.fd_state().set_slot(slot);
         RegisteredFile {
             file: Some(file),
             registration,
@@ -183,7 +183,7 @@ impl<F: Registrable> RegisteredFile<F> {
     /// Takes the file out, of which drivers forget the registration.
     fn take(&mut self) -> Option<F> {
         let mut file = self.file.take()?;
-        file.fd_state().set_place(None);
+        file.fd_state().set_slot(None);
         Some(file)
     }
 }

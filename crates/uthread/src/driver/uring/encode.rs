@@ -18,9 +18,9 @@ pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> 
     let (fd, flags) = match operation.target() {
         // An entry that is on no descriptor has none of this.
         None => (Fd(-1), Flags::empty()),
-        Some(target) => match registered.place_of(target) {
+        Some(target) => match registered.slot_of(target) {
             None => (Fd(target.fd.as_raw_fd()), Flags::empty()),
-            Some(place) => (Fd(place.into()), Flags::FIXED_FILE),
+            Some(slot) => (Fd(slot.into()), Flags::FIXED_FILE),
         },
     };
     let entry = match operation {
@@ -95,7 +95,7 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             let (start, offset) = (buffer.as_mut_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
                 None => opcode::Read::new(fd, start, length).offset(offset).build(),
-                Some(place) => opcode::ReadFixed::new(fd, start, length, place)
+                Some(slot) => opcode::ReadFixed::new(fd, start, length, slot)
                     .offset(offset)
                     .build(),
             }
@@ -105,7 +105,7 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             let (start, offset) = (buffer.as_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
                 None => opcode::Write::new(fd, start, length).offset(offset).build(),
-                Some(place) => opcode::WriteFixed::new(fd, start, length, place)
+                Some(slot) => opcode::WriteFixed::new(fd, start, length, slot)
                     .offset(offset)
                     .build(),
             }

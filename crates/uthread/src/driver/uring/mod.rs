@@ -175,7 +175,7 @@ impl Uring {
 
     /// The key of a poll for a connection that has none.
     fn add_poll(&mut self, connection: Descriptor<'_>) -> Option<u32> {
-        if self.registered.place_of(connection).is_some() {
+        if self.registered.slot_of(connection).is_some() {
             return None;
         }
         // Whoever else drops the connection must not wait for the worker.
@@ -334,7 +334,7 @@ impl Driver for Uring {
         }
         let result = match operation {
             Operation::Socket(SocketOperation::Send { socket, buffer })
-                if self.registered.place_of(*socket).is_none() =>
+                if self.registered.slot_of(*socket).is_none() =>
             {
                 match retry_on_intr(|| native::send(socket.fd, buffer, false)) {
                     Err(Errno::AGAIN) => None,

@@ -14,7 +14,7 @@ use crate::driver::Wake;
 use crate::op::descriptor::Descriptor;
 use crate::op::group::BufferGroup;
 use crate::op::pages::Pages;
-use crate::op::registration::{Home, Registration, Resource};
+use crate::op::registration::{Reclaimer, Registration, Resource};
 
 /// All ids but the last: groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;
@@ -28,17 +28,17 @@ const FILES_MAX: u16 = 1024;
 
 /// Another ring than the one that was asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Elsewhere;
+pub(super) struct OtherRing;
 
 /// Of one ring.
 pub(super) struct Registered {
-    home: Arc<Home>,
+    reclaimer: Arc<Reclaimer>,
     /// How many things the ring keeps: most keep none.
     count: usize,
-    groups: Places,
-    buffers: Table,
-    files: Table,
-    /// Where registered memory begins, its length in bytes, and its place.
+    groups: SlotAllocator,
+    buffers: LazyTable,
+    files: LazyTable,
+    /// Where registered memory begins, its length in bytes, and its slot.
     spans: BTreeMap<usize, (usize, u16)>,
     /// Keys of polls whose connections are gone.
     polls: Vec<u32>,
@@ -48,11 +48,11 @@ pub(super) struct Registered {
 impl Registered {
     pub(super) fn new() -> Registered {
         Registered {
-            home: Arc::new(Home::new()),
+            reclaimer: Arc::new(Reclaimer::new()),
             count: 0,
-            groups: Places::new(GROUPS_MAX),
-            buffers: Table::new(BUFFERS_MAX),
-            files: Table::new(FILES_MAX),
+            groups: SlotAllocator::new(GROUPS_MAX),
+            buffers: LazyTable::new(BUFFERS_MAX),
+            files: LazyTable::new(FILES_MAX),
             spans: BTreeMap::new(),
             polls: Vec::new(),
             has_wake: false,
@@ -81,7 +81,7 @@ impl Registered {
     }
 
     pub(super) fn has(&self, group: &BufferGroup) -> bool {
-        group.is_of(self.home.number())
+        group.is_of(self.reclaimer.number())
     }
 
     /// Makes memory and registers it.
@@ -97,28 +97,28 @@ impl Registered {
     ) -> io::Result<Registration> {
         let pages = Pages::new(bytes)?;
         let start = pages.start().as_ptr();
-        if self.buffers.places.are_taken() {
+        if self.buffers.slots.is_exhausted() {
             self.forget(ring);
         }
-        let make = |places| ring.register_buffers_sparse(places);
-        let place = self.buffers.take(make).ok_or(Errno::NOBUFS)?;
-        let registration = self.add(place, Resource::Buffer(pages));
+        let make = |slots| ring.register_buffers_sparse(slots);
+        let slot = self.buffers.take(make).ok_or(Errno::NOBUFS)?;
+        let registration = self.add(slot, Resource::Buffer(pages));
         let memory = [libc::iovec {
             iov_base: start.cast(),
             iov_len: bytes,
         }];
         // SAFETY: the memory is there until the ring has forgotten it, or is gone.
-        unsafe { ring.register_buffers_update(place.into(), &memory, None) }?;
-        self.spans.insert(start.addr(), (bytes, place));
+        unsafe { ring.register_buffers_update(slot.into(), &memory, None) }?;
+        self.spans.insert(start.addr(), (bytes, slot));
         Ok(registration)
     }
 
-    /// The place of the registered memory of which these bytes are a part.
+    /// The slot of the registered memory of which these bytes are a part.
     pub(super) fn buffer_of(&self, bytes: &[u8]) -> Option<u16> {
         let start = bytes.as_ptr().addr();
-        let (first, (length, place)) = self.spans.range(..=start).next_back()?;
+        let (first, (length, slot)) = self.spans.range(..=start).next_back()?;
         let end = start - first + bytes.len();
-        (!bytes.is_empty() && end <= *length).then_some(*place)
+        (!bytes.is_empty() && end <= *length).then_some(*slot)
     }
 
     /// Registers a file.
@@ -132,32 +132,32 @@ impl Registered {
         file: BorrowedFd<'_>,
     ) -> io::Result<Registration> {
         let mut registration = self.reserve_file(ring)?;
-        ring.register_files_update(registration.place().into(), &[file.as_raw_fd()])?;
+        ring.register_files_update(registration.slot().into(), &[file.as_raw_fd()])?;
         registration.note_file();
         Ok(registration)
     }
 
-    /// A place for a file, with nothing there.
+    /// A slot for a file, with nothing there.
     ///
     /// # Errors
     ///
     /// `ENOBUFS` where the ring has no table, or no room there.
     pub(super) fn reserve_file(&mut self, ring: &Submitter<'_>) -> io::Result<Registration> {
-        if self.files.places.are_taken() {
+        if self.files.slots.is_exhausted() {
             self.forget(ring);
         }
-        let make = |places| ring.register_files_sparse(places);
-        let place = self.files.take(make).ok_or(Errno::NOBUFS)?;
-        Ok(self.add(place, Resource::Nothing))
+        let make = |slots| ring.register_files_sparse(slots);
+        let slot = self.files.take(make).ok_or(Errno::NOBUFS)?;
+        Ok(self.add(slot, Resource::Nothing))
     }
 
     /// The key of the poll that stands here for a connection, or that one elsewhere does.
-    pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, Elsewhere>> {
+    pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, OtherRing>> {
         let (ring, key) = connection.state.poll()?;
-        Some(if ring == self.home.number() {
+        Some(if ring == self.reclaimer.number() {
             Ok(key)
         } else {
-            Err(Elsewhere)
+            Err(OtherRing)
         })
     }
 
@@ -171,16 +171,16 @@ impl Registered {
         self.polls.pop()
     }
 
-    /// The place of a file that is registered here.
-    pub(super) fn place_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
-        descriptor.state.place_in(self.home.number())
+    /// The slot of a file that is registered here.
+    pub(super) fn slot_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
+        descriptor.state.slot_in(self.reclaimer.number())
     }
 
     /// Says how the sleep of the ring's owner is ended when others leave something to it, if nobody has yet.
     pub(super) fn set_wake(&mut self, waker: &Waker) -> io::Result<()> {
         if !self.has_wake {
             let waker = waker.try_clone()?;
-            self.home.set_wake(Box::new(move || waker.wake()));
+            self.reclaimer.set_wake(Box::new(move || waker.wake()));
             self.has_wake = true;
         }
         Ok(())
@@ -189,10 +189,10 @@ impl Registered {
     /// Has the ring forget all files, before it is closed, which takes a while: nobody shall see that they are open
     /// still.
     pub(super) fn end(&mut self, ring: &Submitter<'_>) {
-        self.home.close();
+        self.reclaimer.close();
         self.forget_retired(ring);
         if self.files.is_made == Some(true) {
-            // Else the end of the ring does it. Kernels before 6.4 close a file that is taken out of its place up to a
+            // Else the end of the ring does it. Kernels before 6.4 close a file that is taken out of its slot up to a
             // second later, but those of the whole table at once.
             let _ = ring.unregister_files();
         }
@@ -203,9 +203,9 @@ impl Registered {
         [self.count, self.spans.len()]
     }
 
-    fn add(&mut self, place: u16, resource: Resource) -> Registration {
+    fn add(&mut self, slot: u16, resource: Resource) -> Registration {
         self.count += 1;
-        Registration::new(&self.home, place, resource)
+        Registration::new(&self.reclaimer, slot, resource)
     }
 
     /// Has the ring forget what nobody uses any more, and frees it.
@@ -215,38 +215,38 @@ impl Registered {
         }
     }
 
-    /// Has the ring let go of the pages. Where it cannot, for lack of memory, it does when the place is used again.
+    /// Has the ring let go of the pages. Where it cannot, for lack of memory, it does when the slot is used again.
     #[allow(unsafe_code, reason = "an unsafe call of the crate")]
-    fn forget_buffer(&mut self, ring: &Submitter<'_>, place: u16) {
+    fn forget_buffer(&mut self, ring: &Submitter<'_>, slot: u16) {
         let nothing = [libc::iovec {
             iov_base: ptr::null_mut(),
             iov_len: 0,
         }];
         // SAFETY: no memory is registered.
-        let _ = unsafe { ring.register_buffers_update(place.into(), &nothing, None) };
-        self.buffers.places.give(place);
+        let _ = unsafe { ring.register_buffers_update(slot.into(), &nothing, None) };
+        self.buffers.slots.give(slot);
     }
 
     fn forget(&mut self, ring: &Submitter<'_>) {
-        for (place, resource) in self.home.take_retired() {
+        for (slot, resource) in self.reclaimer.take_retired() {
             self.count -= 1;
             match resource {
                 Resource::Group(pages) => {
                     // Refused only of what the ring did not take.
-                    let _ = ring.unregister_buf_ring(place);
+                    let _ = ring.unregister_buf_ring(slot);
                     drop(pages);
-                    self.groups.give(place);
+                    self.groups.give(slot);
                 }
                 Resource::Buffer(pages) => {
-                    self.forget_buffer(ring, place);
+                    self.forget_buffer(ring, slot);
                     self.spans.remove(&pages.start().as_ptr().addr());
                 }
                 Resource::File => {
                     // As of memory.
-                    let _ = ring.register_files_update(place.into(), &[-1]);
-                    self.files.places.give(place);
+                    let _ = ring.register_files_update(slot.into(), &[-1]);
+                    self.files.slots.give(slot);
                 }
-                Resource::Nothing => self.files.places.give(place),
+                Resource::Nothing => self.files.slots.give(slot),
                 Resource::Poll(key) => self.polls.push(key),
             }
         }
@@ -254,29 +254,29 @@ impl Registered {
 }
 
 /// A table that the kernel makes when it is first needed.
-struct Table {
-    places: Places,
+struct LazyTable {
+    slots: SlotAllocator,
     is_made: Option<bool>,
 }
 
-impl Table {
-    fn new(end: u16) -> Table {
-        Table {
-            places: Places::new(end),
+impl LazyTable {
+    fn new(end: u16) -> LazyTable {
+        LazyTable {
+            slots: SlotAllocator::new(end),
             is_made: None,
         }
     }
 
-    /// A place, if there is one in the table, which is made here if need be. That is tried once.
+    /// A slot, if there is one in the table, which is made here if need be. That is tried once.
     fn take(&mut self, make: impl FnOnce(u32) -> io::Result<()>) -> Option<u16> {
-        let end = self.places.end.into();
+        let end = self.slots.end.into();
         let is_made = *self.is_made.get_or_insert_with(|| make(end).is_ok());
-        is_made.then(|| self.places.take()).flatten()
+        is_made.then(|| self.slots.take()).flatten()
     }
 }
 
-/// Places of a table, each given to one at a time.
-struct Places {
+/// SlotAllocator of a table, each given to one at a time.
+struct SlotAllocator {
     /// Those from here on were never taken.
     next: u16,
     end: u16,
@@ -284,31 +284,31 @@ struct Places {
     free: Vec<u16>,
 }
 
-impl Places {
-    fn new(end: u16) -> Places {
-        Places {
+impl SlotAllocator {
+    fn new(end: u16) -> SlotAllocator {
+        SlotAllocator {
             next: 0,
             end,
             free: Vec::new(),
         }
     }
 
-    fn are_taken(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.free.is_empty() && self.next == self.end
     }
 
     fn take(&mut self) -> Option<u16> {
         let used_before = self.free.pop();
         used_before.or_else(|| {
-            let place = self.next;
-            (place < self.end).then(|| {
+            let slot = self.next;
+            (slot < self.end).then(|| {
                 self.next += 1;
-                place
+                slot
             })
         })
     }
 
-    fn give(&mut self, place: u16) {
-        self.free.push(place);
+    fn give(&mut self, slot: u16) {
+        self.free.push(slot);
     }
 }
