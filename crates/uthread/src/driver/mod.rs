@@ -101,17 +101,17 @@ pub(crate) trait Driver {
         false
     }
 
-    /// Lends a new group of so many buffers of this size to its ring.
+    /// Registers a new group of `count` buffers of `size` bytes each with its ring.
     ///
     /// # Errors
     ///
     /// `EOPNOTSUPP` where it has no ring; the kernel's.
-    fn lend(&mut self, _count: u16, _size: u32) -> io::Result<Arc<BufferGroup>> {
+    fn register_buffer_group(&mut self, _count: u16, _size: u32) -> io::Result<Arc<BufferGroup>> {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    /// Whether its ring was lent this group.
-    fn has_group(&self, _group: &BufferGroup) -> bool {
+    /// Whether this group is registered with its ring.
+    fn owns_buffer_group(&self, _group: &BufferGroup) -> bool {
         false
     }
 
@@ -119,7 +119,7 @@ pub(crate) trait Driver {
     ///
     /// # Errors
     ///
-    /// As [`lend`](Driver::lend); `ENOMEM` above all, as the memory is locked.
+    /// As [`register_buffer_group`](Driver::register_buffer_group); `ENOMEM` above all, as the memory is locked.
     fn register_buffer(&mut self, _bytes: usize) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }
@@ -128,7 +128,7 @@ pub(crate) trait Driver {
     ///
     /// # Errors
     ///
-    /// As [`lend`](Driver::lend); `ENOBUFS` where there is no place for it.
+    /// As [`register_buffer_group`](Driver::register_buffer_group); `ENOBUFS` where there is no place for it.
     fn register_file(&mut self, _file: BorrowedFd<'_>) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }

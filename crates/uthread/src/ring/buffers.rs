@@ -51,13 +51,15 @@ impl BufferRing {
             return refused("the size of buffers has to be from 1 byte to 1 GiB");
         }
         let size = size as u32;
-        let group = ring::lend(count, size);
+        let group = ring::register_buffer_group(count, size);
         Ok(BufferRing { group, count, size })
     }
 
     /// The group, if the ring of the caller's worker has it.
     pub(super) fn group(&self) -> Option<&Arc<BufferGroup>> {
-        self.group.as_ref().filter(|group| ring::has_group(group))
+        self.group
+            .as_ref()
+            .filter(|group| ring::owns_buffer_group(group))
     }
 
     pub(super) fn size(&self) -> usize {

@@ -34,14 +34,14 @@ pub(crate) fn supports(opcode: u8) -> bool {
     with_driver(|driver| driver.supports(opcode)).unwrap_or(false)
 }
 
-/// Lends a group of buffers to that ring; none where there is no ring, or it does not take it.
-pub(crate) fn lend(count: u16, size: u32) -> Option<Arc<BufferGroup>> {
-    with_driver(|driver| driver.lend(count, size).ok()).flatten()
+/// Registers a group of buffers with that ring; none where there is no ring, or it does not take it.
+pub(crate) fn register_buffer_group(count: u16, size: u32) -> Option<Arc<BufferGroup>> {
+    with_driver(|driver| driver.register_buffer_group(count, size).ok()).flatten()
 }
 
-/// Whether that ring was lent this group.
-pub(crate) fn has_group(group: &BufferGroup) -> bool {
-    with_driver(|driver| driver.has_group(group)).unwrap_or(false)
+/// Whether this group is registered with that ring.
+pub(crate) fn owns_buffer_group(group: &BufferGroup) -> bool {
+    with_driver(|driver| driver.owns_buffer_group(group)).unwrap_or(false)
 }
 
 /// Registers new memory with that ring; none where there is no ring, or it does not take it.

@@ -402,12 +402,13 @@ impl Driver for Uring {
         }
     }
 
-    fn lend(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
-        self.registered.lend(&self.ring.io.submitter(), count, size)
+    fn register_buffer_group(&mut self, count: u16, size: u32) -> io::Result<Arc<BufferGroup>> {
+        self.registered
+            .register_buffer_group(&self.ring.io.submitter(), count, size)
     }
 
-    fn has_group(&self, group: &BufferGroup) -> bool {
-        self.registered.has(group)
+    fn owns_buffer_group(&self, group: &BufferGroup) -> bool {
+        self.registered.owns_group(group)
     }
 
     fn register_buffer(&mut self, bytes: usize) -> io::Result<Registration> {

@@ -59,13 +59,13 @@ impl Registered {
         }
     }
 
-    /// Makes a group and lends it to the ring.
+    /// Makes a group of buffers and registers it with the ring.
     ///
     /// # Errors
     ///
     /// The kernel's: `ENOMEM`, `EINVAL` where it knows no such groups.
     #[allow(unsafe_code, reason = "the kernel gets the address of the group")]
-    pub(super) fn lend(
+    pub(super) fn register_buffer_group(
         &mut self,
         ring: &Submitter<'_>,
         count: u16,
@@ -76,11 +76,12 @@ impl Registered {
         let registration = self.add(id, Resource::Group(pages));
         let group = BufferGroup::new(registration, count, size);
         // SAFETY: the entries are there until the ring has forgotten the group, or is gone.
-        let lent = unsafe { ring.register_buf_ring_with_flags(group.address(), count, id, 0) };
-        lent.map(|()| Arc::new(group))
+        let registered =
+            unsafe { ring.register_buf_ring_with_flags(group.address(), count, id, 0) };
+        registered.map(|()| Arc::new(group))
     }
 
-    pub(super) fn has(&self, group: &BufferGroup) -> bool {
+    pub(super) fn owns_group(&self, group: &BufferGroup) -> bool {
         group.is_of(self.reclaimer.number())
     }
 
