@@ -15,7 +15,7 @@ use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
 /// No single step of these tests takes longer, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A driver with both its ends, as a worker has it.
 struct Both {
@@ -77,7 +77,7 @@ impl Both {
     }
 
     fn wait_for(&mut self, count: usize) -> Vec<(Token, i32)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut done = Vec::new();
         while done.len() < count {
             assert!(Instant::now() < deadline, "only {done:?} completed");
@@ -175,10 +175,10 @@ fn each_waker_ends_a_wait_again_and_again() {
             let waker = both.driver.waker().unwrap();
             let sender = thread::spawn(move || waker.wake());
             let start = Instant::now();
-            both.driver.wait(Some(PATIENCE));
+            both.driver.wait(Some(TEST_TIMEOUT));
             assert_eq!(both.reap(), [], "never submitted");
             let description = both.driver.description();
-            assert!(start.elapsed() < PATIENCE, "not woken: {description}");
+            assert!(start.elapsed() < TEST_TIMEOUT, "not woken: {description}");
             sender.join().unwrap();
         }
     }
@@ -192,12 +192,12 @@ fn a_wake_up_that_comes_early_ends_the_next_wait() {
         for _ in 0..2 {
             waker.wake();
             let start = Instant::now();
-            both.driver.wait(Some(PATIENCE));
+            both.driver.wait(Some(TEST_TIMEOUT));
             assert_eq!(both.reap(), [], "never submitted");
             waker.wake();
-            both.driver.wait(Some(PATIENCE));
+            both.driver.wait(Some(TEST_TIMEOUT));
             let description = both.driver.description();
-            assert!(start.elapsed() < PATIENCE, "{description}");
+            assert!(start.elapsed() < TEST_TIMEOUT, "{description}");
         }
     }
 }
@@ -214,7 +214,7 @@ fn a_wait_ends_at_its_timeout() {
             both.driver.wait(Some(rest));
             waits += 1;
         }
-        assert!(end.elapsed() < PATIENCE);
+        assert!(end.elapsed() < TEST_TIMEOUT);
         // What the kernel still does for a ring that was closed interrupts some.
         let description = both.driver.description();
         assert!(waits < 10, "{waits} waits, {description}");
@@ -233,11 +233,11 @@ fn no_more_completions_are_reaped_than_asked_for() {
             unsafe { both.driver.submit(operation, Token(index as u64)) };
         }
         let mut some = 0;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         // A wake-up that the making of the ring has left there counts as one, and may have come alone.
         while some == 0 {
             assert!(Instant::now() < deadline, "none completed");
-            both.driver.wait(Some(PATIENCE));
+            both.driver.wait(Some(TEST_TIMEOUT));
             both.completions.reap(2, &mut |_, _| some += 1);
         }
         assert!(some <= 2, "{some}");
@@ -264,7 +264,7 @@ fn shared_completions_arrive_without_the_worker() {
         writer.write_all(b"now").unwrap();
         let thief = thread::spawn(move || {
             let mut done = Vec::new();
-            while done.is_empty() && start.elapsed() < PATIENCE {
+            while done.is_empty() && start.elapsed() < TEST_TIMEOUT {
                 if !completions.is_empty() {
                     completions.reap(1, &mut |token, completion| {
                         done.push((token, completion.result));

@@ -16,7 +16,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::settings::Settings;
-use crate::driver::native::{self, Interrupted, Patience};
+use crate::driver::native::{self, Deadline, Interrupted};
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
 use crate::op::descriptor::{Descriptor, FdState};
@@ -269,7 +269,7 @@ impl<S: Inner> Socket<S> {
 
     fn perform(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
         if self.settings.is_nonblocking() {
-            return native::perform(operation, Patience::Never, || Interrupted::Reported);
+            return native::perform(operation, Deadline::Immediate, || Interrupted::Reported);
         }
         wait::perform(operation, timeout)
     }

@@ -15,7 +15,7 @@ use super::local_or_shared::lock;
 use super::multishot_queue::{Accepted, CompletionSink, OperationId};
 use super::{cancellation, current, threads, wait};
 use crate::driver::eventfd::Eventfd;
-use crate::driver::native::{Patience, several};
+use crate::driver::native::{Deadline, several};
 use crate::driver::{Completion, Wake};
 use crate::fiber::wake_handle::Interrupt;
 use crate::fiber::{FiberRef, WakeHandle};
@@ -98,8 +98,8 @@ fn block(
         return Ok(());
     }
     let operations = polls.iter().map(|poll| &poll.0);
-    let patience = Patience::new(cancellation::earliest(deadline));
-    if several::wait_for_any(operations, interrupt.as_fd(), patience)? {
+    let give_up = Deadline::new(cancellation::earliest(deadline));
+    if several::wait_for_any(operations, interrupt.as_fd(), give_up)? {
         interrupt.clear();
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::cancellation::End;
 use super::worker::{Worker, calls};
 use super::{budget, cancellation, current, threads};
-use crate::driver::native::{self, Interrupted, Patience};
+use crate::driver::native::{self, Deadline, Interrupted};
 use crate::fiber::locals::Locals;
 use crate::fiber::{Control, FiberRef, Pause, Started, WakeHandle};
 use crate::op::{self, Operation};
@@ -39,8 +39,8 @@ fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Res
     }
     refuse_if_cancelled()?;
     let own = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let patience = Patience::new(cancellation::earliest(own));
-    match native::perform(operation, patience, interrupted) {
+    let deadline = Deadline::new(cancellation::earliest(own));
+    match native::perform(operation, deadline, interrupted) {
         Err(error) if error.raw_os_error() == Some(op::TIMED_OUT) => {
             Err(refusal().unwrap_or(error))
         }

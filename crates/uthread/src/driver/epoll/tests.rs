@@ -16,7 +16,7 @@ use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A stream, and what its owner keeps beside it.
 struct Watchable {
@@ -62,7 +62,7 @@ impl Both {
         let start = Instant::now();
         let mut found = None;
         while found.is_none() {
-            assert!(start.elapsed() < PATIENCE, "it never completed");
+            assert!(start.elapsed() < TEST_TIMEOUT, "it never completed");
             self.driver.wait(Some(Duration::from_millis(100)));
             self.completions
                 .reap(1, &mut |_, completion| found = Some(completion.result));
@@ -317,7 +317,7 @@ fn who_waits_is_not_forgotten_while_others_use_the_file() {
     let mut done = Vec::new();
     peer.write_all(b"onethree").unwrap();
     while done.len() < 2 {
-        one.driver.wait(Some(PATIENCE));
+        one.driver.wait(Some(TEST_TIMEOUT));
         let mut note = |token, done_as: Completion| done.push((token, done_as.result));
         one.completions.reap(usize::MAX, &mut note);
     }
@@ -366,7 +366,7 @@ fn who_waits_in_line_is_served_in_that_order() {
     let mut order = Vec::new();
     for byte in 0..COUNT {
         peer.write_all(&[byte as u8]).unwrap();
-        both.driver.wait(Some(PATIENCE));
+        both.driver.wait(Some(TEST_TIMEOUT));
         let mut note = |Token(token), done: Completion| order.push((token, done.result));
         both.completions.reap(usize::MAX, &mut note);
     }
@@ -400,7 +400,7 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
         });
         // SAFETY: it is reaped just below.
         unsafe { both.driver.submit(&mut send, Token(2)) };
-        both.driver.wait(Some(PATIENCE));
+        both.driver.wait(Some(TEST_TIMEOUT));
         let mut note = |token, _| done.push(token);
         both.completions.reap(usize::MAX, &mut note);
     }

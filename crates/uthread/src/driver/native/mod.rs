@@ -21,26 +21,26 @@ use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
 
-/// How long a call may block.
+/// When a blocking call gives up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
+pub(crate) enum Deadline {
     /// One try, which waits if the descriptor does.
+    Immediate,
     Never,
-    Forever,
-    Until(Instant),
+    At(Instant),
 }
 
-impl Patience {
-    pub(crate) fn new(deadline: Option<Instant>) -> Patience {
-        deadline.map_or(Patience::Forever, Patience::Until)
+impl Deadline {
+    pub(crate) fn new(deadline: Option<Instant>) -> Deadline {
+        deadline.map_or(Deadline::Never, Deadline::At)
     }
 
     /// As a system call takes it.
     fn remaining(self) -> Option<Timespec> {
         match self {
-            Patience::Never => Some(Timespec::default()),
-            Patience::Forever => None,
-            Patience::Until(deadline) => {
+            Deadline::Immediate => Some(Timespec::default()),
+            Deadline::Never => None,
+            Deadline::At(deadline) => {
                 let remaining = deadline.saturating_duration_since(Instant::now());
                 Some(timespec(remaining))
             }
@@ -63,17 +63,17 @@ pub(crate) enum Interrupted {
 ///
 /// # Errors
 ///
-/// The kernel's; `EAGAIN` where the patience ran out.
+/// The kernel's; `EAGAIN` once the deadline has passed.
 pub(crate) fn perform(
     operation: &mut Operation<'_>,
-    patience: Patience,
+    deadline: Deadline,
     interrupted: impl Fn() -> Interrupted,
 ) -> io::Result<u32> {
     loop {
-        let result = match (attempt(operation, patience), awaited_events(operation)) {
-            // Out of patience in a descriptor that never blocks, or one made non-blocking for us.
-            (Err(Errno::AGAIN), Some((fd, events))) if !matches!(patience, Patience::Never) => {
-                match wait_ready(fd, events, patience) {
+        let result = match (attempt(operation, deadline), awaited_events(operation)) {
+            // Out of deadline in a descriptor that never blocks, or one made non-blocking for us.
+            (Err(Errno::AGAIN), Some((fd, events))) if !matches!(deadline, Deadline::Immediate) => {
+                match wait_ready(fd, events, deadline) {
                     Ok(_) => continue,
                     Err(errno) => Err(errno),
                 }
@@ -145,26 +145,26 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
     }
 }
 
-/// Waits until one of the events is there, and says which; `EAGAIN` where the patience ran out.
+/// Waits until one of the events is there, and says which; `EAGAIN` once the deadline has passed.
 fn wait_ready(
     fd: BorrowedFd<'_>,
     events: PollFlags,
-    patience: Patience,
+    deadline: Deadline,
 ) -> rustix::io::Result<PollFlags> {
     let mut awaited = [PollFd::from_borrowed_fd(fd, events)];
-    match rustix::event::poll(&mut awaited, patience.remaining().as_ref())? {
+    match rustix::event::poll(&mut awaited, deadline.remaining().as_ref())? {
         0 => Err(Errno::AGAIN),
         _ => Ok(awaited[0].revents()),
     }
 }
 
-/// One try; blocks only where that is what the patience allows.
-fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Result<u32> {
+/// One try; blocks only where that is what the deadline allows.
+fn attempt(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     match operation {
-        Operation::Socket(operation) => attempt_socket(operation, patience),
+        Operation::Socket(operation) => attempt_socket(operation, deadline),
         Operation::File(operation) => {
-            if let Patience::Until(_) = patience {
-                wait_for_stream(operation, patience)?;
+            if let Deadline::At(_) = deadline {
+                wait_for_stream(operation, deadline)?;
             }
             attempt_file(operation)
         }
@@ -175,7 +175,7 @@ fn attempt(operation: &mut Operation<'_>, patience: Patience) -> rustix::io::Res
 /// Waits until a read or write of what may wait for others, as a pipe, does not, and cuts it to that.
 fn wait_for_stream(
     operation: &mut FileOperation<'_>,
-    patience: Patience,
+    deadline: Deadline,
 ) -> rustix::io::Result<()> {
     let (file, events, bytes) = match operation {
         FileOperation::Read { file, buffer, .. } => (file, PollFlags::IN, buffer.len()),
@@ -198,7 +198,7 @@ fn wait_for_stream(
     if matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Ok(());
     }
-    wait_ready(file.fd, events, patience)?;
+    wait_ready(file.fd, events, deadline)?;
     if let FileOperation::Write { buffer, .. } = operation {
         // So much a pipe takes without waiting once it says that it is writable.
         *buffer = &buffer[..buffer.len().min(PIPE_BUF)];
@@ -208,9 +208,9 @@ fn wait_for_stream(
 
 fn attempt_socket(
     operation: &mut SocketOperation<'_>,
-    patience: Patience,
+    deadline: Deadline,
 ) -> rustix::io::Result<u32> {
-    let bounded = matches!(patience, Patience::Until(_));
+    let bounded = matches!(deadline, Deadline::At(_));
     match operation {
         SocketOperation::Accept { listener, peer, .. } => {
             if bounded && ready_now(listener.fd, PollFlags::IN)?.is_empty() {
@@ -220,7 +220,7 @@ fn attempt_socket(
         }
         SocketOperation::Connect { socket, address } => match bounded {
             false => rustix::net::connect(socket.fd, *address),
-            true => connect_bounded(socket.fd, address, patience),
+            true => connect_bounded(socket.fd, address, deadline),
         }
         .map(|()| 0),
         SocketOperation::Receive {
@@ -239,7 +239,7 @@ fn attempt_socket(
             message::send(socket.fd, message, !bounded)
         }
         SocketOperation::Poll { descriptor, events } => {
-            let ready = wait_ready(descriptor.fd, *events, patience)?;
+            let ready = wait_ready(descriptor.fd, *events, deadline)?;
             Ok(ready.bits().into())
         }
     }
@@ -269,13 +269,13 @@ pub(super) fn send(socket: BorrowedFd<'_>, buffer: &[u8], wait: bool) -> rustix:
 fn connect_bounded(
     socket: BorrowedFd<'_>,
     address: &SocketAddrAny,
-    patience: Patience,
+    deadline: Deadline,
 ) -> rustix::io::Result<()> {
     rustix::io::ioctl_fionbio(socket, true)?;
     let connected = loop {
         match rustix::net::connect(socket, address) {
             Err(Errno::INPROGRESS | Errno::ALREADY) => {
-                if let Err(errno) = wait_ready(socket, PollFlags::OUT, patience) {
+                if let Err(errno) = wait_ready(socket, PollFlags::OUT, deadline) {
                     break Err(errno);
                 }
             }

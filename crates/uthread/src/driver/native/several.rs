@@ -6,12 +6,12 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::Patience;
+use super::Deadline;
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 
 /// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is. A signal ends the
-/// wait too, as the end of the patience does.
+/// wait too, as the deadline does.
 ///
 /// # Errors
 ///
@@ -19,11 +19,11 @@ use crate::op::net::SocketOperation;
 pub(crate) fn wait_for_any<'a, 'b: 'a>(
     polls: impl Iterator<Item = &'a Operation<'b>>,
     interrupt: BorrowedFd<'_>,
-    patience: Patience,
+    deadline: Deadline,
 ) -> io::Result<bool> {
     let mut awaited: Vec<_> = polls.map(awaited_of).collect();
     awaited.push(PollFd::from_borrowed_fd(interrupt, PollFlags::IN));
-    match rustix::event::poll(&mut awaited, patience.remaining().as_ref()) {
+    match rustix::event::poll(&mut awaited, deadline.remaining().as_ref()) {
         Ok(_) => Ok(awaited
             .last()
             .is_some_and(|interrupt| !interrupt.revents().is_empty())),

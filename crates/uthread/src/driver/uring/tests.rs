@@ -26,7 +26,7 @@ use crate::op::net::SocketOperation;
 use crate::op::raw::RawRequest;
 
 /// No single step of these tests takes longer, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The thread of the kernel goes to sleep at once, so that it is awake in some rounds and asleep in others.
 const POLLED: Options = Options {
@@ -76,7 +76,7 @@ impl Raw {
 }
 
 fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let mut done = Vec::new();
     while done.len() < count {
         assert!(Instant::now() < deadline, "only {done:?} completed");
@@ -327,7 +327,7 @@ fn nothing_is_begun_before_the_flush() {
 /// The one that the making of the ring may have left there.
 fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
     ring.waker().unwrap().wake();
-    ring.wait(Some(PATIENCE));
+    ring.wait(Some(TEST_TIMEOUT));
     while !completions.is_empty() {
         completions.reap(usize::MAX, &mut |_, _| {
             unreachable!("nothing was submitted")
@@ -338,7 +338,7 @@ fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
 
 /// Returns when the kernel has taken all.
 fn flush(ring: &mut Uring) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     ring.flush();
     while !ring.is_flushed() {
         assert!(Instant::now() < deadline, "it is not taken");

@@ -15,7 +15,7 @@ use io_uring::{IoUring, cqueue, opcode};
 use super::setup;
 
 /// What answers at all answers at once.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 const GROUP: u16 = 1;
 const BUFFER_BYTES: usize = 16;
@@ -91,9 +91,9 @@ unsafe fn push(ring: &mut IoUring, entry: &Entry) {
 
 /// The next completion: whose, its result, and whether more follow.
 fn next(ring: &mut IoUring) -> io::Result<(u64, i32, bool)> {
-    let patience = Timespec::from(PATIENCE);
+    let timeout = Timespec::from(TRIAL_TIMEOUT);
     ring.submitter()
-        .submit_with_args(1, &SubmitArgs::new().timespec(&patience))?;
+        .submit_with_args(1, &SubmitArgs::new().timespec(&timeout))?;
     let entry = ring.completion().next().ok_or(io::ErrorKind::TimedOut)?;
     Ok((
         entry.user_data(),
