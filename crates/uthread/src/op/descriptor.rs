@@ -49,7 +49,7 @@ pub(crate) struct FdState {
     /// Whether the file was opened to go past the page cache. Set as `slot`.
     is_direct: bool,
     /// Whether its device has refused to be polled for completions. Relaxed: it is tried once more or less.
-    has_refused: AtomicBool,
+    refuses_polling: AtomicBool,
     /// Receives so far, counted up to those of a connection that lasts. Relaxed: one more or less.
     receives: AtomicU8,
     /// Whether a receive of fewer bytes than asked for leaves none behind. Relaxed: who does not see it asks again.
@@ -72,7 +72,7 @@ impl FdState {
             driver: AtomicU32::new(Self::NOBODY),
             slot: None,
             is_direct: false,
-            has_refused: AtomicBool::new(false),
+            refuses_polling: AtomicBool::new(false),
             receives: AtomicU8::new(0),
             drains: AtomicU8::new(Self::UNKNOWN),
             poll: OnceLock::new(),
@@ -159,12 +159,12 @@ impl FdState {
     }
 
     /// Whether completions of reads and writes may be found by polling the device.
-    pub(crate) fn is_polled(&self) -> bool {
-        self.is_direct && !self.has_refused.load(Ordering::Relaxed)
+    pub(crate) fn may_poll_device(&self) -> bool {
+        self.is_direct && !self.refuses_polling.load(Ordering::Relaxed)
     }
 
-    /// The device refuses to be polled.
-    pub(crate) fn note_refusal(&self) {
-        self.has_refused.store(true, Ordering::Relaxed);
+    /// Remembers that the device refuses to be polled.
+    pub(crate) fn refuse_device_polling(&self) {
+        self.refuses_polling.store(true, Ordering::Relaxed);
     }
 }

@@ -42,7 +42,7 @@ impl UringCompletions {
         for entry in queue.take(max) {
             count += 1;
             let token = Token(entry.user_data());
-            if devices.note(token, entry.result()) {
+            if devices.complete(token, entry.result()) {
                 ring.hand_out(token, Completion::last(entry.result()), complete);
             }
         }

@@ -72,7 +72,8 @@ impl Devices {
     /// All that the operation borrows stays alive until its completion. Only the worker calls this.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(&self, operation: &mut Operation<'_>, token: Token) -> bool {
-        let Some(fd_state) = fd_state(operation).filter(|fd_state| fd_state.is_polled()) else {
+        let Some(fd_state) = fd_state(operation).filter(|fd_state| fd_state.may_poll_device())
+        else {
             return false;
         };
         if self.count.load(Ordering::Relaxed) == IN_FLIGHT_MAX {
@@ -123,9 +124,9 @@ impl Devices {
         unsafe { self.ring.completion_shared() }
     }
 
-    /// Takes note of a completion; false if it is the device's refusal, and the operation goes by the ordinary ring.
+    /// Takes a completion; false if it is the refusal of the device, and the operation goes by the ordinary ring.
     #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
-    pub(super) fn note(&self, token: Token, result: i32) -> bool {
+    pub(super) fn complete(&self, token: Token, result: i32) -> bool {
         let mut state = self.lock();
         let polled = state.in_flight.remove(&token).expect("it is in flight");
         if result != -Errno::OPNOTSUPP.raw_os_error() {
@@ -133,7 +134,7 @@ impl Devices {
             return true;
         }
         // SAFETY: it is alive, as promised to `submit`, as the operation has not ended.
-        unsafe { polled.fd_state.as_ref() }.note_refusal();
+        unsafe { polled.fd_state.as_ref() }.refuse_device_polling();
         state.refused.push(polled.entry);
         false
     }

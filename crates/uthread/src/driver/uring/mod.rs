@@ -316,8 +316,8 @@ impl Driver for Uring {
         }
         self.counts.submissions += 1;
         // SAFETY: promised by the caller; there is one `Uring` to a ring, borrowed mutably here.
-        let is_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
-        if self.ring.devices.as_ref().is_some_and(is_polled) {
+        let submit_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
+        if self.ring.devices.as_ref().is_some_and(submit_polled) {
             return;
         }
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {

@@ -37,10 +37,10 @@ impl PendingSubmissions {
 
 impl Submissions {
     pub(super) fn new(ring: Arc<Ring>) -> Submissions {
-        let is_polled = ring.io.params().is_setup_sqpoll();
+        let kernel_polls = ring.io.params().is_setup_sqpoll();
         Submissions {
             ring,
-            gathered: is_polled.then(Vec::new),
+            gathered: kernel_polls.then(Vec::new),
         }
     }
 
