@@ -13,7 +13,7 @@ impl<T> Default for Latest<T> {
 }
 
 impl<T: Copy> Latest<T> {
-    pub(super) fn note(&mut self, token: Token, place: T) {
+    pub(super) fn insert(&mut self, token: Token, place: T) {
         let index = token.index();
         if index >= self.0.len() {
             self.0.resize(index + 1, None);
@@ -21,7 +21,7 @@ impl<T: Copy> Latest<T> {
         self.0[index] = Some(place);
     }
 
-    pub(super) fn of(&self, token: Token) -> Option<T> {
+    pub(super) fn get(&self, token: Token) -> Option<T> {
         self.0.get(token.index()).copied().flatten()
     }
 }

@@ -159,7 +159,7 @@ impl Completions for Arrivals {
             match arrival {
                 Arrival::Completion(token, completion) => {
                     if !completion.more {
-                        self.cancellations.note_end(token);
+                        self.cancellations.on_end(token);
                     }
                     complete(token, completion);
                 }
@@ -239,7 +239,7 @@ impl Seat {
         }
         while let Some(name) = cancellations.take(|| now) {
             let result = self.cancel(Token(name), world);
-            cancellations.note(Token(name), result, now);
+            cancellations.on_answer(Token(name), result, now);
         }
         while let Some(index) = self.choose_due(world) {
             let flight = &mut self.in_flight[index];

@@ -42,8 +42,8 @@ impl RawRequest {
         }
     }
 
-    /// Takes note of a completion; whether it was the last.
-    pub(crate) fn note(&mut self, result: i32, flags: u32) -> bool {
+    /// Takes a completion; whether it was the last.
+    pub(crate) fn complete(&mut self, result: i32, flags: u32) -> bool {
         if self.has_result {
             self.notification = Some(result);
         } else {

@@ -145,8 +145,8 @@ impl Registration {
         }
     }
 
-    /// Notes that there is, or may be, a file at its slot, where nothing was.
-    pub(crate) fn note_file(&mut self) {
+    /// Records that there is, or may be, a file at its slot, where nothing was.
+    pub(crate) fn set_file(&mut self) {
         self.resource = Some(Resource::File);
     }
 

@@ -73,7 +73,7 @@ fn read_at_once(path: &CStr, buffer: &mut [u8], mut slot: Registration) -> io::R
     let cut_off = perform(&mut requests)?.and_then(|error| error.raw_os_error());
     let [open, read, close] = &requests;
     if open.result >= 0 && close.result < 0 {
-        slot.note_file();
+        slot.set_file();
     }
     let last = if open.result < 0 { open } else { read };
     usize::try_from(last.result).map_err(|_| {

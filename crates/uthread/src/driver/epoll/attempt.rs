@@ -79,10 +79,10 @@ pub(super) fn is_on_connection(operation: &Operation<'_>) -> bool {
 }
 
 /// Tries to carry an operation out.
-pub(super) fn attempt(operation: &mut Operation<'_>, interests: &mut InterestTable) -> Attempt {
+pub(super) fn try_now(operation: &mut Operation<'_>, interests: &mut InterestTable) -> Attempt {
     match operation {
         Operation::Socket(operation) => {
-            let result = retry_on_intr(|| attempt_socket(operation));
+            let result = retry_on_intr(|| try_socket(operation));
             // A Unix socket that finds a full queue has no event to wait for.
             let waits = match operation {
                 SocketOperation::Connect { .. } => result == Err(Errno::INPROGRESS),
@@ -91,15 +91,15 @@ pub(super) fn attempt(operation: &mut Operation<'_>, interests: &mut InterestTab
             if waits {
                 return Attempt::NotReady;
             }
-            note_drained(operation, &result, interests);
+            mark_drained(operation, &result, interests);
             Attempt::Done(result)
         }
-        Operation::File(operation) => attempt_file(operation, interests),
+        Operation::File(operation) => try_file(operation, interests),
         Operation::Multishot(_) | Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
     }
 }
 
-fn attempt_file(operation: &mut FileOperation<'_>, interests: &mut InterestTable) -> Attempt {
+fn try_file(operation: &mut FileOperation<'_>, interests: &mut InterestTable) -> Attempt {
     match operation {
         FileOperation::Read {
             file,
@@ -157,12 +157,12 @@ fn attempt_file(operation: &mut FileOperation<'_>, interests: &mut InterestTable
             directory,
             path,
             how,
-        } => attempt_open(directory.unwrap_or(CWD), path, how),
+        } => try_open(directory.unwrap_or(CWD), path, how),
         FileOperation::Sync { .. } => Attempt::Blocks(0),
     }
 }
 
-fn attempt_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
+fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
     let creating = OFlags::CREATE | OFlags::TRUNC | OFlags::TMPFILE;
     if flags_of(how).intersects(creating.difference(OFlags::DIRECTORY)) {
         return Attempt::Blocks(0);
@@ -174,7 +174,7 @@ fn attempt_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attemp
     }
 }
 
-fn attempt_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32> {
+fn try_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32> {
     match operation {
         SocketOperation::Accept {
             listener,
@@ -232,7 +232,7 @@ pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result
 
 /// A connection that gave less than it was asked for, or took less, has no more at the moment; or an event of urgent data has
 /// come, which counts as final.
-fn note_drained(
+fn mark_drained(
     operation: &SocketOperation<'_>,
     result: &rustix::io::Result<u32>,
     interests: &mut InterestTable,
@@ -248,10 +248,10 @@ fn note_drained(
             && interests.is_registered(*socket)
             && native::tcp::drains(*socket) =>
         {
-            interests.note_unready(*socket, Interest::IN);
+            interests.mark_unready(*socket, Interest::IN);
         }
         SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
-            interests.note_unready(*socket, Interest::OUT);
+            interests.mark_unready(*socket, Interest::OUT);
         }
         _ => {}
     }
@@ -309,7 +309,7 @@ fn transfer(
         match (interests.register(file), result) {
             (Err(errno), _) => return Attempt::Done(Err(errno)),
             (Ok(true), Ok(_)) => return Attempt::Done(Ok(native::count_of(done))),
-            (Ok(true), Err(_)) => return attempt_pollable(file, direction, &mut call),
+            (Ok(true), Err(_)) => return try_pollable(file, direction, &mut call),
             (Ok(false), Ok(_)) => {}
             (Ok(false), Err(_)) => return Attempt::Blocks(done),
         }
@@ -317,7 +317,7 @@ fn transfer(
 }
 
 /// Goes on with what has readiness, and has moved nothing.
-fn attempt_pollable(
+fn try_pollable(
     file: Descriptor<'_>,
     direction: PollFlags,
     call: &mut impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
@@ -392,7 +392,7 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
             result => return result.map(native::result_of),
         }
     }
-    match retry_on_intr(|| native::attempt_file(operation)) {
+    match retry_on_intr(|| native::call_file(operation)) {
         Err(_) if done > 0 => Ok(native::count_of(done)),
         moved => moved.map(|count| count + native::count_of(done)),
     }

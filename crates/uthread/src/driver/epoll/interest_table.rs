@@ -149,7 +149,7 @@ impl InterestTable {
     }
 
     /// Notes that an attempt was in vain, or that the next will be, if it is registered.
-    pub(super) fn note_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
+    pub(super) fn mark_unready(&mut self, descriptor: Descriptor<'_>, interest: Interest) {
         if descriptor.state.is(self.id) {
             let file = self.file(descriptor.fd.as_raw_fd());
             file.unready.0 |= interest.0;
@@ -158,7 +158,7 @@ impl InterestTable {
 
     /// Lets an operation wait for a descriptor that is registered.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, pending: Pending) {
-        self.latest.note(pending.token, fd);
+        self.latest.insert(pending.token, fd);
         self.waiting += 1;
         self.file(fd).waiting.push_back((interest, pending));
     }
@@ -169,7 +169,7 @@ impl InterestTable {
 
     /// Forgets a waiting operation; false if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
-        let Some(fd) = self.latest.of(token) else {
+        let Some(fd) = self.latest.get(token) else {
             return false;
         };
         let waiting = &mut self.file(fd).waiting;
@@ -181,7 +181,7 @@ impl InterestTable {
     }
 
     /// Takes note of an event.
-    pub(super) fn note(&mut self, fd: RawFd, flags: EventFlags) -> Event {
+    pub(super) fn on_event(&mut self, fd: RawFd, flags: EventFlags) -> Event {
         let mut ready = Interest::NONE;
         let is_final = flags.intersects(FINAL);
         if is_final || flags.contains(EventFlags::IN) {

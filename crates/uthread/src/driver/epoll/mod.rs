@@ -268,7 +268,7 @@ impl Completions for EpollCompletions {
 impl State {
     /// Takes an operation back from the pool; false if it is not there, or has begun.
     fn withdraw(&mut self, token: Token) -> bool {
-        let ticket = self.pooled.of(token);
+        let ticket = self.pooled.get(token);
         ticket.and_then(pool::withdraw).is_some()
     }
 
@@ -283,12 +283,12 @@ impl State {
             return None;
         }
         self.attempts += 1;
-        match attempt::attempt(operation, interests) {
+        match attempt::try_now(operation, interests) {
             Attempt::Done(result) => Some(result),
             Attempt::NotReady | Attempt::Blocks(_) => {
                 // The submission that follows need not try again. It also tells of what cannot be watched.
                 if interests.register(descriptor).is_ok() {
-                    interests.note_unready(descriptor, interest);
+                    interests.mark_unready(descriptor, interest);
                 }
                 None
             }
@@ -318,7 +318,7 @@ impl Core {
             return interests.wait(descriptor.fd.as_raw_fd(), interest, pending);
         }
         state.attempts += 1;
-        let result = match attempt::attempt(operation, interests) {
+        let result = match attempt::try_now(operation, interests) {
             Attempt::Done(result) => result,
             Attempt::Blocks(done) => return self.send_to_pool(state, pending, done),
             Attempt::NotReady => {
@@ -326,7 +326,7 @@ impl Core {
                 let fd = descriptor.fd.as_raw_fd();
                 match interests.register(descriptor) {
                     Ok(_) => {
-                        interests.note_unready(descriptor, interest);
+                        interests.mark_unready(descriptor, interest);
                         let is_final = interests.is_final(fd);
                         match is_final.then(|| attempt::at_end(operation)).flatten() {
                             Some(result) => result,
@@ -355,7 +355,7 @@ impl Core {
                 core.eventfd.wake();
             }
         }));
-        state.pooled.note(token, ticket);
+        state.pooled.insert(token, ticket);
     }
 
     /// Takes events, waiting for the first at most so long, and carries on what they are for.
@@ -371,7 +371,7 @@ impl Core {
             match data {
                 WAKE_UP => state.woken = true,
                 fd => {
-                    let event = state.interests.note(fd as RawFd, flags);
+                    let event = state.interests.on_event(fd as RawFd, flags);
                     for _ in 0..event.waiting {
                         if let Some(pending) = state.interests.take(&event) {
                             self.proceed(&mut state, pending);

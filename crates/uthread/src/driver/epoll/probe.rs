@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::fs::OFlags;
 
-use super::attempt::{Attempt, attempt};
+use super::attempt::{Attempt, try_now};
 use super::events;
 use super::interest_table::InterestTable;
 use crate::driver::feature::{Feature, Usage};
@@ -48,7 +48,7 @@ fn opens_cached() -> Option<bool> {
         },
     });
     let mut interests = interests()?;
-    match attempt(&mut open, &mut interests) {
+    match try_now(&mut open, &mut interests) {
         Attempt::Done(Ok(result)) => {
             drop(open.descriptor(result));
             Some(true)
@@ -81,7 +81,7 @@ fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
         buffer: &mut [0],
         offset,
     });
-    match attempt(&mut read, &mut interests()?) {
+    match try_now(&mut read, &mut interests()?) {
         Attempt::Done(Ok(1)) => Some(true),
         Attempt::Blocks(_) => Some(false),
         _ => None,

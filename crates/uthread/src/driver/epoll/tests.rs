@@ -432,7 +432,7 @@ fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
             offset: Some(0),
         });
         let mut both = Both::new();
-        let attempted = attempt::attempt(&mut read, &mut both.driver.core.state().interests);
+        let attempted = attempt::try_now(&mut read, &mut both.driver.core.state().interests);
         assert_eq!(matches!(attempted, Attempt::Blocks(0)), blocks);
         assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !blocks);
         if blocks {

@@ -70,7 +70,7 @@ pub(crate) fn perform(
     interrupted: impl Fn() -> Interrupted,
 ) -> io::Result<u32> {
     loop {
-        let result = match (attempt(operation, deadline), awaited_events(operation)) {
+        let result = match (call(operation, deadline), awaited_events(operation)) {
             // Out of deadline in a descriptor that never blocks, or one made non-blocking for us.
             (Err(Errno::AGAIN), Some((fd, events))) if !matches!(deadline, Deadline::Immediate) => {
                 match wait_ready(fd, events, deadline) {
@@ -159,14 +159,14 @@ fn wait_ready(
 }
 
 /// One try; blocks only where that is what the deadline allows.
-fn attempt(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
+fn call(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     match operation {
-        Operation::Socket(operation) => attempt_socket(operation, deadline),
+        Operation::Socket(operation) => call_socket(operation, deadline),
         Operation::File(operation) => {
             if let Deadline::At(_) = deadline {
                 wait_for_stream(operation, deadline)?;
             }
-            attempt_file(operation)
+            call_file(operation)
         }
         Operation::Multishot(_) | Operation::Raw(_) => Err(Errno::OPNOTSUPP),
     }
@@ -206,10 +206,7 @@ fn wait_for_stream(
     Ok(())
 }
 
-fn attempt_socket(
-    operation: &mut SocketOperation<'_>,
-    deadline: Deadline,
-) -> rustix::io::Result<u32> {
+fn call_socket(operation: &mut SocketOperation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     let bounded = matches!(deadline, Deadline::At(_));
     match operation {
         SocketOperation::Accept { listener, peer, .. } => {
@@ -287,7 +284,7 @@ fn connect_bounded(
     connected
 }
 
-pub(super) fn attempt_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
+pub(super) fn call_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
     match operation {
         FileOperation::Open {
             directory,

@@ -24,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(64);
 /// Requests to cancel of one ring. Both its ends use it, the one that reaps maybe on another thread.
 ///
 /// Every operation that [`cancel`](Cancellations::cancel) names has to be named to
-/// [`note_end`](Cancellations::note_end) when its last completion is handed out, however that came about: the requests
+/// [on_end](Cancellations::on_end) when its last completion is handed out, however that came about: the requests
 /// for it are repeated until then.
 #[derive(Default)]
 pub(in crate::driver) struct Cancellations {
@@ -106,7 +106,7 @@ impl Cancellations {
     }
 
     /// Notes what became of a request to cancel such an operation.
-    pub(in crate::driver) fn note(&self, token: Token, result: i32, now: Instant) {
+    pub(in crate::driver) fn on_answer(&self, token: Token, result: i32, now: Instant) {
         let mut state = self.lock();
         if result < 0 && state.awaited.contains(&token) {
             self.repeat_in(&mut state, token.0, now);
@@ -114,7 +114,7 @@ impl Cancellations {
     }
 
     /// Notes that the last completion of an operation is handed out.
-    pub(in crate::driver) fn note_end(&self, token: Token) {
+    pub(in crate::driver) fn on_end(&self, token: Token) {
         if self.are_awaited.load(Ordering::Relaxed) {
             let mut state = self.lock();
             state.awaited.remove(&token);

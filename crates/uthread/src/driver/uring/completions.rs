@@ -95,18 +95,18 @@ impl Ring {
             ..
         } = self;
         if polls::is_name(name) {
-            if let Some((token, result)) = polls.note(name, entry, cancellations) {
+            if let Some((token, result)) = polls.on_completion(name, entry, cancellations) {
                 self.hand_out(token, Completion::last(result), complete);
             }
         } else if raw::is_name(name) {
-            let completed = raws.note(name, entry.result(), entry.flags(), cancellations);
+            let completed = raws.on_completion(name, entry.result(), entry.flags(), cancellations);
             if let Some((token, result)) = completed {
                 self.hand_out(token, Completion::last(result), complete);
             }
         } else if cancellations::is_cancellation(name) {
             // The end of the operation is its own completion, whatever became of this.
             let target = Token(cancellations::target_of(name));
-            cancellations.note(target, entry.result(), Instant::now());
+            cancellations.on_answer(target, entry.result(), Instant::now());
         } else {
             let completion = Completion {
                 result: entry.result(),
@@ -126,7 +126,7 @@ impl Ring {
         complete: &mut dyn FnMut(Token, Completion),
     ) {
         if !completion.more {
-            self.cancellations.note_end(token);
+            self.cancellations.on_end(token);
         }
         complete(token, completion);
     }

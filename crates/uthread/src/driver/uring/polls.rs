@@ -90,7 +90,7 @@ pub(super) enum Needs {
     Request,
 }
 
-/// Whether a completion with this name is to be [noted](Polls::note).
+/// Whether a completion with this name is to be [taken](Polls::on_completion).
 pub(super) fn is_name(user_data: u64) -> bool {
     user_data & NAME == NAME
 }
@@ -160,7 +160,7 @@ impl Polls {
         let begins = !poll.stands;
         poll.stands = true;
         poll.waiting = Some(token);
-        state.latest.note(token, key);
+        state.latest.insert(token, key);
         if begins { Needs::Poll } else { Needs::Nothing }
     }
 
@@ -169,7 +169,7 @@ impl Polls {
         let mut state = self.lock();
         let waits = |poll: &Poll| poll.waiting == Some(token);
         let is_waited_for = |key: &u32| state.polls.get(*key as usize).is_some_and(waits);
-        let Some(key) = state.latest.of(token).filter(is_waited_for) else {
+        let Some(key) = state.latest.get(token).filter(is_waited_for) else {
             return false;
         };
         state.polls[key as usize].waiting = None;
@@ -178,7 +178,7 @@ impl Polls {
     }
 
     /// Takes note of an event, of the end of a poll, or of a request for its end; who has waited, and what it is told.
-    pub(super) fn note(
+    pub(super) fn on_completion(
         &self,
         name: u64,
         completion: &cqueue::Entry,
@@ -194,7 +194,7 @@ impl Polls {
             return None;
         }
         let poll = poll.expect("it ends with the last completion");
-        poll.note(completion.result());
+        poll.on_event(completion.result());
         poll.stands = cqueue::more(completion.flags());
         if poll.is_retired {
             if !poll.stands {
@@ -239,7 +239,7 @@ impl Polls {
 }
 
 impl Poll {
-    fn note(&mut self, result: i32) {
+    fn on_event(&mut self, result: i32) {
         let events = u16::try_from(result).map_or(PollFlags::empty(), PollFlags::from_bits_retain);
         self.is_left |= result < 0 || events.contains(PollFlags::PRI);
         self.is_ready = !self.is_left;

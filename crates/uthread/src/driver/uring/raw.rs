@@ -48,7 +48,7 @@ struct Raw {
 // to `begin`; and an operation may be sent.
 unsafe impl Send for Raw {}
 
-/// Whether a completion with this name is to be [noted](Raws::note).
+/// Whether a completion with this name is to be [taken](Raws::on_completion).
 pub(super) fn is_name(user_data: u64) -> bool {
     user_data & NAME != 0
 }
@@ -84,7 +84,7 @@ impl Raws {
 
     /// Takes note of the completion of an entry, or of its cancellation; the operation and its result, if it was the last.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
-    pub(super) fn note(
+    pub(super) fn on_completion(
         &self,
         name: u64,
         result: i32,
@@ -103,7 +103,7 @@ impl Raws {
         let raw = state.in_flight.get_mut(&id).expect("it is in flight");
         // SAFETY: it is alive, as promised to `begin`, and used under this lock alone.
         let operation = unsafe { raw.operation.as_mut() };
-        if !operation.requests[index].note(result, flags) {
+        if !operation.requests[index].complete(result, flags) {
             return None;
         }
         raw.remaining -= 1;

@@ -134,7 +134,7 @@ impl Registered {
     ) -> io::Result<Registration> {
         let mut registration = self.reserve_file(ring)?;
         ring.register_files_update(registration.slot().into(), &[file.as_raw_fd()])?;
-        registration.note_file();
+        registration.set_file();
         Ok(registration)
     }
 

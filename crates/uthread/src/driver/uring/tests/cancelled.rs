@@ -179,12 +179,12 @@ fn an_entry_that_does_not_end_is_cancelled_ever_more_rarely() {
     while now - start < SECOND {
         while let Some(name) = cancellations.take(|| now) {
             count += 1;
-            cancellations.note(Token(name), -libc::EALREADY, now);
+            cancellations.on_answer(Token(name), -libc::EALREADY, now);
         }
         now += cancellations.next(|| now).expect("it has not ended");
     }
     assert!((10..30).contains(&count), "{count} times");
-    cancellations.note_end(token);
+    cancellations.on_end(token);
     assert_eq!(cancellations.take(|| now + SECOND), None);
     assert!(cancellations.are_over());
 }
