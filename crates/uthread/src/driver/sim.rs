@@ -98,7 +98,7 @@ impl World {
 /// One worker's driver.
 pub(crate) struct Sim {
     world: Rc<RefCell<World>>,
-    seat: Rc<RefCell<Seat>>,
+    kernel: Rc<RefCell<Kernel>>,
     arrivals: Arrivals,
 }
 
@@ -114,9 +114,9 @@ enum Arrival {
     WakeUp,
 }
 
-/// What the simulation must know of a driver while its worker sleeps.
+/// The simulated kernel of one worker, which the simulation reads while the worker sleeps.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct Kernel {
     submitted: Vec<Flight>,
     in_flight: Vec<Flight>,
     counts: Counts,
@@ -179,7 +179,7 @@ pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
     let arrivals = Arrivals::default();
     let driver = Sim {
         world,
-        seat: Rc::default(),
+        kernel: Rc::default(),
         arrivals: arrivals.clone(),
     };
     (driver, arrivals)
@@ -187,31 +187,35 @@ pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
 
 impl Sim {
     /// A view of this driver that outlives its way into a worker.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch {
+    pub(crate) fn wait_view(&self) -> WaitView {
+        WaitView {
             origin: self.world.borrow().origin,
-            seat: Rc::clone(&self.seat),
+            kernel: Rc::clone(&self.kernel),
             arrivals: self.arrivals.clone(),
         }
     }
 }
 
 /// What ends the wait of a worker from outside.
-pub(crate) struct Watch {
+pub(crate) struct WaitView {
     /// When the clock stood at zero.
     origin: Instant,
-    seat: Rc<RefCell<Seat>>,
+    kernel: Rc<RefCell<Kernel>>,
     arrivals: Arrivals,
 }
 
-impl Watch {
+impl WaitView {
     /// When the wait ends by itself, if ever: at once after a wake-up, else with the next completion.
     pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
-        let seat = self.seat.borrow();
-        if !self.arrivals.lock().is_empty() || !seat.submitted.is_empty() {
+        let kernel = self.kernel.borrow();
+        if !self.arrivals.lock().is_empty() || !kernel.submitted.is_empty() {
             return Some(clock);
         }
-        let completion = seat.in_flight.iter().filter_map(|flight| flight.due).min();
+        let completion = kernel
+            .in_flight
+            .iter()
+            .filter_map(|flight| flight.due)
+            .min();
         let cancellations = &self.arrivals.cancellations;
         let now = self.origin + clock;
         let cancellation = cancellations.next(|| now).map(|pause| clock + pause);
@@ -224,7 +228,7 @@ impl Watch {
     }
 }
 
-impl Seat {
+impl Kernel {
     fn flush(&mut self, world: &mut World, arrivals: &Arrivals) {
         let Arrivals { cancellations, .. } = arrivals;
         let now = world.now();
@@ -412,9 +416,9 @@ impl Driver for Sim {
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
         assert!(self.has_room(1), "whoever submits has looked for room");
         let flight = Flight::new(&mut self.world.borrow_mut(), operation, token);
-        let mut seat = self.seat.borrow_mut();
-        seat.counts.submissions += 1;
-        seat.submitted.push(flight);
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.counts.submissions += 1;
+        kernel.submitted.push(flight);
     }
 
     fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
@@ -429,7 +433,7 @@ impl Driver for Sim {
         let flight = Flight::new(&mut world, operation, Token(0));
         deliver(&flight);
         world.attempted += 1;
-        self.seat.borrow_mut().counts.submissions += 1;
+        self.kernel.borrow_mut().counts.submissions += 1;
         Some(flight.result)
     }
 
@@ -443,7 +447,7 @@ impl Driver for Sim {
             return false;
         }
         let due = world.clock + world.latency();
-        self.seat.borrow_mut().in_flight.push(Flight {
+        self.kernel.borrow_mut().in_flight.push(Flight {
             token,
             submitted_at: world.clock,
             ends: true,
@@ -457,26 +461,26 @@ impl Driver for Sim {
     }
 
     fn has_room(&mut self, entries: usize) -> bool {
-        let seat = self.seat.borrow();
-        seat.submitted.len() + entries <= ENTRIES_MAX
+        let kernel = self.kernel.borrow();
+        kernel.submitted.len() + entries <= ENTRIES_MAX
     }
 
     fn cancel(&mut self, target: Token) {
         assert!(self.has_room(1), "whoever submits has looked for room");
         let Arrivals { cancellations, .. } = &self.arrivals;
-        let mut seat = self.seat.borrow_mut();
-        if !seat.end_wait(target, &self.arrivals) {
+        let mut kernel = self.kernel.borrow_mut();
+        if !kernel.end_wait(target, &self.arrivals) {
             cancellations.cancel(target);
         }
     }
 
     fn flush(&mut self) {
         let mut world = self.world.borrow_mut();
-        self.seat.borrow_mut().flush(&mut world, &self.arrivals);
+        self.kernel.borrow_mut().flush(&mut world, &self.arrivals);
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.seat.borrow().submitted.is_empty()
+        self.kernel.borrow().submitted.is_empty()
     }
 
     /// Ends at once: the simulation has let the time pass before.
@@ -489,7 +493,7 @@ impl Driver for Sim {
     }
 
     fn counts(&self) -> Counts {
-        self.seat.borrow().counts
+        self.kernel.borrow().counts
     }
 
     fn now(&self) -> Instant {

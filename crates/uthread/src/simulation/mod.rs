@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, mem};
 
-use crate::driver::sim::{self, Watch, World};
+use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
@@ -92,7 +92,7 @@ struct Simulation {
 
 struct SimulatedWorker {
     worker: Worker,
-    watch: Watch,
+    watch: WaitView,
     state: State,
 }
 
@@ -113,7 +113,7 @@ impl Simulation {
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));
-            let watch = driver.watch();
+            let watch = driver.wait_view();
             let shared = Arc::clone(&shared);
             let driver = (Box::new(driver) as _, Box::new(completions) as _);
             SimulatedWorker {
