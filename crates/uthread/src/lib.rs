@@ -66,6 +66,7 @@ mod sched;
 mod driver;
 mod fiber;
 mod pool;
+mod resource;
 mod stack;
 
 mod atomic;

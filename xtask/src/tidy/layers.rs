@@ -10,19 +10,22 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     (
         FACE,
         &[
-            "op", "sched", "driver", "fiber", "stack", "atomic", "forked",
+            "op", "resource", "sched", "driver", "fiber", "stack", "atomic", "forked",
         ],
     ),
     (
         &["sched"],
-        &["op", "driver", "fiber", "stack", "pool", "atomic", "forked"],
+        &[
+            "op", "resource", "driver", "fiber", "stack", "pool", "atomic", "forked",
+        ],
     ),
-    (&["driver"], &["op", "pool", "atomic"]),
-    (&["op"], &[]),
+    (&["driver"], &["op", "resource", "pool", "atomic"]),
+    (&["op"], &["resource"]),
+    (&["resource"], &[]),
     (&["pool"], &["forked"]),
     (&["fiber"], &["stack", "atomic", "forked"]),
     (&["stack"], &[]),
@@ -54,11 +57,11 @@ const FACE: &[&str] = &[
 ];
 
 /// The ring and the context switch are each the secret of one place, but for the entries of raw requests, which
-/// `ring` takes and `op` carries as plain data; what `loom` and Miri have to
+/// `ring` takes and `op` carries as plain data, and those of a buffer group, which `resource` lays out; what `loom` and Miri have to
 /// run makes no system call.
 const CRATES: [(&str, May); 3] = [
     ("corosensei", May::Only(&["fiber", "stack"])),
-    ("io_uring", May::Only(&["driver", "op", "ring"])),
+    ("io_uring", May::Only(&["driver", "op", "resource", "ring"])),
     ("rustix", May::AllBut(&["sched", "sync"])),
 ];
 

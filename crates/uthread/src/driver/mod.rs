@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::op::Operation;
-use crate::op::group::BufferGroup;
-use crate::op::registration::Registration;
+use crate::resource::buffer_group::BufferGroup;
+use crate::resource::registration::Registration;
 
 /// What every driver does for its worker.
 pub(crate) trait Driver {

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 
 /// No single step of these tests takes longer, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,9 +13,9 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 
 use super::OpenOptions;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::ring::registered_file::impl_registrable;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::{offload, wait};

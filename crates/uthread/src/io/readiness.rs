@@ -9,8 +9,8 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::driver::native;
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
 use crate::sync::select::{Arm, ArmHandle, Event};

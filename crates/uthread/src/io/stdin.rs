@@ -17,7 +17,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::{stream, terminal};
-use crate::op::descriptor::{Descriptor, FdState};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::offload;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use super::reentrant::{Locked, Reentrant};
 use super::{stream, terminal};
 use crate::driver::native;
-use crate::op::descriptor::{Descriptor, FdState};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::{offload, wait};
 
 /// What fits besides `std`'s buffer into one page of a pipe.

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{Operation, buffers};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
 /// A descriptor of ours without a position.

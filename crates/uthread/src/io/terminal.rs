@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::PollFlags;
 
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
 /// Tells whether a descriptor is a terminal, as [`std::io::IsTerminal`], which only `std`'s own types can

@@ -19,9 +19,9 @@ use super::settings::Settings;
 use crate::driver::native::{self, Deadline, Interrupted};
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::message::{Header, Message};
 use crate::op::net::{PeerAddress, SocketOperation};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
 /// A socket; `S` is the type of `std`, which has what does not wait.

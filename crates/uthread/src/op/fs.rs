@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use super::descriptor::Descriptor;
+use crate::resource::descriptor::Descriptor;
 
 /// The kernel's "at the file's position", where it takes an offset.
 pub(crate) const CURRENT_POSITION: u64 = u64::MAX;

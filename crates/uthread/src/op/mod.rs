@@ -5,19 +5,15 @@
 //! covers the kernel's last access.
 
 pub(crate) mod buffers;
-pub(crate) mod descriptor;
 pub(crate) mod fs;
-pub(crate) mod group;
 pub(crate) mod message;
 pub(crate) mod multishot;
 pub(crate) mod net;
-pub(crate) mod pages;
 pub(crate) mod raw;
-pub(crate) mod registration;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use self::descriptor::Descriptor;
+use crate::resource::descriptor::Descriptor;
 
 /// The errno of an operation that was cancelled.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();

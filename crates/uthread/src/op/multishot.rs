@@ -6,8 +6,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::event::PollFlags;
 
-use super::descriptor::Descriptor;
-use super::group::BufferGroup;
+use crate::resource::buffer_group::BufferGroup;
+use crate::resource::descriptor::Descriptor;
 
 /// Only for drivers that [have a ring](crate::driver::Driver::has_ring).
 pub(crate) enum MultishotOperation<'a> {

@@ -10,8 +10,8 @@ use rustix::event::PollFlags;
 use rustix::net::addr::SocketAddrStorage;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
-use super::descriptor::Descriptor;
 use super::message::Message;
+use crate::resource::descriptor::Descriptor;
 
 /// What every descriptor of ours is made with.
 pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 use crate::signal::Signal;
 

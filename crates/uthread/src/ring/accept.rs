@@ -9,8 +9,8 @@ use rustix::fs::OFlags;
 use super::repeated::{Next, Repeated};
 use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::multishot::{Accepted, MultishotOperation};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 
 /// What [`accept`] can be called on, as in the example there.

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::op::group::{BufferGroup, Filled};
+use crate::resource::buffer_group::{BufferGroup, Filled};
 use crate::sched::ring;
 
 /// The kernel takes no more.

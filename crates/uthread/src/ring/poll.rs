@@ -9,9 +9,9 @@ use rustix::event::PollFlags;
 
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 

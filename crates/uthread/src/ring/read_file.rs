@@ -14,8 +14,8 @@ use super::submit::perform;
 use crate::fs::{self, File};
 use crate::op::fs::CURRENT_POSITION;
 use crate::op::raw::RawRequest;
-use crate::op::registration::Registration;
 use crate::op::transfer_length;
+use crate::resource::registration::Registration;
 use crate::sched::ring;
 
 /// Reads the beginning of a file into `buffer`, as much as there is room for, and returns how many bytes that were: what a

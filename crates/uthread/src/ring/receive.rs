@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use super::buffers::{BufferRing, Bytes, Chunk};
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
-use crate::op::group::{BufferGroup, Filled};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
+use crate::resource::buffer_group::{BufferGroup, Filled};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 

@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
 
-use crate::op::pages::Pages;
-use crate::op::registration::Registration;
+use crate::resource::pages::Pages;
+use crate::resource::registration::Registration;
 use crate::sched::ring;
 
 /// A slice of bytes that is registered with the ring of a worker: calls that read files into it, or write from

@@ -5,8 +5,8 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::op::descriptor::FdState;
-use crate::op::registration::Registration;
+use crate::resource::descriptor::FdState;
+use crate::resource::registration::Registration;
 use crate::sched::ring;
 
 /// What a [`RegisteredFile`] can be made of: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an end of a
@@ -281,7 +281,7 @@ macro_rules! impl_registrable {
         }
 
         impl $crate::ring::registered_file::Sealed for $file {
-            fn fd_state(&mut self) -> &mut $crate::op::descriptor::FdState {
+            fn fd_state(&mut self) -> &mut $crate::resource::descriptor::FdState {
                 &mut self.$($fd_state).+
             }
         }

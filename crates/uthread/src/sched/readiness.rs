@@ -179,8 +179,8 @@ mod tests {
 
     use super::{PollOperation, park, wake_handle};
     use crate::op::Operation;
-    use crate::op::descriptor::Descriptor;
     use crate::op::net::SocketOperation;
+    use crate::resource::descriptor::Descriptor;
 
     /// Otherwise a thread that was woken once would never sleep again in its choice.
     #[test]

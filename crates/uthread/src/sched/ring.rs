@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{current, threads};
 use crate::driver::Driver;
-use crate::op::group::BufferGroup;
-use crate::op::registration::Registration;
+use crate::resource::buffer_group::BufferGroup;
+use crate::resource::registration::Registration;
 
 /// Why the caller has no ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,9 +28,9 @@ use rustix::io::Errno;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
+use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
 pub use number::Signal;

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
-use crate::op::descriptor::Descriptor;
 use crate::op::net::{PeerAddress, SocketOperation};
 use crate::op::{self, Operation};
+use crate::resource::descriptor::Descriptor;
 use crate::sched::wait;
 use crate::thread::{self, spawn, yield_now};
 

@@ -13,10 +13,10 @@ use rustix::net::SocketAddrAny;
 
 use super::interest_table::{Interest, InterestTable};
 use crate::driver::native;
-use crate::op::descriptor::Descriptor;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
 use crate::op::{Operation, transfer_length};
+use crate::resource::descriptor::Descriptor;
 
 /// What an attempt came to.
 pub(super) enum Attempt {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::{Pending, Token};
 use crate::driver::latest::Latest;
-use crate::op::descriptor::Descriptor;
+use crate::resource::descriptor::Descriptor;
 
 /// Which readiness an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::events;
 use super::interest_table::InterestTable;
 use crate::driver::feature::{Feature, Usage};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::{FileOperation, OpenHow};
+use crate::resource::descriptor::{Descriptor, FdState};
 
 /// Tries all.
 pub(crate) fn probe() -> [Feature; 4] {

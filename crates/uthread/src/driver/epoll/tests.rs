@@ -12,9 +12,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::*;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
+use crate::resource::descriptor::{Descriptor, FdState};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::op::descriptor::Descriptor;
+use crate::resource::descriptor::Descriptor;
 
 /// Whether a receive of fewer bytes than asked for leaves none behind. The kernel is asked once for each descriptor.
 ///

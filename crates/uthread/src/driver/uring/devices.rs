@@ -18,8 +18,8 @@ use super::encode::encode;
 use super::registered::Registered;
 use crate::driver::Token;
 use crate::op::Operation;
-use crate::op::descriptor::FdState;
 use crate::op::fs::FileOperation;
+use crate::resource::descriptor::FdState;
 
 /// Operations under way: what devices have at a time. Others go by the ordinary ring.
 const IN_FLIGHT_MAX: usize = 128;

@@ -41,11 +41,11 @@ use self::submissions::{PendingSubmissions, Submissions};
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
 use crate::op::Operation;
-use crate::op::descriptor::{Descriptor, FdState};
-use crate::op::group::BufferGroup;
 use crate::op::net::SocketOperation;
 use crate::op::raw::RawOperation;
-use crate::op::registration::Registration;
+use crate::resource::buffer_group::BufferGroup;
+use crate::resource::descriptor::{Descriptor, FdState};
+use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
 
 /// A wake-up from another thread.

@@ -17,7 +17,7 @@
 //!
 //! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Resource::Poll`].
 //!
-//! [`Resource::Poll`]: crate::op::registration::Resource::Poll
+//! [`Resource::Poll`]: crate::resource::registration::Resource::Poll
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +34,9 @@ use slab::Slab;
 use super::cancellations::{self, Cancellations};
 use crate::driver::latest::Latest;
 use crate::driver::{Token, in_one, native};
-use crate::op::descriptor::Descriptor;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
+use crate::resource::descriptor::Descriptor;
 
 /// What the completions of standing polls carry, with the key of the poll: a name that no operation has.
 const NAME: u64 = 1 << 63 | 1 << 61;

@@ -225,10 +225,10 @@ mod tests {
     use super::*;
     use crate::driver::uring::encode::encode;
     use crate::driver::uring::registered::Registered;
-    use crate::op::descriptor::Descriptor;
     use crate::op::fs::{FileOperation, OpenHow};
     use crate::op::message::{Header, Message};
     use crate::op::net::{PeerAddress, SocketOperation};
+    use crate::resource::descriptor::Descriptor;
 
     /// An operation that is added has to be added to the list too.
     fn check(mut operation: crate::op::Operation<'_>) {

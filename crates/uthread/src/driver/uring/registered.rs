@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use super::waker::Waker;
 use crate::driver::Wake;
-use crate::op::descriptor::Descriptor;
-use crate::op::group::BufferGroup;
-use crate::op::pages::Pages;
-use crate::op::registration::{Reclaimer, Registration, Resource};
+use crate::resource::buffer_group::BufferGroup;
+use crate::resource::descriptor::Descriptor;
+use crate::resource::pages::Pages;
+use crate::resource::registration::{Reclaimer, Registration, Resource};
 
 /// All ids but the last: groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;

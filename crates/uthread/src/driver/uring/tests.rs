@@ -19,11 +19,11 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use super::*;
 use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
-use crate::op::descriptor::{Descriptor, FdState};
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
 use crate::op::raw::RawRequest;
+use crate::resource::descriptor::{Descriptor, FdState};
 
 /// No single step of these tests takes longer, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
