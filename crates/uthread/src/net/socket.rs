@@ -29,13 +29,13 @@ pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Settings,
     /// Dropped after the socket was closed, or given away.
-    pub(super) state: Watched,
+    pub(super) state: PollGuard,
 }
 
-/// What drivers remember of a socket, up to its end.
-pub(super) struct Watched(FdState);
+/// The driver state of a socket, which ends its standing poll when dropped.
+pub(super) struct PollGuard(FdState);
 
-impl Deref for Watched {
+impl Deref for PollGuard {
     type Target = FdState;
 
     fn deref(&self) -> &FdState {
@@ -43,13 +43,13 @@ impl Deref for Watched {
     }
 }
 
-impl DerefMut for Watched {
+impl DerefMut for PollGuard {
     fn deref_mut(&mut self) -> &mut FdState {
         &mut self.0
     }
 }
 
-impl Drop for Watched {
+impl Drop for PollGuard {
     fn drop(&mut self) {
         if self.0.give_up_poll() {
             // The poll holds the file open: the peer would learn of the end only after the caller's turn.
@@ -75,7 +75,7 @@ impl<S: Inner> Socket<S> {
         Socket {
             inner,
             settings,
-            state: Watched(FdState::new()),
+            state: PollGuard(FdState::new()),
         }
     }
 
