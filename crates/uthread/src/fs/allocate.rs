@@ -1,4 +1,4 @@
-//! Room on the disk for a file, and holes in it.
+//! Allocating disk space for a file, and punching holes (`fallocate`).
 
 use std::io;
 
@@ -8,32 +8,37 @@ use rustix::io::Errno;
 use super::File;
 use crate::sched::offload;
 
-/// What becomes of a range of a file; see the example of [`File::allocate`].
+/// How [`File::allocate`] changes a range of a file. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allocation {
-    /// It gets room on the disk, and the file is as long as that at least. What is in it stays.
+    /// Allocates disk space and extends the file to the end of the range if it is shorter. Existing data is
+    /// kept.
     Extend,
-    /// It gets room on the disk, but the length stays: for what will be appended.
+    /// Allocates disk space without changing the length of the file, for data that is appended later.
     Reserve,
-    /// It gets room on the disk, reads as zeroes, and the file is as long as that at least.
+    /// Allocates disk space that reads as zeroes, and extends the file to the end of the range if it is
+    /// shorter.
     Zero,
-    /// It becomes a hole: it reads as zeroes and takes no room. The length stays.
+    /// Frees the disk space of the range, which then reads as zeroes. The length of the file does not change.
     Hole,
-    /// It is taken out, and what follows moves up: whole blocks of the file system only.
+    /// Removes the range; the data behind it moves up. The range must consist of whole file-system blocks.
     Collapse,
-    /// A hole is put in, and what was there moves back: whole blocks of the file system only.
+    /// Inserts a hole; the data from `offset` on moves back. The range must consist of whole file-system
+    /// blocks.
     Insert,
 }
 
 impl File {
-    /// Changes which of `bytes` bytes from `offset` on have room on the disk (`fallocate`): what has been given room will
-    /// not fail for lack of it later.
+    /// Allocates or frees disk space for the range of `bytes` bytes at `offset` (`fallocate`).
+    ///
+    /// Later writes to an allocated range do not fail for lack of disk space.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOSPC`; `EOPNOTSUPP` where the file system has no such thing; `EINVAL` for no bytes, and for a
-    /// part of a block where whole ones are needed.
+    /// `StorageFull` if the disk has not enough space; `Unsupported` (`EOPNOTSUPP`) if the file system does
+    /// not support the operation; `InvalidInput` (`EINVAL`) if `bytes` is zero or the range does not consist
+    /// of whole blocks where that is required; any other error that `fallocate(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{Allocation, File};
@@ -57,7 +62,8 @@ impl File {
             let result =
                 offload::perform(|| Ok(rustix::fs::fallocate(&self.inner, flags, offset, bytes)));
             match result? {
-                // It refuses if the signal was a cancellation's.
+                // Retried: a call that is interrupted because the fiber is cancelled fails with `ECANCELED`
+                // instead.
                 Err(Errno::INTR) => {}
                 result => return Ok(result?),
             }

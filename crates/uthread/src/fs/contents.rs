@@ -1,4 +1,4 @@
-//! Whole files: all there is to read, all there is to be.
+//! Functions on whole files: reading, writing and copying all contents.
 
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -7,18 +7,20 @@ use std::path::Path;
 use super::{File, OpenOptions};
 use crate::sched::offload;
 
-/// By how much a read to the end goes on where the file turned out longer than it said: files of
-/// `/proc` say zero and are mostly shorter than this.
+/// Growth of the buffer when a file is longer than its metadata says. Files in `/proc` report a length of
+/// zero, and most are shorter than this.
 const GROWTH_BYTES: usize = 8 * 1024;
 
-/// Bytes copied by one call, which nothing interrupts: some 100 ms on a slow disk, so that a cancelled fiber ends soon.
+/// Number of bytes copied per call. A copy cannot be interrupted; this takes some 100 ms on a slow disk,
+/// after which a cancelled fiber stops.
 const COPY_BYTES: u64 = 16 * 1024 * 1024;
 
-/// All bytes of a file.
+/// Reads the entire contents of a file.
 ///
 /// # Errors
 ///
-/// The kernel's.
+/// The errors of [`File::open`]; `OutOfMemory` if the contents do not fit into memory; any error that
+/// `read(2)` reports.
 ///
 /// ```
 /// let data: Vec<u8> = uthread::fs::read("Cargo.toml")?;
@@ -31,11 +33,11 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All of a file as text.
+/// Reads the entire contents of a file as a string.
 ///
 /// # Errors
 ///
-/// The kernel's; `InvalidData` where it is not UTF-8.
+/// `InvalidData` if the contents are not valid UTF-8; the errors of [`read`].
 ///
 /// ```
 /// let message: String = uthread::fs::read_to_string("Cargo.toml")?;
@@ -48,11 +50,12 @@ pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     Ok(text)
 }
 
-/// Makes `contents` all of a file, which is created or emptied first.
+/// Writes `contents` to a file, creating it if it does not exist and replacing its contents if it does.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOSPC` with part of the contents written.
+/// The errors of [`File::create`]; `StorageFull` if the disk is full; any other error that `write(2)`
+/// reports. After an error, part of `contents` may have been written.
 ///
 /// ```
 /// use uthread::fs;
@@ -67,12 +70,17 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     File::create(path)?.write_all(contents.as_ref())
 }
 
-/// Copies contents and permissions of a file to another one, which is created or emptied first; returns the bytes
-/// copied. The kernel copies, or lets both share what is on the disk, where the file systems can.
+/// Copies the contents and permissions of a file to another one, creating or replacing it. Returns the number
+/// of bytes copied.
+///
+/// The kernel copies the data, or lets both files share the same disk blocks, where the file systems support
+/// it.
 ///
 /// # Errors
 ///
-/// The kernel's, of either file, with part of the contents copied; `InvalidInput` where `from` is no regular file.
+/// `InvalidInput` if `from` is not a regular file; the errors of [`File::open`] and [`File::create`]; any
+/// error that `copy_file_range(2)`, `read(2)` or `write(2)` reports. After an error, part of the contents may
+/// have been copied.
 ///
 /// ```
 /// use uthread::fs;
@@ -94,13 +102,13 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let mut create = OpenOptions::new();
     create.write(true).create(true).truncate(true);
     let to = create.mode(metadata.permissions().mode()).open(to)?;
-    // Else the process's umask would have a say. A device keeps its own.
+    // Set explicitly, as the umask has been applied to the new file. The permissions of a device are kept.
     if to.metadata()?.is_file() {
         to.set_permissions(metadata.permissions())?;
     }
     let mut copied = 0;
     loop {
-        // `std` knows what the kernel offers between two files of its own.
+        // `std` uses the best system call that the kernel offers for two files.
         let count =
             offload::perform(|| io::copy(&mut (&from.inner).take(COPY_BYTES), &mut &to.inner))?;
         if count == 0 {
@@ -111,14 +119,15 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 }
 
 impl File {
-    /// Reads to the end: at once what there is by the file's length, then what came since.
+    /// Reads to the end of the file: first as many bytes as its length says, then any added since.
     pub(super) fn read_rest(&self, bytes: &mut Vec<u8>) -> io::Result<usize> {
         let length = self.metadata()?.len();
         let here = (&self.inner).stream_position().unwrap_or(0);
         let rest = usize::try_from(length.saturating_sub(here)).unwrap_or(usize::MAX);
         let start = bytes.len();
-        // One byte more, so that a read cut off by the buffer is told from the end.
-        // Files of `/proc` say zero, and some of them give their all to the first read or nothing.
+        // One byte more than expected, so that a read that fills the buffer is distinguished from the end of
+        // the file. Files in `/proc` report a length of zero, and some return their contents only to a first
+        // read that is large enough.
         let mut room = match rest {
             0 => GROWTH_BYTES,
             rest => rest.saturating_add(1),
@@ -138,7 +147,8 @@ impl File {
         }
     }
 
-    /// The same as text, which is appended only whole.
+    /// Reads to the end of the file and appends the contents to `text`, or nothing if they are not valid
+    /// UTF-8.
     pub(super) fn read_rest_as_text(&self, text: &mut String) -> io::Result<usize> {
         let mut bytes = Vec::new();
         let count = self.read_rest(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! New directories.
+//! Creating directories.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,12 @@ use std::path::Path;
 
 use crate::sched::offload;
 
-/// Makes a directory.
+/// Creates a directory.
 ///
 /// # Errors
 ///
-/// The kernel's: `EEXIST`, `ENOENT` where its parent is missing.
+/// `AlreadyExists` if `path` exists; `NotFound` if its parent directory does not; any other error that
+/// `mkdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -25,11 +26,12 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     DirBuilder::new().create(path)
 }
 
-/// Makes a directory and those above it that are missing. It may be there before.
+/// Creates a directory and all missing parent directories. Succeeds if the directory exists.
 ///
 /// # Errors
 ///
-/// The kernel's: `EEXIST` where a part of the path is no directory.
+/// `AlreadyExists` or `NotADirectory` if a component of the path exists and is not a directory; any other
+/// error that `mkdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -43,7 +45,8 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
 }
 
-/// How a directory is made, as [`std::fs::DirBuilder`]; `DirBuilderExt` of `std::os::unix` works with it too.
+/// A builder for directories; the counterpart of [`std::fs::DirBuilder`]. It implements `DirBuilderExt` of
+/// `std::os::unix`.
 ///
 /// ```
 /// use std::os::unix::fs::DirBuilderExt;
@@ -66,8 +69,8 @@ impl fmt::Debug for DirBuilder {
 }
 
 impl DirBuilder {
-    /// With the mode that the process's umask leaves of 0o777, for one directory at a time.
-    /// See the example of [`DirBuilder`].
+    /// Creates a builder for a single directory with mode `0o777`, less the umask of the process. See the
+    /// example of [`DirBuilder`].
     #[must_use]
     #[expect(clippy::new_without_default, reason = "as in std")]
     pub fn new() -> DirBuilder {
@@ -76,18 +79,18 @@ impl DirBuilder {
         }
     }
 
-    /// Whether missing parents are made too, and what is there already is no error.
-    /// See the example of [`DirBuilder`].
+    /// Sets whether [`create`](DirBuilder::create) also creates missing parent directories and accepts an
+    /// existing directory. See the example of [`DirBuilder`].
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.inner.recursive(recursive);
         self
     }
 
-    /// Makes the directory, as in the example of [`DirBuilder`].
+    /// Creates the directory. See the example of [`DirBuilder`].
     ///
     /// # Errors
     ///
-    /// As [`create_dir`] and [`create_dir_all`].
+    /// The errors of [`create_dir`], or of [`create_dir_all`] if the builder is recursive.
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
         offload::perform(|| self.inner.create(path))

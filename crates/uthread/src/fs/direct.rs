@@ -1,4 +1,4 @@
-//! Reads and writes past the page cache (`O_DIRECT`), and the memory they need.
+//! Direct I/O (`O_DIRECT`): reads and writes that bypass the page cache, and the aligned memory they need.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use rustix::param::page_size;
 
 use super::File;
 
-/// What a file asks of reads and writes past the page cache: see the example of [`AlignedBuffer::new`].
+/// The alignment that direct I/O on a file requires. See the example of [`AlignedBuffer::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectAlignment {
     memory: usize,
@@ -17,13 +17,15 @@ pub struct DirectAlignment {
 }
 
 impl DirectAlignment {
-    /// Of the address of a buffer, in bytes. See the example of [`AlignedBuffer::new`].
+    /// Returns the required alignment of buffer addresses, in bytes. See the example of
+    /// [`AlignedBuffer::new`].
     #[must_use]
     pub fn memory(self) -> usize {
         self.memory
     }
 
-    /// Of offsets in the file and lengths of buffers, in bytes. See the example of [`AlignedBuffer::new`].
+    /// Returns the required alignment of file offsets and buffer lengths, in bytes. See the example of
+    /// [`AlignedBuffer::new`].
     #[must_use]
     pub fn offset(self) -> usize {
         self.offset
@@ -31,13 +33,15 @@ impl DirectAlignment {
 }
 
 impl File {
-    /// How buffers, offsets and lengths must be aligned for this file where it was
-    /// [opened past the page cache](super::OpenOptions::direct): else the kernel refuses them with `EINVAL`.
+    /// Returns the alignment that direct I/O on this file requires. The kernel refuses other buffers, offsets
+    /// and lengths with `EINVAL` if the file was opened with
+    /// [`OpenOptions::direct`](super::OpenOptions::direct).
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] where kernel (before 6.1) or file system do not tell. So do `tmpfs` and others
-    /// in memory, which permit `O_DIRECT` and use the page cache all the same: there is nothing to measure.
+    /// `Unsupported` if the kernel (before 6.1) or the file system does not report the alignment. In-memory
+    /// file systems such as `tmpfs` do not: they accept `O_DIRECT` but use the page cache. Any other error
+    /// that `statx(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -65,8 +69,8 @@ impl File {
     }
 }
 
-/// Memory for reads and writes past the page cache: a slice of bytes, aligned as a file asks, all zeroes at first. It starts
-/// at a page, so that the disk fills as few of them as can be.
+/// A byte buffer with the alignment that direct I/O requires, initially all zeroes. It dereferences to a
+/// slice and starts at a page boundary, so that it spans as few pages as possible.
 ///
 /// ```
 /// use std::os::unix::fs::FileExt;
@@ -83,18 +87,19 @@ impl File {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct AlignedBuffer {
-    /// As much more than the slice as it takes to start at an aligned address. Never grows, so it never moves.
+    /// Longer than the slice by the bytes needed to reach an aligned address. Never grows, so it never moves.
     memory: Vec<u8>,
     start: usize,
     bytes: usize,
 }
 
 impl AlignedBuffer {
-    /// As many bytes as asked for, rounded up to what `alignment` permits.
+    /// Allocates a buffer of at least `bytes` bytes, rounded up to a multiple of
+    /// [`alignment.offset()`](DirectAlignment::offset).
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::OutOfMemory`].
+    /// `OutOfMemory` if the memory cannot be allocated.
     ///
     /// ```
     /// use uthread::fs::{AlignedBuffer, File};
@@ -109,7 +114,7 @@ impl AlignedBuffer {
     pub fn new(alignment: DirectAlignment, bytes: usize) -> io::Result<AlignedBuffer> {
         let rounded = bytes.checked_next_multiple_of(alignment.offset);
         let bytes = rounded.ok_or(io::ErrorKind::OutOfMemory)?;
-        // A page that is touched in part costs the disk a segment more.
+        // A partly used page would cost one more segment of the disk request.
         let boundary = alignment.memory.max(page_size());
         let all = bytes.checked_add(boundary);
         let all = all.ok_or(io::ErrorKind::OutOfMemory)?;
@@ -124,11 +129,11 @@ impl AlignedBuffer {
         })
     }
 
-    /// The same with the alignment of this file, as in the example of [`AlignedBuffer`].
+    /// Allocates a buffer with the alignment that `file` requires. See the example of [`AlignedBuffer`].
     ///
     /// # Errors
     ///
-    /// As [`File::direct_alignment`] and [`new`](AlignedBuffer::new).
+    /// The errors of [`File::direct_alignment`] and of [`new`](AlignedBuffer::new).
     pub fn for_file(file: &File, bytes: usize) -> io::Result<AlignedBuffer> {
         AlignedBuffer::new(file.direct_alignment()?, bytes)
     }

@@ -1,4 +1,4 @@
-//! An open directory, as the root of what may be reached.
+//! An open directory that confines the paths opened beneath it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,11 +10,11 @@ use super::options::open;
 use super::{File, OpenOptions};
 use crate::op::fs::OpenHow;
 
-/// Times a path is resolved: any rename on the machine while the kernel goes through a `..` makes it
-/// give up. Renames that hit so often in a row are an attack or a bug.
+/// Maximum number of attempts to resolve a path. The kernel gives up with `EAGAIN` if any rename on the
+/// machine coincides with the resolution of a `..`; so many coincidences in a row are an attack or a bug.
 const RESOLUTIONS_MAX: usize = 8;
 
-/// An open directory. Paths opened beneath it cannot leave it, whatever they contain.
+/// An open directory. Paths opened beneath it cannot escape from it, whatever they contain.
 ///
 /// ```
 /// use uthread::fs::{Dir, OpenOptions};
@@ -35,7 +35,8 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT`, `ENOTDIR`, `EACCES`.
+    /// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory; `PermissionDenied` if
+    /// it may not be accessed; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -54,14 +55,16 @@ impl Dir {
         Ok(Dir { inner })
     }
 
-    /// Opens a file beneath this directory: no `..`, absolute path or symbolic link on the way may
-    /// lead out of it, and no link of `/proc` is followed. The kernel checks each step
-    /// (`openat2` with `RESOLVE_BENEATH`), so there is no window between check and use.
+    /// Opens a file beneath this directory. A `..`, an absolute path or a symbolic link cannot lead out of
+    /// the directory, and the magic links of `/proc` are not followed.
+    ///
+    /// The kernel checks each component while it resolves the path (`openat2` with `RESOLVE_BENEATH`), so
+    /// there is no window between check and use.
     ///
     /// # Errors
     ///
-    /// `EXDEV` ([`io::ErrorKind::CrossesDevices`]) where the path leads out; otherwise as
-    /// [`OpenOptions::open`]. `EAGAIN` where a rename came in between each of several tries.
+    /// `CrossesDevices` (`EXDEV`) if the path leads out of the directory; `WouldBlock` (`EAGAIN`) if a
+    /// concurrent rename disturbed each of several attempts; the errors of [`OpenOptions::open`].
     ///
     /// ```
     /// use std::io::Read;

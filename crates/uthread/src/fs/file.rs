@@ -20,13 +20,13 @@ use crate::ring::registered_file::impl_registrable;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::{offload, wait};
 
-/// An open file, as [`std::fs::File`].
+/// An open file; the counterpart of [`std::fs::File`].
 ///
-/// Reads and writes go straight between the kernel and the caller's buffer. `FileExt` of
-/// `std::os::unix` works with it: `read_at` and `write_at` need no position.
+/// Reads and writes transfer data directly between the kernel and the caller's buffer. `File` implements
+/// `FileExt` of `std::os::unix`: `read_at` and `write_at` do not use the file position.
 ///
-/// Calls at the file's position take lock among all clones of this file, as with `std`. A
-/// descriptor of the same open file that was duplicated outside of this type takes no turn.
+/// Calls that use the file position are serialized among all clones of a `File`, as in `std`. They are not
+/// serialized with calls on a descriptor of the same open file that was duplicated in another way.
 ///
 /// ```
 /// use std::io::Read;
@@ -40,19 +40,19 @@ use crate::sched::{offload, wait};
 /// ```
 pub struct File {
     pub(super) inner: std::fs::File,
-    /// Found out at the first call that needs it, or by a look at the metadata.
+    /// Determined by the first call that needs it, or from metadata that was requested earlier.
     position: OnceLock<Position>,
     pub(super) state: FdState,
 }
 
-/// Whether the open file has a position, which calls that use it must not use at once.
+/// The kind of the file position, which decides whether concurrent calls must be serialized.
 #[derive(Clone)]
 enum Position {
-    /// A device without contents, a directory: calls need no lock.
+    /// A device without contents, or a directory: calls need no serialization.
     Unshared,
-    /// A pipe: it has none, nor offsets. The ring would read on regardless of the offset.
+    /// A pipe has neither a position nor offsets. io_uring would ignore an offset and read on.
     None,
-    /// The kernel takes lock for `read` and `write`, but not for requests of a driver.
+    /// The kernel serializes `read` and `write` calls, but not the requests of a driver.
     Shared(Arc<TicketLock>),
 }
 
@@ -63,11 +63,12 @@ impl fmt::Debug for File {
 }
 
 impl File {
-    /// Opens a file to read.
+    /// Opens a file for reading.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT`, `EACCES`, `EMFILE`.
+    /// `NotFound` if the file does not exist; `PermissionDenied` if it may not be read; `EMFILE` or `ENFILE`
+    /// if there is no free descriptor; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::Read;
@@ -83,11 +84,12 @@ impl File {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file to write, created or emptied.
+    /// Opens a file for writing, creating it if it does not exist and truncating it if it does.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// `NotFound` if the parent directory does not exist; `PermissionDenied` if the file may not be written
+    /// or created; any other error that `open(2)` reports.
     ///
     /// ```
     /// use std::io::Write;
@@ -106,11 +108,11 @@ impl File {
             .open(path)
     }
 
-    /// Creates a file to read and write that must not exist before.
+    /// Creates a file and opens it for reading and writing. The file must not exist.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EEXIST`.
+    /// `AlreadyExists` if the file exists; any other error of [`create`](File::create).
     ///
     /// ```
     /// use std::io::{ErrorKind, Write};
@@ -131,7 +133,7 @@ impl File {
             .open(path)
     }
 
-    /// The same as [`OpenOptions::new`].
+    /// Returns new options for opening a file, as [`OpenOptions::new`] does.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -145,11 +147,11 @@ impl File {
         OpenOptions::new()
     }
 
-    /// What is known of the file. Answered from memory on a local file system.
+    /// Queries metadata about the file. A local file system answers from memory.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `statx(2)` reports.
     ///
     /// ```
     /// let metadata = uthread::fs::File::open("Cargo.toml")?.metadata()?;
@@ -159,18 +161,19 @@ impl File {
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.inner.metadata()?;
         if has_contents(&metadata) {
-            // Kept, so that reading need not ask again.
+            // Remembered, so that a read need not query the metadata again.
             self.position
                 .get_or_init(|| Position::Shared(Arc::default()));
         }
         Ok(metadata)
     }
 
-    /// Waits until contents and metadata are on the disk.
+    /// Waits until the contents and the metadata of the file are on the disk.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EIO` and `ENOSPC` of writes that seemed to succeed before.
+    /// An I/O error (`EIO`), `StorageFull`, or any other error that `fsync(2)` reports, also for earlier
+    /// writes that returned successfully.
     ///
     /// ```
     /// use std::io::Write;
@@ -186,11 +189,11 @@ impl File {
         self.sync(false)
     }
 
-    /// Waits until the contents, and what is needed to find them, are on the disk.
+    /// Waits until the contents of the file are on the disk, with the metadata needed to read them.
     ///
     /// # Errors
     ///
-    /// As [`sync_all`](File::sync_all).
+    /// The errors of [`sync_all`](File::sync_all).
     ///
     /// ```
     /// use std::io::Write;
@@ -215,11 +218,12 @@ impl File {
         Ok(())
     }
 
-    /// Cuts the file off at `bytes`, or extends it by zeroes.
+    /// Truncates the file to `bytes` bytes, or extends it with zeroes.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EINVAL` where the file is not open to write, `EFBIG`.
+    /// `InvalidInput` (`EINVAL`) if the file is not open for writing; `FileTooLarge` (`EFBIG`) if the file
+    /// system does not support the length; any other error that `ftruncate(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -234,11 +238,12 @@ impl File {
         offload::perform(|| self.inner.set_len(bytes))
     }
 
-    /// Changes the permissions.
+    /// Changes the permissions of the file.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EPERM`.
+    /// `PermissionDenied` (`EPERM`) if the process does not own the file; any other error that `fchmod(2)`
+    /// reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -255,11 +260,12 @@ impl File {
         offload::perform(|| self.inner.set_permissions(permissions))
     }
 
-    /// Changes when the file was last read and written, as far as `times` says.
+    /// Changes the access and modification times of the file, as far as they are set in `times`.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EPERM`; `InvalidInput` for a time that the kernel cannot express.
+    /// `InvalidInput` if the kernel cannot represent a time; `PermissionDenied` if the process does not own
+    /// the file; any other error that `futimens(3)` reports.
     ///
     /// ```
     /// use uthread::fs::{self, File, FileTimes};
@@ -278,11 +284,11 @@ impl File {
         offload::perform(|| self.inner.set_times(times))
     }
 
-    /// Changes when the file was last written: [`set_times`](File::set_times) of that alone.
+    /// Changes the modification time of the file.
     ///
     /// # Errors
     ///
-    /// As [`set_times`](File::set_times).
+    /// The errors of [`set_times`](File::set_times).
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -298,11 +304,12 @@ impl File {
         self.set_times(FileTimes::new().set_modified(time))
     }
 
-    /// Another handle to the same open file; the position is shared.
+    /// Creates another handle to the same open file. Both handles share the file position.
     ///
     /// # Errors
     ///
-    /// The kernel's, `EMFILE` above all.
+    /// `EMFILE` if the process has no free descriptor; any other error that `fcntl(2)` reports for
+    /// `F_DUPFD_CLOEXEC`.
     ///
     /// ```
     /// use std::io::{Read, Seek, SeekFrom};
@@ -328,7 +335,8 @@ impl File {
         })
     }
 
-    /// Whether the file is a terminal, as `std::io::IsTerminal`, which only types of `std` can implement.
+    /// Returns `true` if the file is a terminal. A method of this type, because only `std` types can
+    /// implement `std::io::IsTerminal`.
     ///
     /// ```
     /// assert!(!uthread::fs::File::open("Cargo.toml")?.is_terminal());
@@ -360,7 +368,7 @@ impl File {
             .expect("known before, or found just now"))
     }
 
-    /// Waits until no other call uses the position.
+    /// Waits until no other call uses the file position, if the file has one.
     fn lock_position(&self) -> io::Result<Option<Ticket<'_>>> {
         Ok(match self.position()? {
             Position::None | Position::Unshared => None,
@@ -368,8 +376,8 @@ impl File {
         })
     }
 
-    /// Refuses what `pread` and `pwrite` refuse, but drivers do not: an offset in a pipe, and one
-    /// that the kernel, whose offsets are signed, takes for another (-1 is "at the position").
+    /// Rejects offsets that `pread` and `pwrite` reject but drivers accept: any offset in a pipe, and an
+    /// offset that does not fit the signed type of the kernel, for which -1 means the file position.
     fn check_offset(&self, offset: u64) -> io::Result<()> {
         if i64::try_from(offset).is_err() {
             return Err(io::Error::from_raw_os_error(op::INVALID));
@@ -421,8 +429,8 @@ impl File {
         Ok(count)
     }
 
-    /// Moves the position where the ring leaves it: before what it has moved without the page cache, and what
-    /// an error cut short, as on a full disk.
+    /// Moves the file position to `to` when io_uring has not moved it: it does not after direct I/O, nor
+    /// after a transfer that an error cut short, such as on a full disk.
     #[cold]
     fn move_position(&self, to: u64, is_write: bool) -> io::Result<()> {
         let appends = is_write && rustix::fs::fcntl_getfl(&self.inner)?.contains(OFlags::APPEND);
@@ -435,7 +443,7 @@ impl File {
     }
 }
 
-/// Whether what is moved is counted by a position that must not be used by two at once.
+/// Returns `true` if the file has a position, so that concurrent transfers must be serialized.
 fn has_contents(metadata: &Metadata) -> bool {
     metadata.is_file() || metadata.file_type().is_block_device()
 }
@@ -491,7 +499,7 @@ impl Write for &File {
 impl Seek for &File {
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
         let _ticket = self.lock_position()?;
-        // Moves a number in memory; looks nothing up.
+        // Only changes a number in memory; never waits.
         (&self.inner).seek(position)
     }
 }
@@ -567,7 +575,7 @@ impl IntoRawFd for File {
 #[allow(unsafe_code, reason = "the trait's method is unsafe to call")]
 impl FromRawFd for File {
     unsafe fn from_raw_fd(fd: RawFd) -> File {
-        // SAFETY: the caller owns the descriptor, as the trait demands.
+        // SAFETY: the caller passes ownership of an open descriptor, as `FromRawFd` requires.
         unsafe { OwnedFd::from_raw_fd(fd) }.into()
     }
 }

@@ -1,8 +1,8 @@
-//! Locks on whole files.
+//! Locks on whole files (`flock`).
 //!
-//! Whoever waits for such a lock sleeps in the kernel, which tells no driver when the lock is free. A thread of the pool
-//! could sleep for a fiber; but as many fibers as the pool has threads would then keep it from the very call after which
-//! the lock is released. So a fiber asks again and again, at growing intervals.
+//! A waiter for such a lock sleeps in the kernel, and no driver is notified when the lock is released. Pool
+//! threads must not wait for it: as many waiting fibers as the pool has threads would block the very call
+//! after which the holder releases the lock. A fiber therefore polls, at growing intervals.
 
 use std::fs::TryLockError;
 use std::io;
@@ -11,23 +11,24 @@ use std::time::Duration;
 use super::File;
 use crate::sched::{offload, wait};
 
-/// The first pause of a fiber that waits: some times what a turn of the pool takes.
+/// First pause of a waiting fiber: several times the duration of a call on the pool.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The longest: a fiber that waits long asks 20 times a second.
+/// Longest pause of a waiting fiber, which then polls 20 times a second.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 impl File {
-    /// Waits until no other handle has a lock on this file, and takes the only one. The lock is advisory: it keeps away
-    /// who asks for a lock too, and is released by [`unlock`](File::unlock) or when the last clone of this file
-    /// is closed.
+    /// Acquires an exclusive lock on this file, waiting until no other handle holds a lock.
     ///
-    /// A fiber that waits asks again every 1 to 50 ms, because the kernel does not tell when the lock is free: a thread
-    /// that asks for the lock meanwhile may come first.
+    /// The lock is advisory: it affects only handles that acquire locks too. It is released by
+    /// [`unlock`](File::unlock), or when the last clone of this file is closed.
+    ///
+    /// The kernel does not report when a lock is released, so a fiber polls for it every 1 to 50 ms. A thread
+    /// that waits for the same lock may acquire it first.
     ///
     /// # Errors
     ///
-    /// The kernel's; `ECANCELED` where the fiber is cancelled while it waits.
+    /// `ECANCELED` if the fiber is cancelled while it waits; any error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -42,11 +43,11 @@ impl File {
         self.wait_for(std::fs::File::lock, std::fs::File::try_lock)
     }
 
-    /// Waits until no other handle has an exclusive lock on this file, and takes a lock that others may share.
+    /// Acquires a shared lock on this file, waiting until no other handle holds an exclusive lock.
     ///
     /// # Errors
     ///
-    /// As [`lock`](File::lock).
+    /// The errors of [`lock`](File::lock).
     ///
     /// ```
     /// use uthread::fs::File;
@@ -61,11 +62,12 @@ impl File {
         self.wait_for(std::fs::File::lock_shared, std::fs::File::try_lock_shared)
     }
 
-    /// As [`lock`](File::lock), but does not wait.
+    /// Tries to acquire an exclusive lock on this file without waiting.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] where another handle has a lock; the kernel's.
+    /// [`TryLockError::WouldBlock`] if another handle holds a lock; [`TryLockError::Error`] with any other
+    /// error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{File, TryLockError};
@@ -86,11 +88,12 @@ impl File {
         self.ask_for(std::fs::File::try_lock)
     }
 
-    /// As [`lock_shared`](File::lock_shared), but does not wait.
+    /// Tries to acquire a shared lock on this file without waiting.
     ///
     /// # Errors
     ///
-    /// As [`try_lock`](File::try_lock).
+    /// [`TryLockError::WouldBlock`] if another handle holds an exclusive lock; [`TryLockError::Error`] with
+    /// any other error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::{File, TryLockError};
@@ -106,11 +109,11 @@ impl File {
         self.ask_for(std::fs::File::try_lock_shared)
     }
 
-    /// Releases the lock of this handle and its clones, if there is one. A cancelled fiber still can.
+    /// Releases the lock held by this handle and its clones, if any. Works in a cancelled fiber too.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `flock(2)` reports.
     ///
     /// ```
     /// use uthread::fs::File;
@@ -137,7 +140,7 @@ impl File {
         if !wait::is_on_worker() {
             return loop {
                 match offload::perform(|| block(&self.inner)) {
-                    // It refuses if the signal was a cancellation's that is not held off.
+                    // Retried, unless the signal was that of a cancellation and no shield holds it off.
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     result => break result,
                 }
@@ -158,7 +161,7 @@ impl File {
         &self,
         ask: fn(&std::fs::File) -> Result<(), TryLockError>,
     ) -> Result<(), TryLockError> {
-        // On a network file system even this takes a while.
+        // On a network file system even this call takes time.
         offload::perform(|| Ok(ask(&self.inner)))
             .unwrap_or_else(|error| Err(TryLockError::Error(error)))
     }

@@ -1,4 +1,4 @@
-//! What there is at a path.
+//! Queries about paths.
 
 use std::fs::Metadata;
 use std::io;
@@ -9,11 +9,12 @@ use rustix::io::Errno;
 use super::options;
 use crate::sched::{offload, wait};
 
-/// What is known of the file at `path`; symbolic links are followed.
+/// Queries metadata about the file at `path`, following symbolic links.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `EACCES` and so on.
+/// `NotFound` if the path does not exist; `PermissionDenied` if a directory on the way may not be searched;
+/// any other error that `statx(2)` reports.
 ///
 /// ```
 /// let bytes = uthread::spawn(|| uthread::fs::metadata("Cargo.toml").map(|file| file.len()));
@@ -24,11 +25,11 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     ask(path.as_ref(), true)
 }
 
-/// What is known of the file at `path`, or of the link itself where it is a symbolic one.
+/// Queries metadata about the file at `path`, or about the link itself if it is a symbolic link.
 ///
 /// # Errors
 ///
-/// As [`metadata`].
+/// The errors of [`metadata`].
 ///
 /// ```
 /// use uthread::{fs, os::unix::fs::symlink};
@@ -44,11 +45,12 @@ pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     ask(path.as_ref(), false)
 }
 
-/// Whether there is something at `path`; symbolic links are followed, and a broken one leads to nothing.
+/// Returns `true` if `path` exists. Symbolic links are followed; a broken link does not exist.
 ///
 /// # Errors
 ///
-/// The kernel's, where it cannot tell: `EACCES` of a directory on the way.
+/// `PermissionDenied` if a directory on the way may not be searched; any error of [`metadata`] other than
+/// `NotFound`.
 ///
 /// ```
 /// use uthread::fs;
@@ -65,11 +67,12 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     }
 }
 
-/// The absolute path of what is at `path`, without `.`, `..` and symbolic links.
+/// Returns the absolute form of `path`, with `.`, `..` and symbolic links resolved.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `ELOOP`, `ENOTDIR`.
+/// `NotFound` if the path does not exist; `NotADirectory` if a component other than the last one is not a
+/// directory; any other error that `realpath(3)` reports.
 ///
 /// ```
 /// let path = uthread::fs::canonicalize("./src/../Cargo.toml")?;
@@ -81,11 +84,12 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     offload::perform(|| std::fs::canonicalize(path))
 }
 
-/// Where a symbolic link points, as it was written.
+/// Returns the target of a symbolic link, unresolved.
 ///
 /// # Errors
 ///
-/// The kernel's: `EINVAL` where it is no symbolic link.
+/// `InvalidInput` (`EINVAL`) if the file is not a symbolic link; `NotFound` if the path does not exist; any
+/// other error that `readlink(2)` reports.
 ///
 /// ```
 /// use std::path::Path;
@@ -102,12 +106,12 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     offload::perform(|| std::fs::read_link(path))
 }
 
-/// On a worker through an open handle: of what is in memory that takes a fifth of the time that a thread or the ring's own
-/// request takes, which the kernel always gives to a thread of its own.
+/// Queries metadata. On a worker it opens the path with `O_PATH`: if the metadata is in memory, this takes a
+/// fifth of the time of a pool thread or of an io_uring `statx`, which the kernel always runs on a thread.
 fn ask(path: &Path, follow: bool) -> io::Result<Metadata> {
     if wait::is_on_worker() {
         match options::open_for_metadata(path, follow) {
-            // There is no descriptor left, and no need of one.
+            // No descriptor is free; the call below needs none.
             Err(error) if is_shortage(&error) => {}
             result => return result?.metadata(),
         }

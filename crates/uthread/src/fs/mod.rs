@@ -1,17 +1,20 @@
-//! Files by the names of `std::fs`.
+//! File system access, with the names of `std::fs`.
 //!
-//! In a fiber opening, reading, writing and syncing go through the driver; what no driver can runs
-//! on a thread of the pool. Outside the runtime all of it blocks the thread. [`Metadata`] and the
-//! other plain types are `std`'s own; what `std` has in `std::os::unix::fs` is in [`os::unix::fs`](crate::os::unix::fs).
+//! In a fiber, opening, reading, writing and syncing go through the driver; calls that no driver supports run
+//! on a pool thread. Outside the runtime all calls block the thread. [`Metadata`] and the other plain types
+//! are those of `std`. The counterpart of `std::os::unix::fs` is [`os::unix::fs`](crate::os::unix::fs).
 //!
-//! Beside these two, `std` reaches files by methods of its `Path`, as `Path::exists` and `Path::read_dir`. They are
-//! short system calls, and keep the worker meanwhile: call the function of this module where a disk or a network is slow.
+//! The methods of `std::path::Path` that access the file system, such as `Path::exists` and `Path::read_dir`,
+//! are plain system calls and block the worker. For a slow disk or a network file system, call the functions
+//! of this module instead.
 //!
-//! What differs from `std`, each because the trait is not ours to implement: `Read`, `Write` and `Seek` for `Arc<File>`
-//! (write `&*file`), and `IsTerminal`, which is the method [`File::is_terminal`].
+//! Two things differ from `std`, as the traits cannot be implemented here: `Arc<File>` does not implement
+//! `Read`, `Write` and `Seek` (use `&*file`), and `IsTerminal` is replaced by the method
+//! [`File::is_terminal`].
 //!
-//! A write beyond the limit of the process (`RLIMIT_FSIZE`) is `EFBIG`, and raises `SIGXFSZ`, which ends a program that does
-//! not ignore it, as with `std`. Where a thread of the kernel writes for a ring, the signal is lost and the error is not.
+//! A write beyond the file-size limit of the process (`RLIMIT_FSIZE`) fails with `EFBIG` and raises
+//! `SIGXFSZ`, which by default terminates the process, as with `std`. If a kernel thread performs the write
+//! for io_uring, the signal is not delivered; the error is.
 
 mod allocate;
 mod contents;

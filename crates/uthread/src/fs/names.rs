@@ -1,6 +1,7 @@
-//! Changes of names and of what stands by them: each one call on a thread of the pool.
+//! Changes of directory entries and permissions, each one call on a pool thread.
 //!
-//! The ring has some of these requests, and the kernel gives each to a thread of its own, which takes as long.
+//! io_uring supports some of these operations, but the kernel passes each of them to a kernel thread, which
+//! takes as long.
 
 use std::fs::Permissions;
 use std::io;
@@ -8,11 +9,14 @@ use std::path::Path;
 
 use crate::sched::offload;
 
-/// Gives a file another name, in place of what has it so far. Both names are on one file system.
+/// Renames a file or directory, replacing the destination if it exists. Both paths must be on the same file
+/// system.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `EXDEV`, `ENOTEMPTY`.
+/// `NotFound` if `from` does not exist; `CrossesDevices` if the paths are on different file systems;
+/// `DirectoryNotEmpty` if the destination is a directory with entries; any other error that `rename(2)`
+/// reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -29,11 +33,12 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> 
     offload::perform(|| std::fs::rename(from, to))
 }
 
-/// Gives a file a further name. A symbolic link is not followed.
+/// Creates a hard link `link` to the file `original`. If `original` is a symbolic link, it is not followed.
 ///
 /// # Errors
 ///
-/// The kernel's: `EEXIST`, `EXDEV`, `EMLINK`.
+/// `AlreadyExists` if `link` exists; `CrossesDevices` if the paths are on different file systems;
+/// `TooManyLinks` if the file has the maximum number of links; any other error that `link(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -50,11 +55,11 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
     offload::perform(|| std::fs::hard_link(original, link))
 }
 
-/// The older name of [`os::unix::fs::symlink`](crate::os::unix::fs::symlink).
+/// Creates a symbolic link; the deprecated name of [`os::unix::fs::symlink`](crate::os::unix::fs::symlink).
 ///
 /// # Errors
 ///
-/// As that.
+/// The errors of [`os::unix::fs::symlink`](crate::os::unix::fs::symlink).
 ///
 /// ```
 /// # #![allow(deprecated)]
@@ -69,11 +74,13 @@ pub fn soft_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
     super::unix::symlink(original, link)
 }
 
-/// Removes the name of a file, and the file with its last name and handle.
+/// Removes a directory entry of a file. The file itself is deleted with its last entry and its last open
+/// handle.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `EISDIR`, `EACCES` of its directory.
+/// `NotFound` if the path does not exist; `IsADirectory` if it is a directory; `PermissionDenied` if its
+/// directory may not be changed; any other error that `unlink(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -94,7 +101,8 @@ pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `ENOTDIR`, `ENOTEMPTY`.
+/// `NotFound` if the path does not exist; `NotADirectory` if it is not a directory; `DirectoryNotEmpty` if it
+/// has entries; any other error that `rmdir(2)` reports.
 ///
 /// ```
 /// use uthread::fs;
@@ -110,12 +118,15 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     offload::perform(|| std::fs::remove_dir(path))
 }
 
-/// Removes a directory with all that is in it. Symbolic links are removed and not followed, also where somebody puts
-/// one in the place of a directory meanwhile: it is `std`'s code. A cancelled fiber waits until all is removed.
+/// Removes a directory and all its contents. A cancelled fiber waits until everything is removed.
+///
+/// Symbolic links are removed, not followed, even if a directory is replaced by a link at the same time: this
+/// is `std`'s implementation.
 ///
 /// # Errors
 ///
-/// The kernel's, of the first that cannot be removed: what came before it is gone.
+/// The first error that occurs, such as `NotFound` or `PermissionDenied`. Entries removed before stay
+/// removed.
 ///
 /// ```
 /// use uthread::fs;
@@ -132,11 +143,12 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     offload::perform(|| std::fs::remove_dir_all(path))
 }
 
-/// Changes the permissions of a file; symbolic links are followed.
+/// Changes the permissions of the file at `path`, following symbolic links.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `EPERM`.
+/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process does not own the file;
+/// any other error that `chmod(2)` reports.
 ///
 /// ```
 /// use uthread::fs;

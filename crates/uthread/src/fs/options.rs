@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! Options for opening a file.
 
 use std::ffi::CString;
 use std::io;
@@ -14,18 +14,18 @@ use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::sched::wait;
 
-/// Permissions of a new file, before the process's umask.
+/// Permissions of a new file, before the umask is applied.
 const MODE_DEFAULT: u32 = 0o666;
 
-/// What a mode may hold: `openat2` refuses the bits of a file's type, which `open` ignores.
+/// The bits that a mode may contain. `openat2` rejects file type bits, which `open` ignores.
 const PERMISSION_BITS: u32 = 0o7777;
 
-/// Flags that make a file: a named one, or one without a name (of `O_TMPFILE`, this bit is not
-/// also `O_DIRECTORY`'s).
+/// Flags that create a file, with or without a name. The bit that `O_TMPFILE` shares with `O_DIRECTORY` is
+/// excluded.
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::TMPFILE.difference(OFlags::DIRECTORY));
 
-/// How a file is opened, as [`std::fs::OpenOptions`]; `OpenOptionsExt` of `std::os::unix` works
-/// with it too.
+/// Options for opening a file; the counterpart of [`std::fs::OpenOptions`]. Implements `OpenOptionsExt` of
+/// `std::os::unix`.
 ///
 /// ```
 /// use std::io::Write;
@@ -58,7 +58,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options that open nothing yet: choose at least one of read, write and append.
+    /// Creates options that are all unset. At least one of `read`, `write` and `append` must be set before
+    /// opening.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -81,7 +82,7 @@ impl OpenOptions {
         }
     }
 
-    /// Whether the file can be read.
+    /// Sets whether the file is opened for reading.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -94,7 +95,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file can be written.
+    /// Sets whether the file is opened for writing.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -109,7 +110,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether each write goes to the end of the file.
+    /// Sets whether each write appends to the end of the file.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -124,7 +125,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file is emptied.
+    /// Sets whether the file is truncated to length zero.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -141,7 +142,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether a missing file is created.
+    /// Sets whether the file is created if it does not exist.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -157,7 +158,7 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file is created and must not exist before.
+    /// Sets whether the file is created, failing if it exists.
     ///
     /// ```
     /// use uthread::fs::OpenOptions;
@@ -173,11 +174,11 @@ impl OpenOptions {
         self
     }
 
-    /// Whether reads and writes go past the page cache (`O_DIRECT`), from and to memory that is aligned as
-    /// [`File::direct_alignment`] tells: an [`AlignedBuffer`](super::AlignedBuffer). Beyond `std`.
+    /// Sets whether reads and writes bypass the page cache (`O_DIRECT`). Not part of `std`.
     ///
-    /// A file system that has no such thing refuses to open the file, with `EINVAL`; those in memory, as `tmpfs`, permit it
-    /// and use the page cache.
+    /// Buffers must then be aligned as [`File::direct_alignment`] reports: use an
+    /// [`AlignedBuffer`](super::AlignedBuffer). A file system without direct I/O refuses to open the file
+    /// with `EINVAL`; in-memory file systems such as `tmpfs` open it and use the page cache.
     ///
     /// ```
     /// use uthread::fs::{AlignedBuffer, OpenOptions};
@@ -192,12 +193,17 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the file. In a fiber a FIFO that exists is opened without waiting for its other end: to
-    /// read, at once; to write where nobody reads, it is refused with `ENXIO`.
+    /// Opens the file at `path` with these options.
+    ///
+    /// In a fiber, opening an existing FIFO does not wait for its other end: opening for reading succeeds at
+    /// once, and opening for writing fails with `ENXIO` if there is no reader.
     ///
     /// # Errors
     ///
-    /// The kernel's; `InvalidInput` for options that contradict each other, in the words of `std`.
+    /// `InvalidInput` if the options contradict each other; `NotFound` if the file does not exist and is not
+    /// created; `AlreadyExists` if it exists and `create_new` is set; `PermissionDenied` if the access is not
+    /// permitted; `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `openat2(2)`
+    /// reports.
     ///
     /// ```
     /// let file = uthread::fs::OpenOptions::new().read(true).open("Cargo.toml")?;
@@ -208,7 +214,7 @@ impl OpenOptions {
         open(None, path.as_ref(), self.how(ResolveFlags::empty())?)
     }
 
-    /// What the kernel is told.
+    /// Converts the options to the arguments of `openat2`.
     pub(super) fn how(&self, resolve: ResolveFlags) -> io::Result<OpenHow> {
         let creates = self.create || self.create_new;
         let access = match (self.read, self.write, self.append) {
@@ -220,7 +226,7 @@ impl OpenOptions {
             (false, false, false) if creates || self.truncate => return refuse(NOT_WRITTEN),
             (false, false, false) => return refuse(NO_ACCESS),
         };
-        // As `std`: what would silently change nothing, or everything, is refused.
+        // Rejects the combinations that `std` rejects: they would silently change nothing, or everything.
         let writes = self.write || self.append;
         if (creates || self.truncate) && !writes || self.append && self.truncate && !self.create_new
         {
@@ -242,7 +248,7 @@ impl OpenOptions {
         );
         Ok(OpenHow {
             flags: u64::from(flags.bits()),
-            // The kernel refuses a mode where no file is created.
+            // The kernel rejects a mode if no file is created.
             mode: if flags.intersects(CREATING) {
                 u64::from(self.mode & PERMISSION_BITS)
             } else {
@@ -265,7 +271,8 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
-/// What `std` says of options without an access, and of those that would change a file only to be read.
+/// The messages of `std` for options without an access mode, and for options that would change a file opened
+/// only for reading.
 const NO_ACCESS: &str = "must specify at least one of read, write, or append access";
 const NOT_WRITTEN: &str = "creating or truncating a file requires write or append access";
 
@@ -291,11 +298,11 @@ pub(super) fn open(
     Ok(file)
 }
 
-/// A path as the kernel takes it.
+/// Converts a path to a C string.
 ///
 /// # Errors
 ///
-/// `InvalidInput` where it would end early.
+/// `InvalidInput` if the path contains a NUL byte.
 pub(crate) fn kernel_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| {
         io::Error::new(
@@ -305,7 +312,8 @@ pub(crate) fn kernel_path(path: &Path) -> io::Result<CString> {
     })
 }
 
-/// Opens a path only to ask about it: no permission on the file itself is needed, nothing waits.
+/// Opens a path with `O_PATH`, only to query its metadata. Needs no permission on the file itself and never
+/// waits.
 pub(super) fn open_for_metadata(path: &Path, follow: bool) -> io::Result<File> {
     let mut flags = OFlags::PATH | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, !follow);

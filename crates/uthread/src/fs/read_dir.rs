@@ -1,4 +1,4 @@
-//! Reading a directory. No driver can, so a thread fetches entries in batches.
+//! Reading a directory. No driver supports this, so a pool thread fetches the entries in batches.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -11,14 +11,18 @@ use std::path::{Path, PathBuf};
 
 use crate::sched::offload;
 
-/// Entries fetched at once: about what one `getdents64` of `std`'s 32 KiB buffer returns.
+/// Number of entries per batch: about as many as one `getdents64` call returns into the 32 KiB buffer of
+/// `std`.
 const BATCH_ENTRIES: usize = 512;
 
-/// The entries of a directory, in the file system's order, without `.` and `..`.
+/// Returns an iterator over the entries of a directory, without `.` and `..`, in the order of the file
+/// system.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `ENOTDIR`, `EACCES`.
+/// `NotFound` if `path` does not exist; `NotADirectory` if it is not a directory; `PermissionDenied` if it
+/// may not be read; any other error that `open(2)` reports. The items of the iterator report the errors of
+/// `getdents64(2)`.
 ///
 /// ```
 /// let names: Vec<_> = uthread::fs::read_dir("src")?
@@ -36,14 +40,14 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     })
 }
 
-/// An iterator over a directory's entries; see the example of [`read_dir`].
+/// An iterator over the entries of a directory. See the example of [`read_dir`].
 pub struct ReadDir {
-    /// `None` at the directory's end.
+    /// `None` after the last entry was fetched.
     source: Option<std::fs::ReadDir>,
     fetched: VecDeque<io::Result<DirEntry>>,
 }
 
-// What has been fetched is whole whenever anything can panic.
+// A panic cannot leave a batch incomplete.
 impl UnwindSafe for ReadDir {}
 impl RefUnwindSafe for ReadDir {}
 
@@ -83,7 +87,7 @@ impl Iterator for ReadDir {
     }
 }
 
-/// One entry of a directory, as [`std::fs::DirEntry`].
+/// An entry of a directory; the counterpart of [`std::fs::DirEntry`].
 ///
 /// ```
 /// use uthread::fs::{self, DirEntry};
@@ -95,7 +99,7 @@ impl Iterator for ReadDir {
 /// ```
 pub struct DirEntry {
     inner: std::fs::DirEntry,
-    /// `None` where the directory does not tell.
+    /// `None` if the directory does not contain the type.
     file_type: Option<FileType>,
 }
 
@@ -106,29 +110,32 @@ impl fmt::Debug for DirEntry {
 }
 
 impl DirEntry {
-    /// Asks for the type here, off the worker: some file systems must look it up.
+    /// Wraps an entry and reads its type. Called outside the worker, as some file systems have to look the
+    /// type up.
     fn new(inner: std::fs::DirEntry) -> DirEntry {
         let file_type = inner.file_type().ok();
         DirEntry { inner, file_type }
     }
 
-    /// The directory's path as given, joined by the name; see the example of [`DirEntry`].
+    /// Returns the path of the entry: the path passed to [`read_dir`] joined with the name. See the example
+    /// of [`DirEntry`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.inner.path()
     }
 
-    /// The name alone; see the example of [`DirEntry`].
+    /// Returns the name of the entry, without its directory. See the example of [`DirEntry`].
     #[must_use]
     pub fn file_name(&self) -> OsString {
         self.inner.file_name()
     }
 
-    /// The type of the entry itself; symbolic links are not followed.
+    /// Returns the type of the entry. Symbolic links are not followed.
     ///
     /// # Errors
     ///
-    /// The kernel's, where the directory does not tell: `ENOENT` where the entry was removed since.
+    /// `NotFound` if the directory does not contain the type and the entry has been removed; any other error
+    /// that `lstat(2)` reports. Never fails if the directory contains the type.
     ///
     /// ```
     /// for entry in uthread::fs::read_dir("src")? {
@@ -144,11 +151,11 @@ impl DirEntry {
         }
     }
 
-    /// What is known of the entry itself; symbolic links are not followed.
+    /// Queries metadata about the entry. Symbolic links are not followed.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT` where it was removed since.
+    /// `NotFound` if the entry has been removed; any other error that `statx(2)` reports.
     ///
     /// ```
     /// for entry in uthread::fs::read_dir("src")? {
@@ -159,7 +166,8 @@ impl DirEntry {
     pub fn metadata(&self) -> io::Result<Metadata> {
         match super::symlink_metadata(self.path()) {
             Ok(metadata) if metadata.ino() == self.inner.ino() => Ok(metadata),
-            // Its directory has another name by now, or the entry another file: ask by the open directory.
+            // The directory was renamed, or the entry is another file now: query relative to the open
+            // directory.
             _ => offload::perform(|| self.inner.metadata()),
         }
     }

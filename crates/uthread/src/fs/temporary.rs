@@ -1,4 +1,4 @@
-//! Files that are gone when nobody needs them. Names are the business of the crate `tempfile`, on threads of the pool.
+//! Temporary files. The crate `tempfile` chooses the names, on pool threads.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -13,15 +13,18 @@ use tempfile::TempPath;
 use super::{File, OpenOptions};
 use crate::sched::offload;
 
-/// Permissions: nobody but the owner has to do with it.
+/// Permissions: only the owner may access the file.
 const PRIVATE: u32 = 0o600;
 
-/// A file without a name in the system's directory for temporary files, to write and read: it is gone with its last handle,
-/// also when the process is killed. Only its owner may read it.
+/// Creates an unnamed temporary file, open for reading and writing, in the system's directory for temporary
+/// files.
+///
+/// The file is deleted with its last handle, also if the process is killed. Only its owner may access it.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOSPC`, `EACCES`.
+/// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written; any other error
+/// that `open(2)` reports.
 ///
 /// ```
 /// use std::io::{Read, Seek, Write};
@@ -38,11 +41,12 @@ pub fn tempfile() -> io::Result<File> {
     tempfile_in(env::temp_dir())
 }
 
-/// The same on the file system of a directory. Where that has no files without a name, the file has one for a moment.
+/// Creates an unnamed temporary file on the file system of `directory`. If that does not support unnamed
+/// files, the file has a name for a moment.
 ///
 /// # Errors
 ///
-/// As [`tempfile()`].
+/// The errors of [`tempfile()`].
 ///
 /// ```
 /// uthread::fs::tempfile_in(std::env::temp_dir())?;
@@ -54,14 +58,16 @@ pub fn tempfile_in<P: AsRef<Path>>(directory: P) -> io::Result<File> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     let opened = nameless.custom_flags(flags).open(directory.as_ref());
     match opened.as_ref().err().and_then(Errno::from_io_error) {
-        // The two ways to say that the file system has no such thing. The name is removed at once.
+        // The two errors by which a file system reports that it has no unnamed files. The name is removed at
+        // once.
         Some(Errno::OPNOTSUPP | Errno::ISDIR) => Ok(TempFile::new_in(directory)?.file),
         _ => opened,
     }
 }
 
-/// A file with a name that nobody can guess, and that is removed when this is dropped: to be opened by others, or to take
-/// the place of another file once it is complete. Only its owner may read it.
+/// A temporary file with an unpredictable name, removed on drop. Only its owner may access it.
+///
+/// Use it for a file that other processes open, or that replaces another file once it is complete.
 ///
 /// ```
 /// use std::io::Write;
@@ -80,15 +86,16 @@ pub struct TempFile {
     name: Name,
 }
 
-/// Removes the name when it is dropped; `None` once that is done, or the file persists.
+/// Removes the file on drop; `None` once it is removed or persisted.
 struct Name(Option<TempPath>);
 
 impl TempFile {
-    /// In the system's directory for temporary files.
+    /// Creates a temporary file in the system's directory for temporary files.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOSPC`, `EACCES`.
+    /// `StorageFull` if the disk is full; `PermissionDenied` if the directory may not be written; any other
+    /// error that `open(2)` reports.
     ///
     /// ```
     /// let file = uthread::fs::TempFile::new()?;
@@ -99,11 +106,11 @@ impl TempFile {
         TempFile::new_in(env::temp_dir())
     }
 
-    /// In this directory; see the example of [`TempFile`].
+    /// Creates a temporary file in `directory`. See the example of [`TempFile`].
     ///
     /// # Errors
     ///
-    /// As [`new`](TempFile::new).
+    /// The errors of [`new`](TempFile::new).
     pub fn new_in<P: AsRef<Path>>(directory: P) -> io::Result<TempFile> {
         let directory = directory.as_ref();
         let (file, path) = offload::perform(|| create(directory))?;
@@ -113,17 +120,19 @@ impl TempFile {
         })
     }
 
-    /// Where the file is; see the example of [`new`](TempFile::new).
+    /// Returns the path of the file. See the example of [`new`](TempFile::new).
     #[must_use]
     pub fn path(&self) -> &Path {
         self.name.0.as_ref().expect("taken only with all")
     }
 
-    /// Gives the file a lasting name on the same file system, in place of what has that name, in one step.
+    /// Renames the file to `path` on the same file system, atomically replacing an existing file, and returns
+    /// it. The file is not removed on drop any more.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EXDEV`, `EISDIR`. The file is removed then.
+    /// `CrossesDevices` if `path` is on another file system; `IsADirectory` if it is a directory; any other
+    /// error that `rename(2)` reports. The temporary file is removed then.
     ///
     /// ```
     /// let directory = tempfile::tempdir()?;
@@ -158,14 +167,14 @@ fn create(directory: &Path) -> io::Result<(std::fs::File, TempPath)> {
     });
     match made {
         Ok(named) => Ok(named.into_parts()),
-        // The crate's own errors have a path, and no number.
+        // An error of `tempfile` has the path but no errno.
         Err(error) => Err(number.map_or(error, io::Error::from_raw_os_error)),
     }
 }
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // Also for a cancelled fiber.
+        // Runs in a cancelled fiber too.
         if let Some(path) = self.0.take() {
             offload::run(|| drop(path));
         }

@@ -1,4 +1,4 @@
-//! What `std` has in `std::os::unix::fs`.
+//! The functions of `std::os::unix::fs`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,11 +6,12 @@ use std::path::Path;
 
 use crate::sched::offload;
 
-/// Makes a symbolic link at `link` to `original`, which need not be there.
+/// Creates a symbolic link `link` to `original`, which need not exist.
 ///
 /// # Errors
 ///
-/// The kernel's: `EEXIST`, `ENAMETOOLONG`.
+/// `AlreadyExists` if `link` exists; `ENAMETOOLONG` if a path is too long; any other error that `symlink(2)`
+/// reports.
 ///
 /// ```
 /// use uthread::os::unix::fs;
@@ -24,11 +25,13 @@ pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Resu
     offload::perform(|| std::os::unix::fs::symlink(original, link))
 }
 
-/// Changes who owns a file; `None` leaves that as it is. Symbolic links are followed.
+/// Changes the owner and group of a file, following symbolic links. `None` leaves the owner or the group
+/// unchanged.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOENT`, `EPERM`.
+/// `NotFound` if the path does not exist; `PermissionDenied` (`EPERM`) if the process may not change the
+/// owner; any other error that `chown(2)` reports.
 ///
 /// ```
 /// use uthread::os::unix::fs;
@@ -42,11 +45,12 @@ pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::
     offload::perform(|| std::os::unix::fs::chown(path, uid, gid))
 }
 
-/// The same for an open file.
+/// Changes the owner and group of an open file. `None` leaves the owner or the group unchanged.
 ///
 /// # Errors
 ///
-/// The kernel's: `EPERM`.
+/// `PermissionDenied` (`EPERM`) if the process may not change the owner; any other error that `fchown(2)`
+/// reports.
 ///
 /// ```
 /// use uthread::{fs::File, os::unix::fs};
@@ -61,11 +65,11 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
     offload::perform(|| std::os::unix::fs::fchown(fd, uid, gid))
 }
 
-/// As [`chown`], of the link itself where it is a symbolic one.
+/// Changes the owner and group of a file, or of the link itself if it is a symbolic link.
 ///
 /// # Errors
 ///
-/// As [`chown`].
+/// The errors of [`chown`].
 ///
 /// ```
 /// use uthread::os::unix::fs;
