@@ -1,8 +1,9 @@
-//! Input and output by the names of `std::io`: all of it, and in place of the standard streams and pipes our own.
+//! Input and output, with the names of `std::io`. Everything is re-exported from `std`, except the standard
+//! streams and pipes, which are replaced.
 //!
-//! A program that reads from [`stdin`], or writes to a [`stdout`] that somebody reads slowly, suspends its
-//! fiber and leaves the worker to the others. The traits and adapters are `std`'s own ([`Read`], [`Write`],
-//! [`BufRead`], [`BufReader`], [`copy`]), so all that is written against them works with our types.
+//! A fiber that reads from [`stdin`], or that writes to a [`stdout`] with a slow reader, is suspended, and
+//! its worker runs other fibers. The traits and adapters are those of `std` ([`Read`], [`Write`],
+//! [`BufRead`], [`BufReader`], [`copy`]), so code written for them works with the types of this crate.
 //!
 //! The descriptors 0, 1 and 2 are shared with other processes, so they are never made non-blocking.
 //!

@@ -5,14 +5,15 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use super::stream::{Stream, impl_read, impl_stream, impl_write};
 
-/// Makes a pipe, as [`std::io::pipe`]: its ends are for fibers, threads and child processes in any mix.
+/// Creates a pipe; the counterpart of [`std::io::pipe`]. Fibers, threads and child processes can use its ends
+/// in any combination.
 ///
-/// A read waits for a writer's bytes and ends when all writers are gone; a write waits for room. The kernel
-/// gives a pipe 64 KiB by default.
+/// A read waits until a writer has written bytes, and returns 0 once all writers are dropped. A write waits
+/// for space in the pipe, which holds 64 KiB by default.
 ///
 /// # Errors
 ///
-/// The kernel's: `EMFILE`, `ENFILE`.
+/// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `pipe(2)` reports.
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe};
@@ -32,15 +33,16 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((reader.into(), writer.into()))
 }
 
-/// The end of a [`pipe`] to read from, as in the example there; as [`std::io::PipeReader`].
+/// The read end of a [`pipe`]; the counterpart of [`std::io::PipeReader`].
 pub struct PipeReader(pub(super) Stream);
 
 impl PipeReader {
-    /// Another handle to the same end.
+    /// Creates another handle to the read end.
     ///
     /// # Errors
     ///
-    /// The kernel's, `EMFILE` above all.
+    /// `EMFILE` if the process has no free descriptor; any other error that `fcntl(2)` reports for
+    /// `F_DUPFD_CLOEXEC`.
     ///
     /// ```
     /// use uthread::io::{Read, Write, pipe};
@@ -59,15 +61,17 @@ impl PipeReader {
     }
 }
 
-/// The end of a [`pipe`] to write to, as in the example there; as [`std::io::PipeWriter`].
+/// The write end of a [`pipe`]; the counterpart of [`std::io::PipeWriter`].
 pub struct PipeWriter(pub(super) Stream);
 
 impl PipeWriter {
-    /// Another handle to the same end: readers come to the end when all are gone.
+    /// Creates another handle to the write end. Readers reach the end of the data once all handles are
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// The kernel's, `EMFILE` above all.
+    /// `EMFILE` if the process has no free descriptor; any other error that `fcntl(2)` reports for
+    /// `F_DUPFD_CLOEXEC`.
     ///
     /// ```
     /// use uthread::io::{Write, pipe, read_to_string};
@@ -94,7 +98,7 @@ macro_rules! impl_from_raw_fd {
         #[allow(unsafe_code, reason = "the trait's method is unsafe to call")]
         impl FromRawFd for $end {
             unsafe fn from_raw_fd(fd: RawFd) -> $end {
-                // SAFETY: the caller owns the descriptor, as the trait demands.
+                // SAFETY: the caller passes ownership of an open descriptor, as `FromRawFd` requires.
                 unsafe { OwnedFd::from_raw_fd(fd) }.into()
             }
         }

@@ -1,4 +1,4 @@
-//! Descriptors that are ready, among the arms of a choice.
+//! Readiness of descriptors as an arm of a choice.
 
 use std::fmt;
 use std::io;
@@ -15,23 +15,24 @@ use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
 use crate::sync::select::{Arm, ArmHandle, Event};
 
-/// The arm that a descriptor has something to read: bytes, a connection, or the end of them. As by `poll(2)`, an
-/// error or a hang-up counts as such: the next call tells.
+/// Creates an arm that completes when `descriptor` is readable: when it has bytes or a connection, or is at
+/// its end. As with `poll(2)`, an error or a hang-up counts as readable; the next call on the descriptor
+/// reports it.
 ///
-/// It takes nothing, so what is ready stays so until somebody reads. Nor does it promise anything: another fiber may
-/// be first. A buffer that lies before the descriptor, as that of a `BufReader` or of [`stdin`](crate::io::stdin), is
-/// not looked at: empty it first.
+/// The arm consumes nothing, so the descriptor stays readable until it is read from. Another fiber may read
+/// first, so the next call may still wait. Bytes in a user-space buffer, such as that of a `BufReader` or of
+/// [`stdin`](crate::io::stdin), are not considered: empty the buffer first.
 ///
 /// # Errors
 ///
-/// The arm gives the kernel's error where that cannot wait: `ENOMEM`, on epoll `ENOSPC` (`fs.epoll.max_user_watches`), for a
-/// thread `EMFILE`.
+/// The arm completes with an error if the kernel cannot wait: `ENOMEM`, `ENOSPC` on the epoll driver
+/// (`fs.epoll.max_user_watches`), or `EMFILE` on a plain thread.
 ///
 /// # Costs
 ///
-/// A `poll(2)` where it is ready. Where nothing is, a fiber has an operation begun for each such arm, and cancelled
-/// if something else comes first. A thread makes an eventfd for the choice, and waits for it and all
-/// descriptors by one more `poll(2)`.
+/// One `poll(2)` if the descriptor is ready. If no arm is ready, a fiber starts one operation per descriptor
+/// arm, and cancels it if another arm completes first. A plain thread creates an eventfd for the choice and
+/// waits for it and all descriptors by one more `poll(2)`.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -53,7 +54,7 @@ use crate::sync::select::{Arm, ArmHandle, Event};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// The descriptor outlives it:
+/// The arm borrows the descriptor:
 ///
 /// ```compile_fail,E0505
 /// let (reader, _writer) = std::io::pipe().unwrap();
@@ -65,8 +66,8 @@ pub fn readable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
     arm(descriptor.as_fd(), PollFlags::IN)
 }
 
-/// The arm that a descriptor has room for something to be written, or will never have any: then the next write
-/// fails. Otherwise as [`readable`], errors and costs too.
+/// Creates an arm that completes when `descriptor` is writable, or when the next write would fail at once.
+/// Its errors and costs are those of [`readable`].
 ///
 /// ```
 /// use std::io::Write;
@@ -104,12 +105,12 @@ fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
     })
 }
 
-/// The event of [`readable`] and [`writable`].
+/// The event of the arms that [`readable`] and [`writable`] create.
 pub struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     events: PollFlags,
-    state: FdState,
-    /// Why the kernel cannot wait for it.
+    watcher: Watcher,
+    /// The error with which the kernel refused to wait.
     failure: Option<io::Error>,
 }
 
@@ -137,10 +138,10 @@ impl Event for Readiness<'_> {
         }
     }
 
-    /// What is ready already ends the poll as soon as it is begun.
+    /// Always reports that polling is needed; the poll of a ready descriptor ends as soon as it starts.
     fn enlist(&mut self, _: ArmHandle) -> bool {
-        // The number 0 may come to mean another file before the next wait.
-        self.state = FdState::new();
+        // The descriptor number may refer to another file by the next wait.
+        self.watcher = Watcher::new();
         true
     }
 

@@ -1,5 +1,5 @@
-//! A lock that whoever has it may take again, as the standard outputs need: a value may be written to one while
-//! its caller has it locked.
+//! A reentrant lock. The standard outputs need one: a value may be written to an output while the caller
+//! holds its lock.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,15 @@ pub(super) struct Reentrant {
     owner: Mutex<Option<Owner>>,
 }
 
-/// Who has the lock, and how often.
+/// The holder of the lock, and how often it has acquired it.
 struct Owner {
     who: WakeHandle,
     depth: usize,
     _ticket: Ticket<'static>,
 }
 
-/// Belongs to the fiber or thread that locked: as a guard of `std`, it may not be sent to another.
+/// The guard. It is not `Send`, like the guards of `std`: it belongs to the fiber or thread that acquired the
+/// lock.
 pub(super) struct Locked {
     lock: &'static Reentrant,
     not_send: PhantomData<*const ()>,
@@ -34,7 +35,7 @@ impl Reentrant {
         }
     }
 
-    /// Waits for it: a fiber suspends, a thread blocks.
+    /// Acquires the lock: a fiber waits suspended, a thread blocks.
     pub(super) fn lock(&'static self) -> Locked {
         let locked = Locked {
             lock: self,

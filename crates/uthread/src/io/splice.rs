@@ -8,8 +8,9 @@
 //!   socket -> any      splice into a pipe of our own, and out of it
 //! ```
 //!
-//! What the kernel refuses, as a file that is appended to, is read and written through a buffer. None of the
-//! calls waits but for a disk: sockets are made non-blocking as for `send_file`, pipes have a flag for it.
+//! If the kernel refuses a combination, such as a file opened for appending, the bytes are read and written
+//! through a buffer. The system calls wait only for disks: sockets are made non-blocking as for `send_file`,
+//! and `splice` has a flag for pipes.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,28 +26,32 @@ use crate::fs::File;
 use crate::net::splice::StreamSocket;
 use crate::sched::{offload, wait};
 
-/// Bytes moved before other fibers get a turn, as of `send_file`.
+/// Number of bytes moved before other fibers run, as for `send_file`.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// Bytes from file to file by one call, after which it is looked whether the caller is cancelled: some tens of
-/// milliseconds on a disk.
+/// Number of bytes copied between files per call, some tens of milliseconds on a disk. Cancellation is
+/// checked between calls.
 const RANGE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is read at once where the kernel refuses.
+/// Size of the buffer used when the kernel refuses to move the bytes.
 const BUFFER_BYTES: u64 = 64 * 1024;
 
-/// Moves bytes from one descriptor to another, within the kernel where it can: until the end of `from`, or
-/// `bytes_max` of them. Returns how many were moved.
+/// Moves bytes from one descriptor to another, within the kernel where possible. Stops at the end of `from`
+/// or after `bytes_max` bytes, and returns the number of bytes moved.
 ///
-/// As [`copy`](io::copy), it reads and writes at the positions of files, and moves these; nobody else may use them
-/// meanwhile. The timeouts of sockets bound the time without progress. A non-blocking source is not waited
-/// for, and what it had until then is the result; a non-blocking destination is, except for bytes of a file.
+/// As [`copy`](io::copy) does, the function uses and advances the positions of files; nothing else may use
+/// them at the same time. The timeouts of sockets limit the time without progress. If a non-blocking source
+/// runs dry, the function returns the number of bytes moved so far. It waits for a non-blocking destination,
+/// except when it sends a file.
 ///
 /// # Errors
 ///
-/// Of the source, or of the destination. How many bytes were moved before is then unknown, and of a source that
-/// is no file some may be lost. Towards a peer that has gone the kernel also raises `SIGPIPE`, which Rust programs
-/// ignore.
+/// Any error of the source or the destination that `splice(2)`, `sendfile(2)`, `copy_file_range(2)`,
+/// `read(2)` or `write(2)` reports; `WouldBlock` after the timeout of a socket. After an error, an unknown
+/// number of bytes has been moved, and bytes taken from a source that is not a file may be lost.
+///
+/// If the peer of a socket has closed the connection, the kernel also raises `SIGPIPE`, which Rust programs
+/// ignore by default.
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe, splice};
@@ -76,7 +81,7 @@ where
     while moved < bytes_max {
         wait::refuse_if_cancelled()?;
         let rest = bytes_max - moved;
-        // Files of /proc say that they end at once, to all but a read.
+        // Files in `/proc` appear empty to every call but a read.
         let is_doubtful = moved == 0 && from.is_file() && !matches!(way, Way::Buffer(_));
         match way.step(&from, &to, rest)? {
             Step::Refused => way = Way::buffer(),
@@ -95,8 +100,8 @@ where
     Ok(moved)
 }
 
-/// What [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
-/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example there.
+/// Types that [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
+/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). This trait is sealed.
 #[allow(private_bounds, reason = "nobody else can say how to wait for theirs")]
 pub trait Splice: Sealed {}
 
@@ -104,7 +109,7 @@ pub(crate) trait Sealed: AsFd {
     fn end(&self) -> End<'_>;
 }
 
-/// One end of a transfer.
+/// The source or destination of a transfer.
 pub(crate) enum End<'a> {
     File(&'a File),
     Socket(&'a dyn StreamSocket),
@@ -153,12 +158,12 @@ impl End<'_> {
         }
     }
 
-    /// Whether to go on without what is not there.
+    /// Returns `true` if the user has made this end non-blocking.
     fn is_nonblocking(&self) -> bool {
         matches!(self, End::Socket(socket) if socket.is_nonblocking())
     }
 
-    /// Has system calls not wait.
+    /// Makes system calls on this end non-blocking.
     fn prepare(&self) -> io::Result<()> {
         match self {
             End::Socket(socket) => socket.raise_nonblock(),
@@ -205,12 +210,12 @@ impl End<'_> {
     }
 }
 
-/// How the bytes go.
+/// The method by which the bytes are moved.
 enum Way {
     Range,
     SendFile,
     Direct,
-    /// The ends of our own pipe, which is empty between two steps.
+    /// Through an internal pipe, which is empty between two steps.
     Through {
         reader: OwnedFd,
         writer: OwnedFd,
@@ -219,11 +224,11 @@ enum Way {
 }
 
 enum Step {
-    /// So many bytes; none at the end of the source.
+    /// Number of bytes moved; 0 at the end of the source.
     Moved(u64),
-    /// The kernel does not do that, and nothing was moved.
+    /// The kernel does not support the method for these descriptors; nothing was moved.
     Refused,
-    /// The source has nothing at the moment, and its owner does not want to wait.
+    /// The source has no bytes at the moment and is non-blocking.
     Dry,
 }
 
@@ -254,7 +259,7 @@ impl Way {
         Way::Buffer(vec![0; BUFFER_BYTES as usize])
     }
 
-    /// Moves some bytes on, at most so many.
+    /// Moves at most `bytes_max` bytes.
     fn step(&mut self, from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Step> {
         match (self, from, to) {
             (Way::Range, End::File(from), End::File(to)) => copy_range(from, to, bytes_max),
@@ -292,7 +297,7 @@ impl Way {
     }
 }
 
-/// From file to file, at their positions.
+/// Copies from file to file, at their positions.
 fn copy_range(mut from: &File, mut to: &File, bytes_max: u64) -> io::Result<Step> {
     let mut starts = [from.stream_position()?, to.stream_position()?];
     let [source, target] = &mut starts;
@@ -313,7 +318,7 @@ fn copy_range(mut from: &File, mut to: &File, bytes_max: u64) -> io::Result<Step
     }
 }
 
-/// From a pipe, or to one.
+/// Moves bytes from or to a pipe.
 fn move_directly(from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Step> {
     let length = bytes_max.min(CHUNK_BYTES);
     loop {
@@ -322,7 +327,7 @@ fn move_directly(from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Ste
             Err(error) if is_dry(&error) => {}
             result => return result.map(Step::Moved),
         }
-        // Which of the two it was the kernel does not say.
+        // The kernel does not report which of the two ends would block.
         if !from.is_file() && native::ready_now(from.fd(), PollFlags::IN)?.is_empty() {
             if from.is_nonblocking() {
                 return Ok(Step::Dry);
@@ -335,7 +340,7 @@ fn move_directly(from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Ste
     }
 }
 
-/// From a socket into our own pipe, which is empty.
+/// Moves bytes from a socket into the internal pipe, which is empty.
 fn fill(from: &End<'_>, writer: BorrowedFd<'_>, length: u64) -> io::Result<Step> {
     loop {
         match call(from.fd(), None, writer, None, length) {
@@ -347,7 +352,7 @@ fn fill(from: &End<'_>, writer: BorrowedFd<'_>, length: u64) -> io::Result<Step>
     }
 }
 
-/// Out of our own pipe, which holds so many bytes, until it is empty.
+/// Moves the `length` bytes in the internal pipe to the destination.
 fn drain(reader: BorrowedFd<'_>, to: &End<'_>, mut length: u64) -> io::Result<()> {
     while length > 0 {
         match move_once(reader, None, to, length) {
@@ -366,7 +371,8 @@ fn drain(reader: BorrowedFd<'_>, to: &End<'_>, mut length: u64) -> io::Result<()
     Ok(())
 }
 
-/// One call of the kernel's, at the positions of files, which wait for the disk.
+/// Makes one `splice` call. A call that involves a file uses its position, and runs on a pool thread as it
+/// may wait for the disk.
 fn move_once(
     from: BorrowedFd<'_>,
     from_file: Option<&File>,
@@ -407,8 +413,8 @@ fn is_dry(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether the kernel does not move bytes between such descriptors: a file that is appended to, one of another
-/// file system or of none, a filter that forbids the call.
+/// Returns `true` if the kernel does not move bytes between these descriptors: for example because a file is
+/// opened for appending, the file systems do not support it, or a seccomp filter forbids the call.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,11 +1,11 @@
-//! The standard input.
+//! Standard input.
 //!
-//! One buffer serves the process, as in `std`, but it is not `std`'s: nobody can look whether that one holds
-//! bytes without waiting for some. It lies aside while nobody has the lock, and moves to whoever does: so
-//! nothing of a thread is held while a fiber waits.
+//! All handles share one buffer, as in `std`, but not the buffer of `std`: whether that holds bytes cannot be
+//! queried without waiting. The buffer moves to the fiber or thread that acquires the lock and back, so that
+//! no thread-owned guard is held while a fiber waits.
 //!
-//! The descriptor may come to mean another file at any time (`dup2`), so what a driver remembers of it lasts
-//! for one operation.
+//! Descriptor 0 may refer to another file at any time (`dup2`), so driver state for it lasts for one
+//! operation.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
@@ -21,16 +21,17 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::offload;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 
-/// As much as `std` buffers.
+/// Size of the buffer, the same as that of `std`.
 const BUFFER_BYTES: usize = 8 * 1024;
 
 static LOCK: TicketLock = TicketLock::new();
 static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 
-/// A handle to the standard input of the process, as [`std::io::stdin`]: all handles share one buffer.
+/// Returns a handle to the standard input of the process; the counterpart of [`std::io::stdin`]. All handles
+/// share one buffer.
 ///
-/// Do not mix it with `std::io::stdin()`, which has a buffer of its own and would take bytes that are missed
-/// here.
+/// Do not use it together with `std::io::stdin()`, which has a buffer of its own: bytes read into that buffer
+/// are missing here.
 ///
 /// ```
 /// use uthread::io;
@@ -41,38 +42,40 @@ static BUFFER: Mutex<Option<BufReader<Unbuffered>>> = Mutex::new(None);
 /// # Ok::<(), io::Error>(())
 /// ```
 ///
-/// A fiber that waits here keeps no other from running, nor the program from its end: dropping the runtime
+/// A fiber that waits for input blocks neither other fibers nor the end of the program: dropping the runtime
 /// cancels it.
 #[must_use]
 pub fn stdin() -> Stdin {
     Stdin(())
 }
 
-/// A handle to the standard input; see the example of [`stdin`]. As [`std::io::Stdin`].
+/// A handle to the standard input; the counterpart of [`std::io::Stdin`]. See the example of [`stdin`].
 ///
-/// Each read takes the lock. A fiber waits for input without its worker, a thread blocks. Where the
-/// descriptor is closed, reads find the end, as in `std`.
+/// Each read acquires the lock. A fiber waits for input suspended, a thread blocks. If the descriptor is
+/// closed, reads return the end of input, as in `std`.
 pub struct Stdin(());
 
-/// A locked standard input, as [`std::io::StdinLock`]; see the example of [`Stdin::lock`]. It stays with whoever
-/// locked it:
+/// A locked standard input; the counterpart of [`std::io::StdinLock`]. See the example of [`Stdin::lock`].
+///
+/// It cannot be sent to another thread:
 ///
 /// ```compile_fail,E0277
 /// let locked = uthread::io::stdin().lock();
 /// uthread::spawn(move || drop(locked));
 /// ```
 pub struct StdinLock<'a> {
-    /// There while it is locked.
+    /// `Some` while the input is locked.
     reader: Option<BufReader<Unbuffered>>,
     _ticket: Ticket<'static>,
-    /// As in `std`: not to be sent.
+    /// Makes the guard not `Send`, as in `std`.
     lifetime: PhantomData<MutexGuard<'a, ()>>,
 }
 
 impl Stdin {
-    /// Waits until no other fiber or thread has it locked, and gives the buffered reader.
+    /// Locks the standard input and returns a buffered reader, waiting while another fiber or thread holds
+    /// the lock.
     ///
-    /// Whoever locks it twice at once waits for ever, as in `std`.
+    /// Locking it again while already holding the lock waits forever, as in `std`.
     ///
     /// ```
     /// use uthread::io::{self, BufRead};
@@ -92,11 +95,13 @@ impl Stdin {
         }
     }
 
-    /// Appends the next line, with its newline, and returns its length in bytes; 0 at the end.
+    /// Reads the next line, including its newline, and appends it to `line`. Returns its length in bytes,
+    /// which is 0 at the end of input.
     ///
     /// # Errors
     ///
-    /// The kernel's; `InvalidData` where it is not UTF-8; `ECANCELED` once the fiber is cancelled.
+    /// `InvalidData` if the line is not valid UTF-8; `ECANCELED` if the fiber is cancelled; any other error
+    /// that `read(2)` reports.
     ///
     /// ```
     /// let mut line = String::new();
@@ -108,7 +113,8 @@ impl Stdin {
         self.lock().read_line(line)
     }
 
-    /// The lines to come, without their newlines. It stays locked as long as the iterator lives.
+    /// Returns an iterator over the remaining lines, without their newlines. The input stays locked while the
+    /// iterator exists.
     ///
     /// ```
     /// for line in uthread::io::stdin().lines() {
@@ -138,7 +144,7 @@ fn buffer() -> MutexGuard<'static, Option<BufReader<Unbuffered>>> {
     BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The descriptor 0, whatever it is.
+/// An unbuffered reader of descriptor 0.
 struct Unbuffered;
 
 impl Read for Unbuffered {

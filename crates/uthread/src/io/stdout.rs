@@ -1,8 +1,8 @@
-//! The standard outputs.
+//! Standard output and standard error.
 //!
-//! The buffer of the standard output is `std`'s own, so that `println!` and [`stdout`] keep their order, and
-//! what is left is written when the program ends. A fiber first waits, through its driver, until the
-//! descriptor has room, and then gives `std` no more than fits there: `std`'s system call does not wait.
+//! Standard output uses the buffer of `std`, so that `println!` and [`stdout`] keep their order and the rest
+//! is written when the program ends. Before a fiber writes, it waits through its driver until the descriptor
+//! is writable, and then passes `std` no more than fits, so that the system call of `std` does not block:
 //!
 //! ```text
 //!   a pipe with room has a free page, of 4096 bytes:
@@ -11,7 +11,7 @@
 //!   to a terminal: a thread of the pool writes, ROOM_BYTES at most
 //! ```
 //!
-//! Only where another process fills the same pipe between the look and the call may the call wait after all.
+//! The call can still block if another process fills the same pipe between the check and the call.
 
 use std::fmt;
 use std::io::{self, IoSlice, Write};
@@ -29,23 +29,25 @@ use crate::driver::native;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::{offload, wait};
 
-/// What fits besides `std`'s buffer into one page of a pipe.
+/// Number of bytes that fit into one page of a pipe together with the contents of the buffer of `std`.
 const ROOM_BYTES: usize = 3 * 1024;
 
-/// Of pieces of lines, until there is a look whether there is room: less than the 1024 bytes that `std` buffers.
+/// Number of bytes without a newline that are buffered before a check whether the descriptor is writable.
+/// Less than the 1024 bytes that `std` buffers.
 const LEFT_BYTES_MAX: usize = 512;
 
-/// What we have left in `std`'s buffer, or somebody else has flushed since. Relaxed: only who has the lock uses it.
+/// Upper bound of the bytes that this module has left in the buffer of `std`. Relaxed: only the holder of the
+/// lock accesses it.
 static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 static STDOUT: Reentrant = Reentrant::new();
 static STDERR: Reentrant = Reentrant::new();
 
-/// A handle to the standard output of the process, as [`std::io::stdout`]: buffered by lines, flushed when the
-/// program ends.
+/// Returns a handle to the standard output of the process; the counterpart of [`std::io::stdout`]. It is
+/// line-buffered, and flushed when the program ends.
 ///
-/// It shares the buffer of `print!` and `println!`: a fiber or thread may mix them, and its bytes keep their
-/// order. Those macros themselves are `std`'s and block the worker while nobody reads; `writeln!` to this
+/// It shares the buffer of `print!` and `println!`, so a fiber or thread may use both and its output keeps
+/// its order. The macros are those of `std` and block the worker if the reader is slow; `writeln!` to this
 /// handle does not.
 ///
 /// ```
@@ -62,7 +64,8 @@ pub fn stdout() -> Stdout {
     Stdout(())
 }
 
-/// A handle to the standard error stream of the process, as [`std::io::stderr`]: not buffered.
+/// Returns a handle to the standard error stream of the process; the counterpart of [`std::io::stderr`]. It
+/// is not buffered.
 ///
 /// ```
 /// use uthread::io::{self, Write};
@@ -74,21 +77,24 @@ pub fn stderr() -> Stderr {
     Stderr(())
 }
 
-/// A handle to the standard output; see the example of [`stdout`]. As [`std::io::Stdout`].
+/// A handle to the standard output; the counterpart of [`std::io::Stdout`]. See the example of [`stdout`].
 ///
-/// Each write takes the lock. Where the descriptor is closed, bytes are dropped without an error, as in `std`.
+/// Each write acquires the lock. If the descriptor is closed, the bytes are discarded without an error, as in
+/// `std`.
 ///
 /// # Errors
 ///
-/// Writes return the kernel's: `EPIPE` where nobody will read; `ECANCELED` once the fiber is cancelled.
+/// Writes return `BrokenPipe` if the reader is gone, `ECANCELED` if the fiber is cancelled, or any other
+/// error that `write(2)` reports.
 pub struct Stdout(());
 
-/// A handle to the standard error stream; see the example of [`stderr`]. As [`std::io::Stderr`], and
-/// otherwise as [`Stdout`].
+/// A handle to the standard error stream; the counterpart of [`std::io::Stderr`]. See the example of
+/// [`stderr`]. Locking, closed descriptors and errors are as for [`Stdout`].
 pub struct Stderr(());
 
-/// A locked standard output, as [`std::io::StdoutLock`]; see the example of [`Stdout::lock`]. It stays with
-/// whoever locked it:
+/// A locked standard output; the counterpart of [`std::io::StdoutLock`]. See the example of [`Stdout::lock`].
+///
+/// It cannot be sent to another thread:
 ///
 /// ```compile_fail,E0277
 /// let locked = uthread::io::stdout().lock();
@@ -99,16 +105,18 @@ pub struct StdoutLock<'a> {
     lifetime: PhantomData<&'a ()>,
 }
 
-/// A locked standard error stream, as [`std::io::StderrLock`]; see the example of [`Stderr::lock`].
+/// A locked standard error stream; the counterpart of [`std::io::StderrLock`]. See the example of
+/// [`Stderr::lock`].
 pub struct StderrLock<'a> {
     _locked: Locked,
     lifetime: PhantomData<&'a ()>,
 }
 
 impl Stdout {
-    /// Waits until no other fiber or thread has it locked. Who has it locked may lock it again.
+    /// Locks the standard output, waiting while another fiber or thread holds the lock. The holder may lock
+    /// it again.
     ///
-    /// The lock is among the handles of this module: it does not hold up a `println!` of somebody else.
+    /// The lock applies to the handles of this module; it does not delay a `println!`.
     ///
     /// ```
     /// use uthread::io::{self, Write};
@@ -129,7 +137,8 @@ impl Stdout {
 }
 
 impl Stderr {
-    /// Waits until no other fiber or thread has it locked; as [`Stdout::lock`].
+    /// Locks the standard error stream, waiting while another fiber or thread holds the lock. The holder may
+    /// lock it again.
     ///
     /// ```
     /// use uthread::io::{self, Write};
@@ -145,7 +154,8 @@ impl Stderr {
     }
 }
 
-/// Writes to the standard output. A piece of a line goes into the buffer without a look at what is behind it.
+/// Writes to the standard output. Bytes without a newline go into the buffer without a check whether the
+/// descriptor is writable.
 fn write_buffered(buffer: &[u8]) -> io::Result<usize> {
     let lines = length_of_lines(buffer);
     let left = LEFT_BYTES.load(Ordering::Relaxed);
@@ -167,13 +177,13 @@ fn flush_buffered() -> io::Result<()> {
     flush(io::stdout())
 }
 
-/// Of all up to the last newline.
+/// Returns the number of bytes up to and including the last newline.
 fn length_of_lines(buffer: &[u8]) -> usize {
     let last = buffer.iter().rposition(|byte| *byte == b'\n');
     last.map_or(0, |last| last + 1)
 }
 
-/// Writes to a standard output, whose handle of `std` is `inner`.
+/// Writes to the output whose `std` handle is `inner`.
 fn write(mut inner: impl Write + AsFd + Send, buffer: &[u8]) -> io::Result<usize> {
     if !await_room(inner.as_fd())? {
         return inner.write(buffer);
@@ -209,14 +219,16 @@ fn flush(mut inner: impl Write + AsFd + Send) -> io::Result<()> {
     inner.flush()
 }
 
-/// Waits until a write of a few bytes does not wait; false for who may as well wait in that.
+/// Waits until a short write would not block. Returns `false` outside of fibers, where the write itself may
+/// block.
 fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
     if !wait::in_fiber() {
         return Ok(false);
     }
     wait::refuse_if_cancelled()?;
     wait::spend_turn();
-    // Mostly there is room, which a look tells sooner than a wait. An error is for the write to find.
+    // The descriptor usually is writable, and a check is faster than a wait. An error is left for the write
+    // to report.
     if native::ready_now(fd, PollFlags::OUT).is_ok_and(|ready| ready.is_empty()) {
         terminal::await_ready(fd, PollFlags::OUT)?;
     }

@@ -1,4 +1,4 @@
-//! Bytes that come or go in order: what pipes of every kind have in common.
+//! Byte streams: the common part of all kinds of pipes.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use crate::op::{Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
-/// A descriptor of ours without a position.
+/// An owned descriptor without a file position.
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: OwnedFd,
@@ -23,7 +23,7 @@ impl Stream {
         Ok(self.fd.try_clone()?.into())
     }
 
-    /// Waits until one of the events is there.
+    /// Waits until one of `events` occurs.
     pub(crate) fn wait_for(&self, events: PollFlags) -> io::Result<()> {
         let mut operation = Operation::Socket(SocketOperation::Poll {
             descriptor: self.descriptor(),
@@ -96,7 +96,7 @@ impl From<Stream> for OwnedFd {
     }
 }
 
-/// Reads what there is, and waits where there is nothing.
+/// Reads available bytes, waiting while there are none.
 pub(super) fn read(file: Descriptor<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let mut operation = Operation::File(FileOperation::Read {
         file,
@@ -106,7 +106,7 @@ pub(super) fn read(file: Descriptor<'_>, buffer: &mut [u8]) -> io::Result<usize>
     Ok(wait::perform(&mut operation, None)? as usize)
 }
 
-/// Writes as much as there is room for, and waits where there is none.
+/// Writes as many bytes as there is space for, waiting while there is none.
 pub(super) fn write(file: Descriptor<'_>, buffer: &[u8]) -> io::Result<usize> {
     let mut operation = Operation::File(FileOperation::Write {
         file,
@@ -116,7 +116,7 @@ pub(super) fn write(file: Descriptor<'_>, buffer: &[u8]) -> io::Result<usize> {
     Ok(wait::perform(&mut operation, None)? as usize)
 }
 
-/// What a public type around a [`Stream`] has like its counterpart of `std`.
+/// Implements the traits that the `std` counterpart of a type around [`Stream`] has.
 macro_rules! impl_stream {
     ($($stream:ident = $counterpart:path),* $(,)?) => {$(
         impl std::fmt::Debug for $stream {

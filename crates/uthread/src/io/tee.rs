@@ -1,4 +1,4 @@
-//! Bytes of a pipe for two readers.
+//! Duplicating the contents of a pipe.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,15 +11,17 @@ use super::{PipeReader, PipeWriter};
 use crate::driver::native;
 use crate::sched::wait;
 
-/// Gives another pipe the bytes that a reader finds in its own, which stay there: at most `bytes_max`, and as many as there
-/// are and room is for. Nothing is copied. Returns how many these were, which is zero at the end.
+/// Duplicates at most `bytes_max` bytes of the pipe `from` into the pipe `to` without consuming or copying
+/// them. Returns the number of bytes duplicated, which is 0 at the end of the data.
 ///
-/// It waits until there is a byte, and room for one. Whoever wants to hand on all that comes reads what was given,
-/// or [`splice`](super::splice())s it to somewhere else, before the next call.
+/// The call waits until there is at least one byte, and space for one. It duplicates as many bytes as are
+/// available and fit. To pass on everything, consume the duplicated bytes by reading or
+/// [`splice`](super::splice())-ing them before the next call.
 ///
 /// # Errors
 ///
-/// The kernel's: `EINVAL` where both are ends of the same pipe, `EPIPE` where nobody reads the other one.
+/// `InvalidInput` (`EINVAL`) if both are ends of the same pipe; `BrokenPipe` if `to` has no reader; any other
+/// error that `tee(2)` reports.
 ///
 /// ```
 /// use uthread::io::{Read, Write, pipe, tee};
@@ -42,7 +44,7 @@ pub fn tee(from: &PipeReader, to: &PipeWriter, bytes_max: usize) -> io::Result<u
             Err(Errno::AGAIN) => {}
             result => return Ok(result?),
         }
-        // Which of the two it was the kernel does not say.
+        // The kernel does not report which of the two pipes would block.
         match native::ready_now(from.0.as_fd(), PollFlags::IN)?.is_empty() {
             true => from.0.wait_for(PollFlags::IN)?,
             false => to.0.wait_for(PollFlags::OUT)?,

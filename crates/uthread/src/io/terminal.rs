@@ -1,9 +1,8 @@
-//! Terminals, and waiting for what a standard stream may be.
+//! Terminals, and waiting for standard streams that may be terminals.
 //!
-//! A terminal that is ready does not promise that a call returns at once: another process may take the line, and a
-//! write may be longer than what there is room for. A ring makes such a call nevertheless, and on the worker. So
-//! a fiber waits for readiness through its driver, where that wait can be cancelled, and a thread of the pool
-//! makes the call.
+//! A call on a ready terminal may still block: another process may read the line, and a write may be longer
+//! than the available space. io_uring executes such a call on the worker. A fiber therefore waits for
+//! readiness through its driver, where the wait can be cancelled, and a pool thread makes the call.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,11 +14,11 @@ use crate::op::net::SocketOperation;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
-/// Tells whether a descriptor is a terminal, as [`std::io::IsTerminal`], which only `std`'s own types can
-/// implement; this one is there for all that has a descriptor, `std`'s types among them.
+/// Tests whether a descriptor is a terminal; the counterpart of [`std::io::IsTerminal`], which only `std`
+/// types can implement. This trait is implemented for everything that has a descriptor, `std` types included.
 /// See the example of [`is_terminal`](IsTerminal::is_terminal).
 pub trait IsTerminal {
-    /// Whether it refers to a terminal.
+    /// Returns `true` if the descriptor refers to a terminal.
     ///
     /// ```
     /// use uthread::io::{self, IsTerminal};
@@ -36,15 +35,15 @@ impl<T: AsFd + ?Sized> IsTerminal for T {
     }
 }
 
-/// Whether a call on it may stop a worker although it is ready.
+/// Returns `true` if a call on the descriptor may block the worker although the descriptor is ready.
 pub(super) fn may_stop_worker(fd: BorrowedFd<'_>) -> bool {
     wait::is_on_worker() && fd.is_terminal()
 }
 
-/// Waits until one of the events is there.
+/// Waits until one of `events` occurs.
 pub(super) fn await_ready(fd: BorrowedFd<'_>, events: PollFlags) -> io::Result<()> {
     let mut ready = Operation::Socket(SocketOperation::Poll {
-        // For this operation only: the number of a standard stream may come to mean another file.
+        // New for each operation: the number of a standard stream may come to refer to another file.
         descriptor: Descriptor {
             fd,
             state: &FdState::new(),
