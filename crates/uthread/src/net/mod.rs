@@ -1,7 +1,7 @@
-//! Sockets by the names of `std::net`.
+//! TCP, UDP and Unix sockets, with the names of `std::net`.
 //!
-//! In a fiber each call that waits suspends the fiber; outside the runtime it blocks the thread.
-//! What does not wait is the same in both. The plain types of `std::net` are re-exported.
+//! In a fiber, a call that has to wait suspends the fiber; outside the runtime it blocks the thread. Plain
+//! types such as [`SocketAddr`] are re-exported from `std::net`.
 
 mod methods;
 mod settings;

@@ -1,4 +1,4 @@
-//! Host names, resolved off the worker.
+//! Resolution of host names outside the workers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -6,8 +6,10 @@ use std::{option, slice, vec};
 
 use crate::sched::offload;
 
-/// `std::net::ToSocketAddrs` whose look-ups do not block the worker: the system's resolver runs on
-/// a thread of its own. What needs no look-up is converted at once.
+/// A value that can be converted to socket addresses; the counterpart of [`std::net::ToSocketAddrs`].
+///
+/// A host name is resolved by the system's resolver on another thread, so that the lookup does not block the
+/// worker. Values that need no lookup are converted at once.
 ///
 /// ```
 /// use uthread::net::ToSocketAddrs;
@@ -16,14 +18,15 @@ use crate::sched::offload;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait ToSocketAddrs {
-    /// The addresses, in the order of preference.
+    /// The iterator over the addresses, in order of preference.
     type Iter: Iterator<Item = SocketAddr>;
 
-    /// Converts, or looks up. See the example of [`ToSocketAddrs`].
+    /// Converts this value to socket addresses, resolving a host name if it has one. See the example of
+    /// [`ToSocketAddrs`].
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for text that is no address with a port; the resolver's own.
+    /// `InvalidInput` if the text is not an address with a port; any error that the resolver reports.
     fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
 }
 
@@ -105,7 +108,8 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-/// Calls `attempt` with each address until one succeeds.
+/// Calls `attempt` with each address in turn until one call succeeds, and returns the last error if none
+/// does.
 pub(super) fn for_each_address<A: ToSocketAddrs, R>(
     addresses: A,
     mut attempt: impl FnMut(SocketAddr) -> io::Result<R>,

@@ -1,8 +1,8 @@
-//! A file's bytes to a socket without a copy in user space.
+//! Sending a file through a socket without copying its bytes to user space.
 //!
-//! `sendfile` has no flag for "do not wait", so the descriptor is made non-blocking at first use;
-//! our own calls do not notice, and a conversion to `std` undoes it. Bytes that are not in the page
-//! cache are read through the driver first: `sendfile` would block the worker on the disk.
+//! `sendfile` has no flag for a non-blocking call, so the descriptor is made non-blocking at its first use.
+//! Calls of this crate still wait, and a conversion to the `std` type restores the mode. Bytes that are not
+//! in the page cache are read through the driver first, as `sendfile` would block the worker on the disk.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,22 +17,25 @@ use crate::driver::page_cache;
 use crate::fs::File;
 use crate::sched::wait;
 
-/// Bytes sent before other fibers get a turn: about 50 us of work for the worker.
+/// Number of bytes sent before other fibers run: about 50 us of work for the worker.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// Bytes read at once of a file that is not in the page cache.
+/// Number of bytes per read of a file that is not in the page cache.
 const COLD_BYTES: usize = 128 * 1024;
 
 impl TcpStream {
-    /// Sends `length` bytes of `file` from `offset` on and returns how many were sent: fewer only
-    /// where the file ends early. The file's position is neither used nor moved. The write timeout
-    /// bounds the time without progress.
+    /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space.
+    ///
+    /// Returns the number of bytes sent, which is smaller than `length` only if the file ends early. The
+    /// cursor of the file is neither used nor moved. The write timeout limits the time without progress.
     ///
     /// # Errors
     ///
-    /// The kernel's, of the socket or of the file. How much was sent before is then unknown. Towards a
-    /// peer that has gone the kernel also raises `SIGPIPE`, which Rust programs ignore: in a program
-    /// that does not, ignore it.
+    /// Any error that `sendfile(2)` reports for the socket or the file; `WouldBlock` after the write timeout.
+    /// After an error, an unknown number of bytes has been sent.
+    ///
+    /// If the peer has closed the connection, the kernel also raises `SIGPIPE`. Rust programs ignore that
+    /// signal by default; a program that does not must ignore it before it calls this function.
     ///
     /// ```
     /// use std::io::Read;
@@ -53,11 +56,12 @@ impl TcpStream {
 }
 
 impl UnixStream {
-    /// As [`TcpStream::send_file`].
+    /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space. See
+    /// [`TcpStream::send_file`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`TcpStream::send_file`].
     ///
     /// ```
     /// use std::io::Read;
@@ -91,7 +95,7 @@ impl<S: Inner> Socket<S> {
         Ok(sent)
     }
 
-    /// Sends as much of a file as is good for one turn, and at most so many bytes.
+    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
     pub(super) fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64> {
         let length = bytes_max.min(CHUNK_BYTES);
         match page_cache::holds(file.as_fd(), offset, length) {
@@ -101,7 +105,7 @@ impl<S: Inner> Socket<S> {
     }
 
     fn send_cached(&self, file: &File, mut offset: u64, length: u64) -> io::Result<u64> {
-        // Each time: a clone that was converted to `std` meanwhile has undone it.
+        // Repeated for each call: converting a clone to `std` restores the blocking mode.
         self.raise_nonblock()?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         loop {

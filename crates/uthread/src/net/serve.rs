@@ -1,6 +1,6 @@
-//! A fiber for each connection, and a bound on how many there are.
+//! A server loop that runs one fiber per connection and limits their number.
 //!
-//! Whoever accepts holds a place before it does, so that what there is no place for stays in the kernel's queue.
+//! The loop acquires a permit before it accepts. Connections above the limit stay in the kernel's queue.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::thread;
 
-/// Where descriptors or memory are short: they come back when some connection ends, here or in another
-/// process, and not by asking faster.
+/// Pause after `accept` has failed for lack of descriptors or memory. They become free when a connection
+/// ends, here or in another process, so retrying at once would only burn CPU time.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 
-/// What [`serve`] takes connections from.
+/// A listener that [`serve`] accepts connections from.
 ///
 /// ```
 /// use std::io;
@@ -43,16 +43,16 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 /// # Ok::<(), io::Error>(())
 /// ```
 pub trait Listener {
-    /// A connection.
+    /// The type of an accepted connection.
     type Stream: Send;
-    /// Where one comes from.
+    /// The type of the peer's address.
     type Address: Send;
 
-    /// Waits for a connection. There is an example at [`Listener`].
+    /// Waits for a connection and accepts it. See the example of [`Listener`].
     ///
     /// # Errors
     ///
-    /// As [`TcpListener::accept`].
+    /// The errors of [`TcpListener::accept`].
     fn accept(&self) -> io::Result<(Self::Stream, Self::Address)>;
 }
 
@@ -74,17 +74,18 @@ impl Listener for UnixListener {
     }
 }
 
-/// Gives each connection a fiber that runs `handler`, until the listener is shut down; returns when all of
-/// them have ended. At most `connections_max` run at once: more wait in the kernel's queue.
+/// Accepts connections and runs `handler` for each in a fiber of its own, until the listener is shut down.
 ///
-/// A handler that panics ends its own connection. Where descriptors or memory are short, new connections wait
-/// until some are free; one that broke while it waited is passed over.
+/// At most `connections_max` handlers run at once; further connections wait in the kernel's queue. The
+/// function returns when all handlers have ended, also if it returns an error.
+///
+/// A panic of a handler ends only its own connection. If descriptors or memory run out, accepting pauses
+/// until some are free. A connection that breaks before it is accepted is skipped.
 ///
 /// # Errors
 ///
-/// `ECANCELED` once the caller is cancelled, `InvalidInput` for a bound of zero; and what
-/// [`accept`](TcpListener::accept) says that is none of these, as `WouldBlock` of a non-blocking listener. The
-/// handlers are waited for in any case.
+/// `InvalidInput` if `connections_max` is zero; `ECANCELED` if the calling fiber is cancelled; any other
+/// error of [`accept`](TcpListener::accept), such as `WouldBlock` if the listener is non-blocking.
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -137,20 +138,20 @@ where
             };
             scope.spawn(|| {
                 let _place = place;
-                // Its panic has been reported, and is no concern of the others.
+                // The panic hook has reported the panic; the other connections go on.
                 let _ = wait::catch_unwind(|| handler(stream, address));
             });
         }
     })
 }
 
-/// What an error of `accept` means for the next.
+/// How the loop reacts to an error of `accept`.
 enum Trouble {
-    /// Nobody listens any more.
+    /// The listener was shut down.
     Ended,
-    /// The connection broke while it waited; the list is that of accept(2).
+    /// The connection broke before it was accepted. The list of errors is that of accept(2).
     OfOne,
-    /// There is no room for one more.
+    /// Descriptors or memory have run out.
     Shortage,
     Other,
 }
@@ -175,7 +176,7 @@ impl Trouble {
     }
 }
 
-/// Room for connections, and who waits for it.
+/// Permits for connections, and the acceptor that waits for one.
 struct Places {
     state: Mutex<State>,
     acceptor: WakeHandle,
@@ -183,14 +184,14 @@ struct Places {
 
 struct State {
     free: usize,
-    /// How many have been given back.
+    /// Number of permits returned so far.
     returned: u64,
-    /// Whether the acceptor is to be woken.
+    /// `true` if the acceptor waits and has to be woken.
     is_awaited: bool,
 }
 
 impl Places {
-    /// So many, of which the caller takes.
+    /// Creates `count` permits, which the calling fiber acquires.
     fn new(count: usize) -> Places {
         Places {
             state: Mutex::new(State {
@@ -206,14 +207,14 @@ impl Places {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a free one.
+    /// Acquires a permit, waiting until one is free.
     fn take(&self) -> io::Result<Place<'_>> {
         self.wait_until(None, |state| state.free > 0)?;
         self.lock().free -= 1;
         Ok(Place(self))
     }
 
-    /// Waits until one is given back, but not for long.
+    /// Waits until a permit is returned, at most for `SHORTAGE_PAUSE`.
     fn pause(&self) -> io::Result<()> {
         let before = self.lock().returned;
         let deadline = wait::after(wait::now(), SHORTAGE_PAUSE);
@@ -243,7 +244,7 @@ impl Places {
     }
 }
 
-/// Room for one connection, given back in the end.
+/// A permit for one connection, returned on drop.
 struct Place<'a>(&'a Places);
 
 impl Drop for Place<'_> {

@@ -1,14 +1,14 @@
-//! The settings of a socket that its clones share: timeouts, and whether to wait at all.
+//! Settings that all clones of a socket share: timeouts and the blocking mode.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// No timeout: wait for ever.
+/// No timeout: the call waits without limit.
 const FOREVER: u64 = 0;
 
-/// A timeout in nanoseconds. Relaxed throughout: a setting, which guards no other memory.
+/// A timeout in nanoseconds. All accesses are relaxed: the value guards no other memory.
 #[derive(Debug, Default)]
 struct Timeout(AtomicU64);
 
@@ -20,11 +20,11 @@ impl Timeout {
         }
     }
 
-    /// Sets the timeout; longer than 584 years is for ever.
+    /// Sets the timeout. A timeout of more than 584 years counts as none.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for zero, as in `std`.
+    /// `InvalidInput` if `timeout` is zero, as in `std`.
     fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
         let nanoseconds = match timeout {
             None => FOREVER,
@@ -41,8 +41,8 @@ impl Timeout {
     }
 }
 
-/// What all clones of one socket share. A socket with nothing set and no clone has no memory for it, which each of its
-/// calls would have to fetch.
+/// The settings shared by all clones of a socket. Nothing is allocated until a setting is changed or the
+/// socket is cloned, so that calls on other sockets need not fetch the memory.
 #[derive(Debug, Default)]
 pub(super) struct Settings(OnceLock<Arc<Shared>>);
 
@@ -50,14 +50,14 @@ pub(super) struct Settings(OnceLock<Arc<Shared>>);
 struct Shared {
     read_timeout: Timeout,
     write_timeout: Timeout,
-    /// Whether the user asked for calls that never wait.
+    /// `true` if the user has made the socket non-blocking.
     nonblocking: AtomicBool,
-    /// Whether we made the descriptor non-blocking for a system call that has no flag for it.
+    /// `true` if the crate has made the descriptor non-blocking for a system call without a flag for that.
     raised_nonblock: AtomicBool,
 }
 
 impl Settings {
-    /// For another handle to the same socket.
+    /// Returns the settings for another handle to the socket.
     pub(super) fn share(&self) -> Settings {
         Settings(OnceLock::from(Arc::clone(self.shared())))
     }

@@ -1,6 +1,7 @@
-//! What every socket is made of: the one of `std`, what its clones share, and what drivers remember of it.
+//! The common part of all sockets: the `std` socket, the settings of its clones, and the state that drivers
+//! keep for it.
 //!
-//! A call on a non-blocking socket is the plain system call, as its owner asked for; any other goes
+//! A call on a socket that the user has made non-blocking is the plain system call; every other call goes
 //! through the driver.
 
 use std::fmt;
@@ -24,11 +25,11 @@ use crate::op::net::{PeerAddress, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
-/// A socket; `S` is the type of `std`, which has what does not wait.
+/// A socket around `S`, the `std` type, which supplies the calls that never wait.
 pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Settings,
-    /// Dropped after the socket was closed, or given away.
+    /// Dropped after the socket has been closed or given away.
     pub(super) state: PollGuard,
 }
 
@@ -52,21 +53,23 @@ impl DerefMut for PollGuard {
 impl Drop for PollGuard {
     fn drop(&mut self) {
         if self.0.give_up_poll() {
-            // The poll holds the file open: the peer would learn of the end only after the caller's turn.
+            // The poll holds the file open. Until the driver ends it, the peer does not see the connection
+            // close, so the fiber lets the worker's loop run.
             wait::pass_on();
         }
     }
 }
 
-/// A type of `std`'s sockets.
+/// Implemented by the `std` socket types.
 pub(super) trait Inner: AsFd {
-    /// Whether a receive of fewer bytes than asked for may mean that no more are there: of TCP it does. A
-    /// datagram says nothing of the next, and a Unix stream stops where descriptors were sent.
+    /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as for
+    /// TCP. A datagram says nothing about the next one, and a receive on a Unix stream also stops at
+    /// descriptors.
     const DRAINS: bool;
 }
 
 impl<S: Inner> Socket<S> {
-    /// One that was made just now: without timeouts, and its calls wait.
+    /// Wraps a new socket, which has no timeouts and is blocking.
     pub(super) fn new(inner: S) -> Socket<S> {
         Socket::sharing(inner, Settings::default())
     }
@@ -79,11 +82,11 @@ impl<S: Inner> Socket<S> {
         }
     }
 
-    /// One from elsewhere, whose timeouts and mode are taken over.
+    /// Wraps a socket from elsewhere and adopts its timeouts and blocking mode.
     pub(super) fn adopt(inner: S) -> Socket<S> {
         let socket = Socket::new(inner);
         let (fd, settings) = (socket.inner.as_fd(), &socket.settings);
-        // A socket that cannot tell has none; a timeout read is never zero.
+        // A socket without such an option has no timeout; a timeout that was read is never zero.
         let timeout = |id| sockopt::socket_timeout(fd, id).unwrap_or(None);
         let _ = settings.set_read_timeout(timeout(Timeout::Recv));
         let _ = settings.set_write_timeout(timeout(Timeout::Send));
@@ -92,7 +95,7 @@ impl<S: Inner> Socket<S> {
         socket
     }
 
-    /// The socket of `std`, on which timeouts and mode are set.
+    /// Returns the `std` socket, with timeouts and blocking mode set on it.
     pub(super) fn release(self) -> S {
         // `setsockopt` and `fcntl` with valid arguments do not fail on an open socket.
         let (fd, settings) = (self.inner.as_fd(), &self.settings);
@@ -104,7 +107,7 @@ impl<S: Inner> Socket<S> {
         self.inner
     }
 
-    /// Another handle to the same socket.
+    /// Creates another handle to the same socket.
     pub(super) fn try_clone(
         &self,
         clone: impl FnOnce(&S) -> io::Result<S>,
@@ -136,7 +139,7 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
-    /// Receives a message; its header tells what came.
+    /// Receives a message. Its header receives the flags and lengths that the kernel reports.
     pub(super) fn receive_message(&self, message: Message<'_>, peek: bool) -> io::Result<usize> {
         let mut operation = Operation::Socket(SocketOperation::ReceiveMessage {
             socket: self.descriptor(),
@@ -156,8 +159,8 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
-    /// Receives into several buffers by one call. Without room in them it waits for nothing, other than a receive into one:
-    /// `std` calls `readv`, which looks at the socket only if there is something to do.
+    /// Receives into several buffers by one call. Unlike a receive into one buffer, it returns at once if the
+    /// buffers are empty: `std` calls `readv`, which does not look at the socket in that case.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
             return wait::refuse_if_cancelled().map(|()| 0);
@@ -167,7 +170,7 @@ impl<S: Inner> Socket<S> {
         self.receive_message(message, false)
     }
 
-    /// Sends several buffers by one call; nothing of them without a look at the socket, as `writev`.
+    /// Sends several buffers by one call. Returns at once if they are empty, as `writev` does.
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
             return wait::refuse_if_cancelled().map(|()| 0);
@@ -176,7 +179,7 @@ impl<S: Inner> Socket<S> {
         self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
     }
 
-    /// Receives a datagram, and tells from where.
+    /// Receives a datagram and returns its length and its sender.
     pub(super) fn receive_from(
         &self,
         buffer: &mut [u8],
@@ -191,7 +194,7 @@ impl<S: Inner> Socket<S> {
         Ok((count, sender))
     }
 
-    /// Sends a datagram to an address.
+    /// Sends a datagram to `address`.
     pub(super) fn send_to(&self, buffer: &[u8], address: &SocketAddrAny) -> io::Result<usize> {
         let mut header = Header::new();
         let slices = &[IoSlice::new(buffer)];
@@ -207,7 +210,7 @@ impl<S: Inner> Socket<S> {
         Ok(count as usize)
     }
 
-    /// Sends all of the buffer.
+    /// Sends the whole buffer.
     pub(super) fn send_all(&self, mut buffer: &[u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.send(buffer) {
@@ -219,7 +222,7 @@ impl<S: Inner> Socket<S> {
         Ok(())
     }
 
-    /// Makes the descriptor non-blocking for system calls that have no flag for it.
+    /// Makes the descriptor non-blocking, for system calls that have no flag for that.
     pub(super) fn raise_nonblock(&self) -> io::Result<()> {
         let settings = &self.settings;
         if !settings.is_nonblocking() && !settings.raised_nonblock().swap(true, Ordering::Relaxed) {
@@ -228,7 +231,7 @@ impl<S: Inner> Socket<S> {
         Ok(())
     }
 
-    /// The next connection of a listener, and where it comes from.
+    /// Waits for a connection and returns its descriptor and the peer's address.
     pub(super) fn accept(&self) -> io::Result<(OwnedFd, PeerAddress)> {
         let mut peer = PeerAddress::new();
         let mut operation = Operation::Socket(SocketOperation::Accept {
@@ -238,7 +241,7 @@ impl<S: Inner> Socket<S> {
         });
         let result = loop {
             match self.perform(&mut operation, None) {
-                // Another driver has made the listener non-blocking, by which the ring goes.
+                // Another driver has made the listener non-blocking, and io_uring obeys that flag.
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock
                         && !self.settings.is_nonblocking() =>
@@ -252,12 +255,12 @@ impl<S: Inner> Socket<S> {
         Ok((fd, peer))
     }
 
-    /// Ends what waits for a connection, and lets nobody wait any more.
+    /// Shuts the listener down: current and later calls of `accept` fail.
     pub(super) fn stop_listening(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.inner, Shutdown::Both)?)
     }
 
-    /// Waits until one of the events is there, also on a non-blocking socket.
+    /// Waits for one of `events`, also on a non-blocking socket.
     pub(super) fn wait_for(&self, events: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
         let mut operation = Operation::Socket(SocketOperation::Poll {
             descriptor: self.descriptor(),
@@ -281,7 +284,7 @@ impl<S: fmt::Debug> fmt::Debug for Socket<S> {
     }
 }
 
-/// Connects a socket that was made just now.
+/// Connects a new socket.
 pub(super) fn connect(
     socket: BorrowedFd<'_>,
     address: &SocketAddrAny,

@@ -1,4 +1,4 @@
-//! Sockets as ends of a transfer that copies nothing.
+//! Sockets as source and destination of transfers that copy nothing to user space.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,27 +10,27 @@ use super::{TcpStream, UnixStream};
 use crate::fs::File;
 use crate::io::splice::{End, Sealed, Splice};
 
-/// What such a transfer needs of a socket.
+/// The operations that such a transfer needs of a socket.
 pub(crate) trait StreamSocket {
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Has system calls on it not wait; ours do all the same.
+    /// Makes the descriptor non-blocking. Calls of this crate still wait.
     fn raise_nonblock(&self) -> io::Result<()>;
 
-    /// Whether its owner does not want to wait.
+    /// Returns `true` if the user has made the socket non-blocking.
     fn is_nonblocking(&self) -> bool;
 
-    /// Waits for bytes at most as long as its timeout says.
+    /// Waits until the socket is readable, at most for its read timeout.
     fn await_bytes(&self) -> io::Result<()>;
 
-    /// The same for room.
+    /// Waits until the socket is writable, at most for its write timeout.
     fn await_room(&self) -> io::Result<()>;
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
     fn send_all(&self, buffer: &[u8]) -> io::Result<()>;
 
-    /// Sends as much of a file as is good for one turn, and at most so many bytes.
+    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
     fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64>;
 }
 

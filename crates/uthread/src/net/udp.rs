@@ -1,4 +1,4 @@
-//! UDP.
+//! A UDP socket.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ impl Inner for std::net::UdpSocket {
     const DRAINS: bool = false;
 }
 
-/// A UDP socket, as [`std::net::UdpSocket`].
+/// A UDP socket; the counterpart of [`std::net::UdpSocket`].
 ///
 /// ```
 /// use uthread::net::UdpSocket;
@@ -36,11 +36,12 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds to the first of the addresses that is free; port 0 asks for a free one.
+    /// Creates a socket bound to the first of the addresses that can be bound. Port 0 requests a free port.
     ///
     /// # Errors
     ///
-    /// The last address's: `EADDRINUSE`, `EACCES`; or the resolver's.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
+    /// error that `socket(2)` or `bind(2)` reports for the last address, or that the resolver reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -60,12 +61,14 @@ impl UdpSocket {
         })
     }
 
-    /// Sets the one address to which [`send`](UdpSocket::send) sends, and from which alone is received: the
-    /// first of the addresses that the kernel takes.
+    /// Connects the socket to the first of the addresses that the kernel accepts: [`send`](UdpSocket::send)
+    /// sends to this address, and only datagrams from it are received.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENETUNREACH`, `EAFNOSUPPORT`; or the resolver's.
+    /// `NetworkUnreachable` if there is no route to the address; `EAFNOSUPPORT` if it is of another address
+    /// family than the socket; any other error that `connect(2)` reports for the last address, or that the
+    /// resolver reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -80,7 +83,7 @@ impl UdpSocket {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn connect<A: ToSocketAddrs>(&self, address: A) -> io::Result<()> {
-        // Connecting sends nothing, and never waits.
+        // Connecting a UDP socket sends nothing and never waits.
         for_each_address(address, |address| self.socket.inner.connect(address))
     }
 
@@ -88,11 +91,12 @@ impl UdpSocket {
         self.socket.send(buffer)
     }
 
-    /// Receives a datagram, and tells from where. What does not fit into the buffer is lost.
+    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer` are
+    /// discarded.
     ///
     /// # Errors
     ///
-    /// The kernel's; `WouldBlock` after the timeout.
+    /// `WouldBlock` after the read timeout; any other error that `recvfrom(2)` reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -110,11 +114,11 @@ impl UdpSocket {
         Ok((count, sender.to_socket_addr()?))
     }
 
-    /// As [`recv_from`](UdpSocket::recv_from), but the next receive gets the same datagram.
+    /// Receives a datagram without removing it from the queue: the next receive returns the same datagram.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`recv_from`](UdpSocket::recv_from).
     ///
     /// ```
     /// # let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -129,12 +133,14 @@ impl UdpSocket {
         Ok((count, sender.to_socket_addr()?))
     }
 
-    /// Sends a datagram to the first of the addresses. See the example of [`UdpSocket`].
+    /// Sends a datagram to the first of the addresses, and returns the number of bytes sent. See the example
+    /// of [`UdpSocket`].
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMSGSIZE` for more than fits a datagram, `ECONNREFUSED` where an earlier one found
-    /// nobody; `InvalidInput` for no address; or the resolver's.
+    /// `InvalidInput` if there is no address; `EMSGSIZE` if `buffer` is too large for a datagram;
+    /// `ConnectionRefused` if nothing received an earlier datagram; `WouldBlock` after the write timeout; any
+    /// other error that `sendto(2)` or the resolver reports.
     pub fn send_to<A: ToSocketAddrs>(&self, buffer: &[u8], address: A) -> io::Result<usize> {
         let Some(address) = address.to_socket_addrs()?.next() else {
             return Err(io::Error::new(
@@ -145,11 +151,11 @@ impl UdpSocket {
         self.socket.send_to(buffer, &address.into())
     }
 
-    /// The address it is connected to.
+    /// Returns the address that the socket is connected to.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOTCONN`.
+    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)` reports.
     ///
     /// ```
     /// use uthread::net::UdpSocket;
@@ -165,11 +171,11 @@ impl UdpSocket {
         self.socket.inner.peer_addr()
     }
 
-    /// The address it is bound to.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -181,11 +187,11 @@ impl UdpSocket {
         self.socket.inner.local_addr()
     }
 
-    /// Whether it may send to a whole network (`SO_BROADCAST`).
+    /// Sets `SO_BROADCAST`: allows sending to a broadcast address.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -197,20 +203,22 @@ impl UdpSocket {
         self.socket.inner.set_broadcast(broadcast)
     }
 
-    /// Whether it may send to a whole network, as in the example of [`set_broadcast`](UdpSocket::set_broadcast).
+    /// Returns `true` if the socket may send to a broadcast address (`SO_BROADCAST`). See the example of
+    /// [`set_broadcast`](UdpSocket::set_broadcast).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn broadcast(&self) -> io::Result<bool> {
         self.socket.inner.broadcast()
     }
 
-    /// Whether what it sends to a group of version 4 comes back to members on this machine.
+    /// Sets `IP_MULTICAST_LOOP`: delivers IPv4 multicast datagrams that this socket sends also to members of
+    /// the group on this machine.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -222,21 +230,22 @@ impl UdpSocket {
         self.socket.inner.set_multicast_loop_v4(comes_back)
     }
 
-    /// Whether what it sends to a group of version 4 comes back to members on this machine.
+    /// Returns `true` if IPv4 multicast datagrams are also delivered on this machine (`IP_MULTICAST_LOOP`).
     /// See the example of [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
         self.socket.inner.multicast_loop_v4()
     }
 
-    /// Sets the time to live of what it sends to groups of version 4, in hops; 1 by default.
+    /// Sets the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`). The default
+    /// is 1.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -249,21 +258,22 @@ impl UdpSocket {
         self.socket.inner.set_multicast_ttl_v4(ttl)
     }
 
-    /// The time to live of what it sends to groups of version 4, in hops.
-    /// See the example of [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
+    /// Returns the time to live of outgoing IPv4 multicast datagrams, in hops (`IP_MULTICAST_TTL`). See the
+    /// example of [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
         self.socket.inner.multicast_ttl_v4()
     }
 
-    /// Whether what it sends to a group of version 6 comes back to members on this machine.
+    /// Sets `IPV6_MULTICAST_LOOP`: delivers IPv6 multicast datagrams that this socket sends also to members
+    /// of the group on this machine.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// // Not every machine has version 6.
@@ -277,21 +287,21 @@ impl UdpSocket {
         self.socket.inner.set_multicast_loop_v6(comes_back)
     }
 
-    /// Whether what it sends to a group of version 6 comes back to members on this machine.
+    /// Returns `true` if IPv6 multicast datagrams are also delivered on this machine (`IPV6_MULTICAST_LOOP`).
     /// See the example of [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
         self.socket.inner.multicast_loop_v6()
     }
 
-    /// Sets the time to live of outgoing packets, in hops.
+    /// Sets the time to live of outgoing datagrams, in hops (`IP_TTL`).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -303,21 +313,23 @@ impl UdpSocket {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of outgoing packets, in hops, as in the example of [`set_ttl`](UdpSocket::set_ttl).
+    /// Returns the time to live of outgoing datagrams, in hops (`IP_TTL`). See the example of
+    /// [`set_ttl`](UdpSocket::set_ttl).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.inner.ttl()
     }
 
-    /// Receives what is sent to a group of version 4, at the interface with this address; the unspecified
-    /// address lets the kernel choose one.
+    /// Joins an IPv4 multicast group on the interface with the address `interface`. With the unspecified
+    /// address, the kernel chooses the interface.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EINVAL` for an address that is no group's, `ENODEV` for no such interface.
+    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no such
+    /// interface; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use uthread::net::{Ipv4Addr, UdpSocket};
@@ -333,11 +345,13 @@ impl UdpSocket {
         self.socket.inner.join_multicast_v4(group, interface)
     }
 
-    /// Receives what is sent to a group of version 6, at the interface of this index; 0 lets the kernel choose.
+    /// Joins an IPv6 multicast group on the interface with the index `interface`. With index 0, the kernel
+    /// chooses the interface.
     ///
     /// # Errors
     ///
-    /// As [`join_multicast_v4`](UdpSocket::join_multicast_v4).
+    /// `InvalidInput` (`EINVAL`) if `group` is not a multicast address; `ENODEV` if there is no such
+    /// interface; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use uthread::net::{Ipv6Addr, UdpSocket};
@@ -355,20 +369,24 @@ impl UdpSocket {
         self.socket.inner.join_multicast_v6(group, interface)
     }
 
-    /// Ends what [`join_multicast_v4`](UdpSocket::join_multicast_v4) began; see the example there.
+    /// Leaves an IPv4 multicast group. See the example of
+    /// [`join_multicast_v4`](UdpSocket::join_multicast_v4).
     ///
     /// # Errors
     ///
-    /// The kernel's: `EADDRNOTAVAIL` for a group that was not joined.
+    /// `AddrNotAvailable` if the socket has not joined the group; any other error that `setsockopt(2)`
+    /// reports.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         self.socket.inner.leave_multicast_v4(group, interface)
     }
 
-    /// Ends what [`join_multicast_v6`](UdpSocket::join_multicast_v6) began; see the example there.
+    /// Leaves an IPv6 multicast group. See the example of
+    /// [`join_multicast_v6`](UdpSocket::join_multicast_v6).
     ///
     /// # Errors
     ///
-    /// As [`leave_multicast_v4`](UdpSocket::leave_multicast_v4).
+    /// `AddrNotAvailable` if the socket has not joined the group; any other error that `setsockopt(2)`
+    /// reports.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.socket.inner.leave_multicast_v6(group, interface)
     }

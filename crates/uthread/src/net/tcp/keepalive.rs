@@ -1,4 +1,4 @@
-//! Finding out that a silent peer has gone.
+//! Keepalive probes: detecting that a silent peer is gone.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// When the kernel asks a silent peer whether it is still there. Times are in whole seconds, rounded up.
+/// When the kernel sends probes to a silent peer. Times are rounded up to whole seconds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,15 +22,15 @@ use rustix::net::sockopt;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Silence before the first probe.
+    /// Time without traffic before the first probe.
     pub idle: Duration,
-    /// Between two probes.
+    /// Time between two probes.
     pub interval: Duration,
-    /// Probes without an answer after which the connection is given up.
+    /// Number of unanswered probes after which the kernel drops the connection.
     pub count: u32,
 }
 
-/// The kernel's own defaults: a peer that has gone is noticed after two hours and eleven minutes.
+/// The kernel's defaults, which detect a lost peer after two hours and eleven minutes.
 impl Default for Keepalive {
     fn default() -> Keepalive {
         Keepalive {

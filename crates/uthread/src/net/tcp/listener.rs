@@ -1,4 +1,4 @@
-//! A socket that accepts connections.
+//! A TCP listener.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ impl Inner for std::net::TcpListener {
     const DRAINS: bool = false;
 }
 
-/// A socket that accepts connections, as [`std::net::TcpListener`].
+/// A TCP socket that accepts connections; the counterpart of [`std::net::TcpListener`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -38,11 +38,13 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at the first of the addresses that can be bound; port 0 asks for a free one.
+    /// Creates a listener bound to the first of the addresses that can be bound. Port 0 requests a free port.
     ///
     /// # Errors
     ///
-    /// The last address's: `EADDRINUSE`, `EACCES`; or the resolver's.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
+    /// error that `socket(2)`, `bind(2)` or `listen(2)` reports for the last address, or that the resolver
+    /// reports.
     ///
     /// ```
     /// use uthread::net::TcpListener;
@@ -65,12 +67,13 @@ impl TcpListener {
         }
     }
 
-    /// Waits for a connection.
+    /// Waits for a connection and accepts it. Returns the stream and the peer's address.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE` and `ENFILE` without a free descriptor, `ECONNABORTED` where the
-    /// peer has gone; the listener stays usable.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; `ConnectionAborted` if the peer has closed the
+    /// connection before it was accepted; any other error that `accept(2)` reports. The listener remains
+    /// usable.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpStream};
@@ -86,7 +89,7 @@ impl TcpListener {
         Ok((TcpStream::from_fd(fd), peer.to_socket_addr()?))
     }
 
-    /// The connections as they come, without end.
+    /// Returns an endless iterator over incoming connections.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpStream};
@@ -102,12 +105,12 @@ impl TcpListener {
         Incoming { listener: self }
     }
 
-    /// Stops listening, for all handles: calls that wait for a connection, and later ones, fail with
-    /// `EINVAL`; who is in the queue is turned away.
+    /// Stops listening, for all handles to this socket. Current and later calls that wait for a connection
+    /// fail with `InvalidInput` (`EINVAL`); queued connections are reset.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOTCONN` where it has stopped already.
+    /// `NotConnected` if the listener was shut down before; any other error that `shutdown(2)` reports.
     ///
     /// ```
     /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -121,11 +124,11 @@ impl TcpListener {
         self.socket.stop_listening()
     }
 
-    /// The address it listens at.
+    /// Returns the local address of the listener.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     ///
     /// ```
     /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -137,11 +140,11 @@ impl TcpListener {
         self.socket.inner.local_addr()
     }
 
-    /// Sets the time to live of packets of accepted connections, in hops.
+    /// Sets the time to live of the packets of accepted connections, in hops (`IP_TTL`).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -153,21 +156,22 @@ impl TcpListener {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of packets, in hops, as in the example of [`set_ttl`](TcpListener::set_ttl).
+    /// Returns the time to live of packets, in hops (`IP_TTL`). See the example of
+    /// [`set_ttl`](TcpListener::set_ttl).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.inner.ttl()
     }
 
-    /// As in `std`, too late for a socket that is bound: the kernel refuses it. See
-    /// [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6).
+    /// Always fails: the kernel does not change `IPV6_V6ONLY` on a bound socket. The method exists because
+    /// `std` has it; use [`TcpSocket::set_only_v6`](super::TcpSocket::set_only_v6) instead.
     ///
     /// # Errors
     ///
-    /// `EINVAL`.
+    /// `InvalidInput` (`EINVAL`), as the listener is bound.
     ///
     /// ```
     /// use uthread::net::TcpListener;
@@ -187,12 +191,12 @@ impl TcpListener {
         self.socket.inner.set_only_v6(only_v6)
     }
 
-    /// Whether only connections of version 6 are accepted.
-    /// See the example of [`set_only_v6`](TcpListener::set_only_v6).
+    /// Returns `true` if the listener accepts only IPv6 connections (`IPV6_V6ONLY`). See the example of
+    /// [`set_only_v6`](TcpListener::set_only_v6).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     #[deprecated = "this option can only be set before the socket is bound"]
     #[allow(deprecated, reason = "the name is std's")]
     pub fn only_v6(&self) -> io::Result<bool> {
@@ -206,7 +210,7 @@ impl_socket!(
     "let socket = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;"
 );
 
-/// The connections of a listener; see the example of [`TcpListener::incoming`].
+/// An endless iterator over the connections of a listener. See the example of [`TcpListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a TcpListener,

@@ -1,4 +1,4 @@
-//! TCP: streams, listeners, and sockets that are to become one of them.
+//! TCP streams, listeners, and sockets that are configured before they become one of them.
 
 mod listener;
 mod stream;
@@ -19,7 +19,7 @@ pub use listener::{Incoming, TcpListener};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;
 
-/// A socket of the address's version of the protocol.
+/// Creates a TCP socket for the address family of `address`.
 fn socket_for(address: SocketAddr) -> io::Result<OwnedFd> {
     open(match address {
         SocketAddr::V4(_) => AddressFamily::INET,

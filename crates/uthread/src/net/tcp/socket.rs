@@ -1,4 +1,4 @@
-//! A socket that is to become a stream or a listener, for what has to be set before.
+//! A TCP socket before it connects or listens.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,8 @@ use rustix::net::{AddressFamily, sockopt};
 use super::{Keepalive, TcpListener, TcpStream, keepalive, open};
 use crate::net::methods::impl_buffer_sizes;
 
-/// A TCP socket that neither listens nor is connected: for options that must be set before. `std` has none.
+/// A TCP socket that is neither connected nor listening. Use it to set options before
+/// [`connect`](TcpSocket::connect) or [`listen`](TcpSocket::listen). It has no counterpart in `std`.
 ///
 /// ```
 /// use uthread::net::{TcpSocket, TcpStream};
@@ -30,11 +31,11 @@ pub struct TcpSocket {
 }
 
 impl TcpSocket {
-    /// One of version 4 of the protocol.
+    /// Creates an IPv4 socket.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::TcpSocket::new_v4()?;
@@ -46,11 +47,12 @@ impl TcpSocket {
         open(AddressFamily::INET).map(|fd| TcpSocket { fd })
     }
 
-    /// One of version 6 of the protocol.
+    /// Creates an IPv6 socket.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`, `EAFNOSUPPORT`.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; `EAFNOSUPPORT` if the kernel has no IPv6; any
+    /// other error that `socket(2)` reports.
     ///
     /// ```
     /// // Not every machine has version 6.
@@ -64,12 +66,12 @@ impl TcpSocket {
         open(AddressFamily::INET6).map(|fd| TcpSocket { fd })
     }
 
-    /// Whether an address may be bound that a connection of the past still has (`SO_REUSEADDR`), as
-    /// [`TcpListener::bind`] does it.
+    /// Sets `SO_REUSEADDR`: allows binding an address that closed connections still occupy.
+    /// [`TcpListener::bind`] sets it too.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::TcpSocket::new_v4()?;
@@ -81,21 +83,22 @@ impl TcpSocket {
         Ok(sockopt::set_socket_reuseaddr(self, reuse)?)
     }
 
-    /// What [`set_reuse_address`](TcpSocket::set_reuse_address) has set; see the example there.
+    /// Returns `true` if `SO_REUSEADDR` is set. See the example of
+    /// [`set_reuse_address`](TcpSocket::set_reuse_address).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn reuse_address(&self) -> io::Result<bool> {
         Ok(sockopt::socket_reuseaddr(self)?)
     }
 
-    /// Whether several sockets of the same user that all ask for this may listen at one address; the kernel
-    /// spreads the connections over them (`SO_REUSEPORT`).
+    /// Sets `SO_REUSEPORT`: allows several sockets of the same user to listen at one address if all of them
+    /// set it. The kernel distributes incoming connections over these sockets.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use uthread::net::TcpSocket;
@@ -116,39 +119,42 @@ impl TcpSocket {
         Ok(sockopt::set_socket_reuseport(self, reuse)?)
     }
 
-    /// What [`set_reuse_port`](TcpSocket::set_reuse_port) has set; see the example there.
+    /// Returns `true` if `SO_REUSEPORT` is set. See the example of
+    /// [`set_reuse_port`](TcpSocket::set_reuse_port).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn reuse_port(&self) -> io::Result<bool> {
         Ok(sockopt::socket_reuseport(self)?)
     }
 
-    /// Whether one of version 6 is for connections of that version alone.
-    /// See the example of [`new_v6`](TcpSocket::new_v6).
+    /// Sets `IPV6_V6ONLY`: restricts an IPv6 socket to IPv6 connections. See the example of
+    /// [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors
     ///
-    /// The kernel's: `EINVAL` of one that is bound.
+    /// `InvalidInput` (`EINVAL`) if the socket is bound; any other error that `setsockopt(2)` reports.
     pub fn set_only_v6(&self, only_v6: bool) -> io::Result<()> {
         Ok(sockopt::set_ipv6_v6only(self, only_v6)?)
     }
 
-    /// What [`set_only_v6`](TcpSocket::set_only_v6) has set. See the example of [`new_v6`](TcpSocket::new_v6).
+    /// Returns `true` if the socket is restricted to IPv6 connections (`IPV6_V6ONLY`). See the example of
+    /// [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn only_v6(&self) -> io::Result<bool> {
         Ok(sockopt::ipv6_v6only(self)?)
     }
 
-    /// As [`TcpStream::set_keepalive`]; what a listener has is handed down to its connections.
+    /// Enables keepalive probes, or disables them with `None`. Connections that a listener accepts inherit
+    /// the setting. See [`TcpStream::set_keepalive`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`TcpStream::set_keepalive`].
     ///
     /// ```
     /// use uthread::net::{Keepalive, TcpSocket, TcpStream};
@@ -166,51 +172,53 @@ impl TcpSocket {
         keepalive::set(self.as_fd(), keepalive)
     }
 
-    /// What [`set_keepalive`](TcpSocket::set_keepalive) has set; see the example there.
+    /// Returns the keepalive settings, or `None` if probes are disabled. See the example of
+    /// [`set_keepalive`](TcpSocket::set_keepalive).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
         keepalive::get(self.as_fd())
     }
 
-    /// Gives it an address of its own, to listen at or to connect from.
-    /// See the example of [`new_v4`](TcpSocket::new_v4).
+    /// Binds the socket to a local address, to listen at or to connect from. See the example of
+    /// [`new_v4`](TcpSocket::new_v4).
     ///
     /// # Errors
     ///
-    /// The kernel's: `EADDRINUSE`, `EACCES`.
+    /// `AddrInUse` if the address is taken; `PermissionDenied` if the process may not bind it; any other
+    /// error that `bind(2)` reports.
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::bind(self, &address)?)
     }
 
-    /// The address it is bound to, as in the example of [`new_v4`](TcpSocket::new_v4).
+    /// Returns the local address of the socket. See the example of [`new_v4`](TcpSocket::new_v4).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(rustix::net::getsockname(self)?.try_into()?)
     }
 
-    /// Listens; the kernel completes at most `backlog` connections ahead of `accept`, and at most
-    /// `net.core.somaxconn`. See the example of [`TcpSocket`].
+    /// Starts listening. The kernel queues at most `backlog` connections that are not yet accepted, limited
+    /// by `net.core.somaxconn`. See the example of [`TcpSocket`].
     ///
     /// # Errors
     ///
-    /// The kernel's: `EADDRINUSE`.
+    /// `AddrInUse` if another socket listens at the address; any other error that `listen(2)` reports.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
         rustix::net::listen(&self, backlog)?;
         Ok(TcpListener::from_inner(self.fd.into()))
     }
 
-    /// Connects.
+    /// Connects to `address`.
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::connect`].
+    /// The errors of [`TcpStream::connect`].
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpSocket};
@@ -227,11 +235,11 @@ impl TcpSocket {
         TcpStream::open(self.fd, address, None)
     }
 
-    /// Connects, at most for `timeout`.
+    /// Connects to `address`, giving up after `timeout`.
     ///
     /// # Errors
     ///
-    /// As [`TcpStream::connect_timeout`].
+    /// The errors of [`TcpStream::connect_timeout`].
     ///
     /// ```
     /// use std::time::Duration;

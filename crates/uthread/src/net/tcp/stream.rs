@@ -1,4 +1,4 @@
-//! A connection.
+//! A TCP connection.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -18,9 +18,9 @@ impl Inner for std::net::TcpStream {
     const DRAINS: bool = true;
 }
 
-/// A TCP connection, as [`std::net::TcpStream`].
+/// A TCP connection; the counterpart of [`std::net::TcpStream`].
 ///
-/// Reads and writes go straight between the kernel and the caller's buffer.
+/// Reads and writes transfer data directly between the kernel and the caller's buffer.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -40,11 +40,12 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Opens a connection to the first of the addresses that accepts one.
+    /// Connects to the first of the addresses that accepts a connection.
     ///
     /// # Errors
     ///
-    /// The last address's, or the resolver's.
+    /// `ConnectionRefused` if nothing listens at the address; any other error that `connect(2)` reports for
+    /// the last address, or that the resolver reports.
     ///
     /// ```
     /// use uthread::net::{TcpListener, TcpSocket, TcpStream};
@@ -63,11 +64,12 @@ impl TcpStream {
         })
     }
 
-    /// The same for one address, at most for `timeout`.
+    /// Connects to `address`, giving up after `timeout`.
     ///
     /// # Errors
     ///
-    /// `TimedOut` after the timeout, `InvalidInput` for a timeout of zero; the kernel's.
+    /// `TimedOut` if there is no answer within `timeout`; `InvalidInput` if `timeout` is zero;
+    /// `ConnectionRefused` if nothing listens at `address`; any other error that `connect(2)` reports.
     ///
     /// ```
     /// use std::time::Duration;
@@ -83,7 +85,7 @@ impl TcpStream {
         TcpStream::open_within(super::socket_for(*address)?, *address, timeout)
     }
 
-    /// Connects a socket, at most for `timeout`.
+    /// Connects `socket` to `address`, giving up after `timeout`.
     pub(super) fn open_within(
         socket: OwnedFd,
         address: SocketAddr,
@@ -104,7 +106,7 @@ impl TcpStream {
         }
     }
 
-    /// Connects a socket.
+    /// Connects `socket` to `address`.
     pub(super) fn open(
         socket: OwnedFd,
         address: SocketAddr,
@@ -114,18 +116,18 @@ impl TcpStream {
         Ok(TcpStream::from_fd(socket))
     }
 
-    /// One that the kernel has just made.
+    /// Wraps a descriptor that the kernel has just created.
     pub(crate) fn from_fd(fd: OwnedFd) -> TcpStream {
         TcpStream {
             socket: Socket::new(fd.into()),
         }
     }
 
-    /// Receives without removing from the queue, so that the next read gets the same bytes.
+    /// Receives data without removing it from the queue: the next read returns the same bytes.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// `WouldBlock` after the read timeout; any other error that `recv(2)` reports.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -144,11 +146,11 @@ impl TcpStream {
         self.socket.receive(buffer, true)
     }
 
-    /// Closes one or both directions; calls waiting in them return.
+    /// Shuts down reading, writing or both. Calls that wait in that direction return.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOTCONN` where the peer has gone.
+    /// `NotConnected` if the peer has closed the connection; any other error that `shutdown(2)` reports.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -167,11 +169,11 @@ impl TcpStream {
         self.socket.inner.shutdown(how)
     }
 
-    /// The address of the other end.
+    /// Returns the address of the peer.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// `NotConnected` if the peer has closed the connection; any other error that `getpeername(2)` reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -183,11 +185,11 @@ impl TcpStream {
         self.socket.inner.peer_addr()
     }
 
-    /// The address of this end.
+    /// Returns the local address of the connection.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -200,11 +202,11 @@ impl TcpStream {
         self.socket.inner.local_addr()
     }
 
-    /// Whether small writes are sent at once (`TCP_NODELAY`).
+    /// Sets `TCP_NODELAY`: small writes are sent at once instead of being collected.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -217,20 +219,21 @@ impl TcpStream {
         self.socket.inner.set_nodelay(nodelay)
     }
 
-    /// Whether small writes are sent at once, as in the example of [`set_nodelay`](TcpStream::set_nodelay).
+    /// Returns `true` if small writes are sent at once (`TCP_NODELAY`). See the example of
+    /// [`set_nodelay`](TcpStream::set_nodelay).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.socket.inner.nodelay()
     }
 
-    /// Sets the time to live of outgoing packets, in hops.
+    /// Sets the time to live of outgoing packets, in hops (`IP_TTL`).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -243,21 +246,22 @@ impl TcpStream {
         self.socket.inner.set_ttl(ttl)
     }
 
-    /// The time to live of outgoing packets, in hops, as in the example of [`set_ttl`](TcpStream::set_ttl).
+    /// Returns the time to live of outgoing packets, in hops (`IP_TTL`). See the example of
+    /// [`set_ttl`](TcpStream::set_ttl).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn ttl(&self) -> io::Result<u32> {
         self.socket.inner.ttl()
     }
 
-    /// Whether received data is acknowledged at once (`TCP_QUICKACK`); as of
-    /// `std::os::linux::net::TcpStreamExt`. The kernel may take it back.
+    /// Sets `TCP_QUICKACK`: received data is acknowledged at once. The kernel may reset the option at any
+    /// time. The counterpart in `std` is a method of `std::os::linux::net::TcpStreamExt`.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// # let listener = uthread::net::TcpListener::bind("127.0.0.1:0")?;
@@ -270,24 +274,27 @@ impl TcpStream {
         Ok(sockopt::set_tcp_quickack(self, quickack)?)
     }
 
-    /// Whether received data is acknowledged at once.
-    /// See the example of [`set_quickack`](TcpStream::set_quickack).
+    /// Returns `true` if received data is acknowledged at once (`TCP_QUICKACK`). See the example of
+    /// [`set_quickack`](TcpStream::set_quickack).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn quickack(&self) -> io::Result<bool> {
         Ok(sockopt::tcp_quickack(self)?)
     }
 
-    /// What becomes of bytes not yet sent when the last handle is dropped (`SO_LINGER`); the kernel counts
-    /// whole seconds, rounded up. `None`, the default: they are sent meanwhile. Zero: they are lost, and the
-    /// peer sees a reset. Longer: the drop itself waits so long for them, in the kernel; then drop it in
-    /// [`blocking`](crate::blocking), or it keeps the worker.
+    /// Sets `SO_LINGER`: how closing the connection treats unsent data.
+    ///
+    /// With `None`, the default, dropping the last handle returns at once and the kernel sends the data in
+    /// the background. With a timeout of zero, the data is discarded and the peer sees a reset. With any
+    /// other timeout, the drop blocks in the kernel until the data is sent or the time is over: drop the
+    /// stream within [`blocking`](crate::blocking), as it would block the worker otherwise. The timeout is
+    /// rounded up to whole seconds.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use std::{io::{ErrorKind, Read}, time::Duration};
@@ -307,21 +314,22 @@ impl TcpStream {
         Ok(sockopt::set_socket_linger(self, linger)?)
     }
 
-    /// What [`set_linger`](TcpStream::set_linger) has set; see the example there.
+    /// Returns the linger time (`SO_LINGER`). See the example of [`set_linger`](TcpStream::set_linger).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(sockopt::socket_linger(self)?)
     }
 
-    /// Has the kernel find out whether a silent peer is still there, or stop doing so. A peer that is gone
-    /// ends the calls that wait with `ETIMEDOUT`.
+    /// Enables keepalive probes, or disables them with `None`. If the peer answers none of them, waiting
+    /// calls fail with `TimedOut`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for times of more than 32767 s or zero, and more than 127 probes or zero; the kernel's.
+    /// `InvalidInput` (`EINVAL`) if a time is zero or more than 32767 s, or if the number of probes is zero
+    /// or more than 127; any other error that `setsockopt(2)` reports.
     ///
     /// ```
     /// use std::time::Duration;
@@ -338,11 +346,12 @@ impl TcpStream {
         keepalive::set(self.as_fd(), keepalive)
     }
 
-    /// What [`set_keepalive`](TcpStream::set_keepalive) has set; see the example there.
+    /// Returns the keepalive settings, or `None` if probes are disabled. See the example of
+    /// [`set_keepalive`](TcpStream::set_keepalive).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports.
     pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
         keepalive::get(self.as_fd())
     }

@@ -1,4 +1,4 @@
-//! Addresses, between `std`'s type and the kernel's form.
+//! Conversion of Unix socket addresses between the `std` type and the kernel's form.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix};
 use crate::op::net::PeerAddress;
 use crate::sched::offload;
 
-/// The address as the kernel takes it.
+/// Converts an address to the kernel's form.
 pub(super) fn encode(address: &SocketAddr) -> io::Result<SocketAddrAny> {
     let address = match (address.as_pathname(), address.as_abstract_name()) {
         (Some(path), _) => SocketAddrUnix::new(path)?,
@@ -22,12 +22,12 @@ pub(super) fn encode(address: &SocketAddr) -> io::Result<SocketAddrAny> {
     Ok(address.into())
 }
 
-/// The address that the kernel has written. A path as long as can be, which has no end mark, `std`'s type does
-/// not hold: it is taken for none.
+/// Converts an address that the kernel has written. A path of the maximum length has no terminating zero
+/// byte; the `std` type cannot represent it, so the result is the unnamed address.
 ///
 /// # Errors
 ///
-/// `EAFNOSUPPORT` where it is of another family.
+/// `EAFNOSUPPORT` if the address is of another family.
 pub(super) fn decode(address: &PeerAddress) -> io::Result<SocketAddr> {
     let unnamed = || SocketAddr::from_pathname("");
     let Some((family, name)) = address.bytes().split_first_chunk() else {
@@ -47,7 +47,7 @@ pub(super) fn decode(address: &PeerAddress) -> io::Result<SocketAddr> {
     }
 }
 
-/// Binds by `bind`: off the worker where that makes a file.
+/// Calls `bind`, outside the worker if that creates a file.
 pub(super) fn bind<S: Send>(
     address: &SocketAddr,
     bind: impl FnOnce(&SocketAddr) -> io::Result<S> + Send,

@@ -1,9 +1,9 @@
-//! Who the peer is.
+//! Credentials of the peer process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The process at the other end, as it was when it connected or listened.
+/// The credentials of the peer process at the time at which it connected or started to listen.
 ///
 /// ```
 /// use uthread::net::UnixStream;
@@ -15,15 +15,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UCred {
-    /// The user.
+    /// The effective user ID.
     pub uid: u32,
-    /// The group.
+    /// The effective group ID.
     pub gid: u32,
-    /// The process; none if it is in a namespace that this one does not see.
+    /// The process ID; `None` if the process is in a PID namespace that this process cannot see.
     pub pid: Option<i32>,
 }
 
-/// Not by `rustix`, for which a process without a number here is no value.
+/// Reads `SO_PEERCRED`. Calls `getsockopt` directly, as the type of `rustix` cannot represent a process
+/// without an ID.
 #[allow(unsafe_code, reason = "an option whose value may be zero")]
 pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
     let mut found = libc::ucred {
@@ -32,7 +33,7 @@ pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
         gid: 0,
     };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the structure is the option's, live and as long as is said.
+    // SAFETY: the pointer is to a live `ucred`, the structure of this option, and the length is its size.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,8 +1,9 @@
-//! Datagrams within this machine: none is lost, so who sends waits for room where the receiver's queue is full.
+//! Unix datagram sockets. They lose no datagram: a sender waits while the receiver's queue is full.
 //!
-//! Of that queue the kernel tells only sockets that are connected to the receiver: one that is not waits by
-//! another one that is. And a ring that tries again sends an empty datagram: the kernel has taken the bytes
-//! before it looked at the queue. So each try is a system call that does not wait.
+//! The kernel reports room in that queue only to sockets that are connected to the receiver, so an
+//! unconnected sender waits through a second, connected socket. And io_uring must not retry a send: the
+//! kernel takes the bytes before it checks the queue, so a retry would send an empty datagram. Each attempt
+//! is therefore a non-blocking system call.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -29,7 +30,7 @@ impl Inner for std::os::unix::net::UnixDatagram {
     const DRAINS: bool = false;
 }
 
-/// A socket for datagrams of this machine, as [`std::os::unix::net::UnixDatagram`].
+/// A Unix datagram socket; the counterpart of [`std::os::unix::net::UnixDatagram`].
 ///
 /// ```
 /// use uthread::net::UnixDatagram;
@@ -50,12 +51,12 @@ pub struct UnixDatagram {
 }
 
 impl UnixDatagram {
-    /// Receives at a path, where it makes a file that stays.
+    /// Creates a socket bound to `path`. This creates a file, which remains after the socket is dropped.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EADDRINUSE` where there is a file; `InvalidInput` for a path that is too long for an
-    /// address.
+    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any other error
+    /// that `socket(2)` or `bind(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixDatagram;
@@ -72,11 +73,11 @@ impl UnixDatagram {
         UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Receives at an address, which may be an abstract name.
+    /// Creates a socket bound to an address, which may be an abstract name.
     ///
     /// # Errors
     ///
-    /// As [`bind`](UnixDatagram::bind).
+    /// The errors of [`bind`](UnixDatagram::bind).
     ///
     /// ```
     /// use std::os::linux::net::SocketAddrExt;
@@ -96,11 +97,11 @@ impl UnixDatagram {
         address::bind(address, std::os::unix::net::UnixDatagram::bind_addr).map(UnixDatagram::new)
     }
 
-    /// One without an address: it can send, and nobody can answer.
+    /// Creates a socket without an address. It can send, but its peers cannot reply.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socket(2)` reports.
     ///
     /// ```
     /// let socket = uthread::net::UnixDatagram::unbound()?;
@@ -111,11 +112,11 @@ impl UnixDatagram {
         std::os::unix::net::UnixDatagram::unbound().map(UnixDatagram::new)
     }
 
-    /// Two that are connected to each other.
+    /// Creates two sockets that are connected to each other.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)` reports.
     ///
     /// ```
     /// let (one, other) = uthread::net::UnixDatagram::pair()?;
@@ -136,11 +137,14 @@ impl UnixDatagram {
         }
     }
 
-    /// Sets to whom [`send`](UnixDatagram::send) sends, and from whom alone is received.
+    /// Connects the socket to the one bound to `path`: [`send`](UnixDatagram::send) sends to it, and only its
+    /// datagrams are received.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT`, `ECONNREFUSED`, `EPERM` where that one is connected to another.
+    /// `NotFound` if there is no such file; `ConnectionRefused` if no socket is bound to it;
+    /// `PermissionDenied` (`EPERM`) if that socket is connected to another one; `InvalidInput` if the path is
+    /// too long for an address; any other error that `connect(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixDatagram;
@@ -159,33 +163,33 @@ impl UnixDatagram {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// The same by an address, which may be an abstract name.
-    /// See the example of [`bind_addr`](UnixDatagram::bind_addr).
+    /// Connects the socket to the one bound to `address`, which may be an abstract name. See the example of
+    /// [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
-    /// As [`connect`](UnixDatagram::connect).
+    /// The errors of [`connect`](UnixDatagram::connect).
     pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
-        // It looks the address up, and waits for nobody.
+        // The call looks up the address and never waits.
         self.socket.inner.connect_addr(address)
     }
 
-    /// Receives a datagram, and tells from where. What does not fit into the buffer is lost.
-    /// See the example of [`UnixDatagram`].
+    /// Receives a datagram and returns its length and its sender. Bytes that do not fit `buffer` are
+    /// discarded. See the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
-    /// The kernel's; `WouldBlock` after the timeout.
+    /// `WouldBlock` after the read timeout; any other error that `recvfrom(2)` reports.
     pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let (count, sender) = self.socket.receive_from(buffer, false)?;
         Ok((count, address::decode(&sender)?))
     }
 
-    /// As [`recv_from`](UnixDatagram::recv_from), but the next receive gets the same datagram.
+    /// Receives a datagram without removing it from the queue: the next receive returns the same datagram.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The errors of [`recv_from`](UnixDatagram::recv_from).
     ///
     /// ```
     /// let (one, other) = uthread::net::UnixDatagram::pair()?;
@@ -200,23 +204,24 @@ impl UnixDatagram {
         Ok((count, address::decode(&sender)?))
     }
 
-    /// Sends a datagram to who receives at a path; waits while the queue there is full.
-    /// See the example of [`UnixDatagram`].
+    /// Sends a datagram to the socket bound to `path`, waiting while the queue of that socket is full. See
+    /// the example of [`UnixDatagram`].
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT`, `ECONNREFUSED` where nobody receives any more, `EMSGSIZE`; `WouldBlock` after
-    /// the timeout; `InvalidInput` for a path that is too long for an address.
+    /// `NotFound` if there is no such file; `ConnectionRefused` if no socket is bound to it; `EMSGSIZE` if
+    /// `buffer` is too large for a datagram; `WouldBlock` after the write timeout; `InvalidInput` if the path
+    /// is too long for an address; any other error that `sendto(2)` reports.
     pub fn send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
         self.send_to_addr(buffer, &SocketAddr::from_pathname(path)?)
     }
 
-    /// The same by an address, which may be an abstract name.
-    /// See the example of [`bind_addr`](UnixDatagram::bind_addr).
+    /// Sends a datagram to the socket bound to `address`, which may be an abstract name. See the example of
+    /// [`bind_addr`](UnixDatagram::bind_addr).
     ///
     /// # Errors
     ///
-    /// As [`send_to`](UnixDatagram::send_to).
+    /// The errors of [`send_to`](UnixDatagram::send_to).
     pub fn send_to_addr(&self, buffer: &[u8], address: &SocketAddr) -> io::Result<usize> {
         let address = address::encode(address)?;
         let mut header = Header::new();
@@ -235,7 +240,8 @@ impl UnixDatagram {
         self.send_message(message, |rest| self.socket.wait_for(PollFlags::OUT, rest))
     }
 
-    /// Sends, and each time that there is no room awaits some, which is given the rest of the timeout.
+    /// Sends a message. Each time there is no room, calls `await_room` with the rest of the timeout and tries
+    /// again.
     fn send_message(
         &self,
         mut message: Message<'_>,
@@ -264,7 +270,8 @@ impl UnixDatagram {
         }
     }
 
-    /// Waits until there may be room on the way to an address: in this socket, or in the queue there.
+    /// Waits until there may be room to send to `address`, in the send buffer of this socket or in the
+    /// receiver's queue.
     fn await_room(&self, address: &SocketAddrAny, rest: Option<Duration>) -> io::Result<()> {
         if native::ready_now(self.as_fd(), PollFlags::OUT)?.is_empty() {
             return self.socket.wait_for(PollFlags::OUT, rest);
@@ -274,11 +281,12 @@ impl UnixDatagram {
         witness.socket.wait_for(PollFlags::OUT, rest)
     }
 
-    /// Sends a datagram with descriptors to where the socket is connected.
+    /// Sends a datagram with file descriptors to the socket that this one is connected to.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than [`FDS_MAX`](super::FDS_MAX); else as [`send`](UnixDatagram::send).
+    /// `InvalidInput` (`EINVAL`) for more than [`FDS_MAX`](super::FDS_MAX) descriptors; the errors of
+    /// [`send`](UnixDatagram::send).
     ///
     /// ```
     /// use std::os::fd::AsFd;
@@ -293,21 +301,22 @@ impl UnixDatagram {
         fds::send(buffer, fds, |message| self.send_connected(message))
     }
 
-    /// Receives a datagram, and at most `fds_max` descriptors that came with it.
-    /// See the example of [`send_fds`](UnixDatagram::send_fds).
+    /// Receives a datagram and at most `fds_max` file descriptors sent with it. See the example of
+    /// [`send_fds`](UnixDatagram::send_fds).
     ///
     /// # Errors
     ///
-    /// As [`recv`](UnixDatagram::recv). That descriptors are lost is no error, and told by the result.
+    /// The errors of [`recv`](UnixDatagram::recv). Losing descriptors is not an error: see
+    /// [`ReceivedFds::fds_lost`].
     pub fn recv_fds(&self, buffer: &mut [u8], fds_max: usize) -> io::Result<ReceivedFds> {
         fds::receive(&self.socket, buffer, fds_max)
     }
 
-    /// Closes one or both directions; calls waiting in them return.
+    /// Shuts down receiving, sending or both. Calls that wait in that direction return.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// `NotConnected` if the socket is not connected; any other error that `shutdown(2)` reports.
     ///
     /// ```
     /// use uthread::net::{Shutdown, UnixDatagram};
@@ -321,20 +330,21 @@ impl UnixDatagram {
         self.socket.inner.shutdown(how)
     }
 
-    /// The address it is connected to, as in the example of [`connect`](UnixDatagram::connect).
+    /// Returns the address that the socket is connected to. See the example of
+    /// [`connect`](UnixDatagram::connect).
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOTCONN`.
+    /// `NotConnected` if the socket is not connected; any other error that `getpeername(2)` reports.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }
 
-    /// The address it is bound to, as in the example of [`bind`](UnixDatagram::bind).
+    /// Returns the local address of the socket. See the example of [`bind`](UnixDatagram::bind).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }

@@ -1,6 +1,7 @@
-//! Descriptors that travel with bytes.
+//! File descriptors sent with a message.
 //!
-//! Beside the bytes goes a list of the kernel's `struct cmsghdr`, each followed by its data and aligned to words:
+//! They travel beside the bytes, in a list of the kernel's `struct cmsghdr`. Each header is followed by its
+//! data and aligned to words:
 //!
 //! ```text
 //!   length (of this all) | SOL_SOCKET | SCM_RIGHTS | descriptor, descriptor, ..
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use crate::net::socket::{Inner, Socket};
 use crate::op::message::{Header, Message};
 
-/// Descriptors that one call sends or receives at most: `SCM_MAX_FD` of the kernel, which sends no more.
+/// Maximum number of descriptors per message: the kernel's `SCM_MAX_FD`.
 pub const FDS_MAX: usize = 253;
 
 const LENGTH_BYTES: usize = size_of::<usize>();
@@ -22,14 +23,14 @@ const NUMBER_BYTES: usize = size_of::<i32>();
 const HEADER_BYTES: usize = LENGTH_BYTES + 2 * NUMBER_BYTES;
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Room for the most.
+/// Size of the control buffer for the maximum number of descriptors, in words.
 const WORDS_MAX: usize = words(FDS_MAX);
 
 const fn words(fds: usize) -> usize {
     (HEADER_BYTES + fds * NUMBER_BYTES).div_ceil(WORD_BYTES)
 }
 
-/// What came with a call that receives descriptors.
+/// The result of a call that receives descriptors.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -46,17 +47,19 @@ const fn words(fds: usize) -> usize {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReceivedFds {
-    /// How many bytes were received.
+    /// Number of bytes received.
     pub bytes: usize,
-    /// The descriptors, in the order in which they were sent. Programs that this one starts do not inherit them.
+    /// The descriptors, in the order in which they were sent. They are closed on `exec`, so child processes
+    /// do not inherit them.
     pub fds: Vec<OwnedFd>,
-    /// Whether some were sent that are lost: more than was asked for, or than this process may have open.
+    /// `true` if descriptors were lost: more were sent than the call asked for, or than this process may
+    /// open.
     pub fds_lost: bool,
-    /// Whether a datagram was longer than the buffer, so that its rest is lost.
+    /// `true` if a datagram was longer than the buffer, so that the rest of it is lost.
     pub is_truncated: bool,
 }
 
-/// Sends bytes with descriptors by `send`.
+/// Sends bytes with descriptors through the function `send`.
 pub(super) fn send(
     buffer: &[u8],
     fds: &[BorrowedFd<'_>],
@@ -116,7 +119,8 @@ fn encode(fds: &[BorrowedFd<'_>]) -> [u64; WORDS_MAX] {
     words
 }
 
-/// Takes the descriptors out of what the kernel has written; to be called once for each message.
+/// Extracts the descriptors from the control data that the kernel has written. Must be called once per
+/// message, as it takes ownership of them.
 fn decode(words: &[u64], filled_bytes: usize) -> Vec<OwnedFd> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let mut rest = &bytes[..filled_bytes.min(bytes.len())];
@@ -148,6 +152,6 @@ fn number(bytes: &[u8], index: usize) -> Option<i32> {
     reason = "a number that the kernel has written becomes a descriptor"
 )]
 fn own(number: [u8; NUMBER_BYTES]) -> OwnedFd {
-    // SAFETY: the kernel has made this descriptor for the message, which is read once.
+    // SAFETY: the kernel has created this descriptor for the message, and the message is decoded once.
     unsafe { OwnedFd::from_raw_fd(RawFd::from_ne_bytes(number)) }
 }

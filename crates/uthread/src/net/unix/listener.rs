@@ -1,4 +1,4 @@
-//! A socket that accepts connections within this machine.
+//! A Unix stream listener.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,8 @@ impl Inner for std::os::unix::net::UnixListener {
     const DRAINS: bool = false;
 }
 
-/// A socket that accepts connections of processes of this machine, as [`std::os::unix::net::UnixListener`].
+/// A Unix socket that accepts connections from processes on this machine; the counterpart of
+/// [`std::os::unix::net::UnixListener`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -38,12 +39,12 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens at a path, where it makes a file that stays.
+    /// Creates a listener bound to `path`. This creates a file, which remains after the listener is dropped.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EADDRINUSE` where there is a file; `InvalidInput` for a path that is too long for an
-    /// address.
+    /// `AddrInUse` if the file exists; `InvalidInput` if the path is too long for an address; any other error
+    /// that `socket(2)`, `bind(2)` or `listen(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixListener;
@@ -60,11 +61,12 @@ impl UnixListener {
         UnixListener::bind_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Listens at an address, which may be an abstract name. See the example of [`UnixStream::connect_addr`].
+    /// Creates a listener bound to `address`, which may be an abstract name. See the example of
+    /// [`UnixStream::connect_addr`].
     ///
     /// # Errors
     ///
-    /// As [`bind`](UnixListener::bind).
+    /// The errors of [`bind`](UnixListener::bind).
     pub fn bind_addr(address: &SocketAddr) -> io::Result<UnixListener> {
         let inner = address::bind(address, std::os::unix::net::UnixListener::bind_addr)?;
         Ok(UnixListener {
@@ -72,11 +74,12 @@ impl UnixListener {
         })
     }
 
-    /// Waits for a connection.
+    /// Waits for a connection and accepts it. Returns the stream and the peer's address.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE` and `ENFILE` without a free descriptor; the listener stays usable.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `accept(2)` reports. The
+    /// listener remains usable.
     ///
     /// ```
     /// use uthread::net::{UnixListener, UnixStream};
@@ -94,7 +97,7 @@ impl UnixListener {
         Ok((UnixStream::from_fd(fd), address::decode(&peer)?))
     }
 
-    /// The connections as they come, without end.
+    /// Returns an endless iterator over incoming connections.
     ///
     /// ```
     /// use uthread::net::{UnixListener, UnixStream};
@@ -112,12 +115,12 @@ impl UnixListener {
         Incoming { listener: self }
     }
 
-    /// Stops listening, for all handles: calls that wait for a connection, and later ones, fail with
-    /// `EINVAL`; who is in the queue is turned away when the last handle is dropped.
+    /// Stops listening, for all handles to this socket. Current and later calls that wait for a connection
+    /// fail with `InvalidInput` (`EINVAL`). Queued connections are reset when the last handle is dropped.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `shutdown(2)` reports.
     ///
     /// ```
     /// use uthread::net::UnixListener;
@@ -132,11 +135,11 @@ impl UnixListener {
         self.socket.stop_listening()
     }
 
-    /// The address it listens at, as in the example of [`bind`](UnixListener::bind).
+    /// Returns the local address of the listener. See the example of [`bind`](UnixListener::bind).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }
@@ -158,7 +161,7 @@ impl<'a> IntoIterator for &'a UnixListener {
     }
 }
 
-/// The connections of a listener; see the example of [`UnixListener::incoming`].
+/// An endless iterator over the connections of a listener. See the example of [`UnixListener::incoming`].
 #[derive(Debug)]
 pub struct Incoming<'a> {
     listener: &'a UnixListener,

@@ -1,4 +1,4 @@
-//! Sockets of this machine: streams, listeners and datagrams, at paths and abstract names.
+//! Unix sockets: streams, listeners and datagrams, bound to paths or to abstract names.
 
 mod datagram;
 mod listener;

@@ -1,4 +1,4 @@
-//! A connection within this machine.
+//! A Unix stream.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -17,15 +17,15 @@ use crate::net::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
 use crate::sched::wait;
 
-/// The pause before the next attempt where a listener's queue is full and the driver cannot wait for room: as
-/// short as a listener takes that is busy, and long enough not to keep it from that.
+/// Pause between attempts to connect while the listener's queue is full and the driver cannot wait for room.
+/// It is about the time in which a busy listener accepts, and long enough not to slow the listener down.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Inner for std::os::unix::net::UnixStream {
     const DRAINS: bool = false;
 }
 
-/// A stream to a process of this machine, as [`std::os::unix::net::UnixStream`].
+/// A stream to a process on this machine; the counterpart of [`std::os::unix::net::UnixStream`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -44,12 +44,12 @@ pub struct UnixStream {
 }
 
 impl UnixStream {
-    /// Connects to the listener at a path; waits while its queue is full.
+    /// Connects to the listener bound to `path`, waiting while its queue is full.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT`, `ECONNREFUSED` where nobody listens any more; `InvalidInput` for a path that
-    /// is too long for an address.
+    /// `NotFound` if there is no such file; `ConnectionRefused` if nothing listens at it; `InvalidInput` if
+    /// the path is too long for an address; any other error that `connect(2)` reports.
     ///
     /// ```
     /// use uthread::net::{UnixListener, UnixStream};
@@ -67,11 +67,12 @@ impl UnixStream {
         UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// The same by an address, which may be an abstract name.
+    /// Connects to the listener bound to `address`, which may be an abstract name. Waits while its queue is
+    /// full.
     ///
     /// # Errors
     ///
-    /// As [`connect`](UnixStream::connect).
+    /// The errors of [`connect`](UnixStream::connect).
     ///
     /// ```
     /// use std::os::linux::net::SocketAddrExt;
@@ -96,11 +97,11 @@ impl UnixStream {
         }
     }
 
-    /// Two ends of a connection, as in the example of [`UnixStream`].
+    /// Creates two streams that are connected to each other. See the example of [`UnixStream`].
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` or `ENFILE` if there is no free descriptor; any other error that `socketpair(2)` reports.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         let new = |inner| UnixStream {
@@ -109,18 +110,18 @@ impl UnixStream {
         Ok((new(one), new(other)))
     }
 
-    /// One that the kernel has just made.
+    /// Wraps a descriptor that the kernel has just created.
     pub(crate) fn from_fd(fd: OwnedFd) -> UnixStream {
         UnixStream {
             socket: Socket::new(fd.into()),
         }
     }
 
-    /// Receives without removing from the queue, so that the next read gets the same bytes.
+    /// Receives data without removing it from the queue: the next read returns the same bytes.
     ///
     /// # Errors
     ///
-    /// As reading.
+    /// `WouldBlock` after the read timeout; any other error that `recv(2)` reports.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -136,13 +137,15 @@ impl UnixStream {
         self.socket.receive(buffer, true)
     }
 
-    /// Sends bytes, and with the first of them descriptors. Where fewer bytes are sent than there are, the
-    /// descriptors are sent: go on with [`Write`].
+    /// Sends bytes, and descriptors with the first byte. Returns the number of bytes sent.
+    ///
+    /// If it is smaller than the length of `buffer`, the descriptors have been sent nevertheless: send the
+    /// rest with [`Write`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` for more than [`FDS_MAX`](super::FDS_MAX), `InvalidInput` for descriptors without any byte;
-    /// else as writing.
+    /// `InvalidInput` for more than [`FDS_MAX`](super::FDS_MAX) descriptors, or for descriptors without any
+    /// byte; `WouldBlock` after the write timeout; any other error that `sendmsg(2)` reports.
     ///
     /// ```
     /// use std::{fs::File, io::Read, os::fd::AsFd};
@@ -169,30 +172,32 @@ impl UnixStream {
         fds::send(buffer, fds, |message| self.socket.send_message(message))
     }
 
-    /// Receives bytes, and at most `fds_max` descriptors that came with them. A [`Read`] would close those.
-    /// See the example of [`send_fds`](UnixStream::send_fds).
+    /// Receives bytes and at most `fds_max` descriptors sent with them. A plain [`Read`] would close the
+    /// descriptors. See the example of [`send_fds`](UnixStream::send_fds).
     ///
     /// # Errors
     ///
-    /// As reading. That descriptors are lost is no error, and told by the result.
+    /// `WouldBlock` after the read timeout; any other error that `recvmsg(2)` reports. Losing descriptors is
+    /// not an error: see [`ReceivedFds::fds_lost`].
     pub fn recv_fds(&self, buffer: &mut [u8], fds_max: usize) -> io::Result<ReceivedFds> {
         fds::receive(&self.socket, buffer, fds_max)
     }
 
-    /// The process at the other end, as it was when it connected or listened. See the example of [`UCred`].
+    /// Returns the credentials of the peer process at the time at which it connected or started to listen.
+    /// See the example of [`UCred`].
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockopt(2)` reports for `SO_PEERCRED`.
     pub fn peer_cred(&self) -> io::Result<UCred> {
         credentials::of_peer(self.as_fd())
     }
 
-    /// Closes one or both directions; calls waiting in them return.
+    /// Shuts down reading, writing or both. Calls that wait in that direction return.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOTCONN`.
+    /// `NotConnected` if the stream is not connected; any other error that `shutdown(2)` reports.
     ///
     /// ```
     /// use std::io::Read;
@@ -207,26 +212,26 @@ impl UnixStream {
         self.socket.inner.shutdown(how)
     }
 
-    /// The address of the other end, as in the example of [`connect`](UnixStream::connect).
+    /// Returns the address of the peer. See the example of [`connect`](UnixStream::connect).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// `NotConnected` if the stream is not connected; any other error that `getpeername(2)` reports.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.peer_addr()
     }
 
-    /// The address of this end, as in the example of [`connect`](UnixStream::connect).
+    /// Returns the local address of the stream. See the example of [`connect`](UnixStream::connect).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error that `getsockname(2)` reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.inner.local_addr()
     }
 }
 
-/// Lets time pass.
+/// Pauses for `FULL_PAUSE`.
 fn pause() -> io::Result<()> {
     let deadline = wait::after(wait::now(), FULL_PAUSE);
     while wait::now() < deadline {
