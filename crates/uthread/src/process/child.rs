@@ -1,4 +1,4 @@
-//! A child process that runs, or has ended.
+//! A running or terminated child process.
 
 use std::fmt;
 use std::io;
@@ -12,11 +12,12 @@ use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::sched::{offload, wait};
 use crate::signal::Signal;
 
-/// A child process, as [`std::process::Child`]; made by [`Command::spawn`](super::Command::spawn).
+/// A child process; the counterpart of [`std::process::Child`]. [`Command::spawn`](super::Command::spawn)
+/// creates it.
 ///
-/// Dropping it neither kills the child nor waits for it, as in `std`: one that has ended and was not waited for
-/// stays in the system's table until the program ends. Nor does the end of a fiber, or of the runtime, touch
-/// the child.
+/// Dropping it neither kills the child nor waits for it, as in `std`: a child that has terminated and was not
+/// waited for remains a zombie until the program ends. The end of a fiber or of the runtime does not affect
+/// the child either.
 ///
 /// ```
 /// let mut child = uthread::process::Command::new("true").spawn()?;
@@ -24,16 +25,16 @@ use crate::signal::Signal;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Child {
-    /// Its input, if that is piped.
+    /// The child's standard input, if it is piped.
     pub stdin: Option<ChildStdin>,
-    /// Its output, if that is piped.
+    /// The child's standard output, if it is piped.
     pub stdout: Option<ChildStdout>,
-    /// Its errors, if they are piped.
+    /// The child's standard error, if it is piped.
     pub stderr: Option<ChildStderr>,
-    /// Without its streams. Waits and signals by number, where there is no pidfd.
+    /// The child without its streams. Waits and sends signals by process ID if there is no pidfd.
     inner: std::process::Child,
     pidfd: Option<Pidfd>,
-    /// Known once it was waited for.
+    /// The exit status, once the child was waited for.
     status: Option<ExitStatus>,
 }
 
@@ -49,11 +50,12 @@ impl fmt::Debug for Child {
 }
 
 impl Child {
-    /// Ends the child by `SIGKILL`. Does nothing if it has ended.
+    /// Kills the child with `SIGKILL`. Does nothing if the child has terminated.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ESRCH` where somebody else has waited for the child.
+    /// `ESRCH` if the child was waited for by other means; any other error that `pidfd_send_signal(2)` or
+    /// `kill(2)` reports.
     ///
     /// ```
     /// use std::os::unix::process::ExitStatusExt;
@@ -69,12 +71,12 @@ impl Child {
         self.send_signal(Signal::KILL)
     }
 
-    /// Sends the child a signal. Does nothing if it has ended and was waited for.
+    /// Sends a signal to the child. Does nothing if the child has terminated and was waited for.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EPERM` where the child has other rights by now, `ESRCH` where somebody else has waited
-    /// for it.
+    /// `PermissionDenied` (`EPERM`) if the child has changed its credentials; `ESRCH` if the child was waited
+    /// for by other means; any other error that `pidfd_send_signal(2)` or `kill(2)` reports.
     ///
     /// ```
     /// use std::os::unix::process::ExitStatusExt;
@@ -97,7 +99,7 @@ impl Child {
         }
     }
 
-    /// The number of the process.
+    /// Returns the process ID of the child.
     ///
     /// ```
     /// let mut child = uthread::process::Command::new("true").spawn()?;
@@ -110,13 +112,13 @@ impl Child {
         self.inner.id()
     }
 
-    /// Waits until the child has ended; called again, it tells the same. Closes the child's input first, for
-    /// which the child might wait.
+    /// Waits until the child has terminated and returns its exit status. Later calls return the same status.
+    /// Closes the child's standard input first, as the child might wait for its end.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ECHILD` where somebody else has waited for it, or the program ignores `SIGCHLD`.
-    /// `ECANCELED` once the fiber is cancelled: the child goes on, and may be waited for by others.
+    /// `ECHILD` if the child was waited for by other means, or if the program ignores `SIGCHLD`; `ECANCELED`
+    /// if the fiber is cancelled. A cancelled wait leaves the child running, and it can be waited for again.
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -140,11 +142,11 @@ impl Child {
         }
     }
 
-    /// The status of the child if it has ended.
+    /// Returns the exit status if the child has terminated, without waiting.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Child::wait).
+    /// The errors of [`wait`](Child::wait).
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -168,12 +170,13 @@ impl Child {
         Ok(self.status)
     }
 
-    /// Reads what the child writes, on both streams if they are piped, and waits until it has ended. Closes
-    /// the child's input first.
+    /// Waits until the child has terminated, and collects the output of its piped streams. Closes the child's
+    /// standard input first.
     ///
     /// # Errors
     ///
-    /// As [`wait`](Child::wait), and those of reading. The child goes on then.
+    /// The errors of [`wait`](Child::wait), and any error that `read(2)` reports for a stream. The child
+    /// continues to run after an error.
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -203,7 +206,7 @@ impl Child {
 }
 
 impl From<std::process::Child> for Child {
-    /// Of a child that nobody has waited for, or its status is asked of `std`.
+    /// Wraps a child that was not waited for, or whose status `std` has.
     fn from(mut inner: std::process::Child) -> Child {
         Child {
             stdin: inner.stdin.take().map(ChildStdin::from),

@@ -1,4 +1,4 @@
-//! What a child process is started by.
+//! A builder for child processes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,11 +10,12 @@ use std::process::{CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
 use super::Child;
 use crate::sched::{offload, wait};
 
-/// Builds and starts a child process, as [`std::process::Command`]; what `std` has in `CommandExt`, a trait that
-/// only its own type can implement, are methods here.
+/// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of `CommandExt`,
+/// a trait that only the `std` type can implement, are methods of this type.
 ///
-/// Starting a program takes until the kernel has loaded it, so a fiber lets a thread of the pool do that. What
-/// the kernel keeps for each thread (affinity, niceness, capabilities, namespaces) the child has of that one.
+/// Starting a program takes until the kernel has loaded it, so in a fiber a pool thread does it. The child
+/// inherits the per-thread attributes of that thread, such as affinity, niceness, capabilities and
+/// namespaces.
 ///
 /// ```
 /// use uthread::process::Command;
@@ -25,7 +26,8 @@ use crate::sched::{offload, wait};
 /// ```
 pub struct Command {
     inner: std::process::Command,
-    /// Which streams the caller has chosen: of the others it depends on the call.
+    /// The streams that the caller has set. The defaults of the others depend on the method that starts the
+    /// child.
     chosen: Chosen,
     runs_closures: bool,
 }
@@ -38,8 +40,8 @@ struct Chosen {
 }
 
 impl Command {
-    /// Of a program, by a path or by a name that is looked for in `PATH`; without arguments, with the caller's
-    /// environment and working directory.
+    /// Creates a builder for `program`, a path or a name that is searched for in `PATH`. The child has no
+    /// arguments and inherits the environment and the working directory.
     ///
     /// ```
     /// use uthread::process::Command;
@@ -82,7 +84,7 @@ impl Command {
         self
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     ///
     /// ```
     /// let mut command = uthread::process::Command::new("sh");
@@ -99,7 +101,7 @@ impl Command {
         self
     }
 
-    /// Sets variables of the environment.
+    /// Sets environment variables.
     ///
     /// ```
     /// let mut command = uthread::process::Command::new("sh");
@@ -117,7 +119,7 @@ impl Command {
         self
     }
 
-    /// Leaves out a variable of the environment.
+    /// Removes an environment variable.
     ///
     /// ```
     /// let mut command = uthread::process::Command::new("sh");
@@ -130,7 +132,7 @@ impl Command {
         self
     }
 
-    /// Leaves out all variables of the environment but those set after this.
+    /// Removes all environment variables, except those set after this call.
     ///
     /// ```
     /// let output = uthread::process::Command::new("/usr/bin/env").env_clear().env("A", "1").output()?;
@@ -154,7 +156,8 @@ impl Command {
         self
     }
 
-    /// Sets the child's input: by default the caller's, and nothing for [`output`](Command::output).
+    /// Sets the child's standard input. By default the child inherits it, or has none for
+    /// [`output`](Command::output).
     ///
     /// ```
     /// use uthread::{fs::File, process::Command};
@@ -168,7 +171,8 @@ impl Command {
         self
     }
 
-    /// Sets the child's output: by default the caller's, and a pipe for [`output`](Command::output).
+    /// Sets the child's standard output. By default the child inherits it, or has a pipe for
+    /// [`output`](Command::output).
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -181,7 +185,8 @@ impl Command {
         self
     }
 
-    /// Sets where the child's errors go: by default as [`stdout`](Command::stdout).
+    /// Sets the child's standard error. By default the child inherits it, or has a pipe for
+    /// [`output`](Command::output).
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -199,8 +204,10 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOENT` where there is no such program, `EACCES` where it may not be run, `E2BIG` of too
-    /// many arguments, `EMFILE`, `EAGAIN` at the limit of processes. `InvalidInput` of a NUL byte.
+    /// `NotFound` if there is no such program; `PermissionDenied` if it may not be executed; `E2BIG` if the
+    /// arguments and the environment are too long; `EMFILE` if there is no free descriptor; `WouldBlock`
+    /// (`EAGAIN`) at the limit of processes; `InvalidInput` if an argument contains a NUL byte; any other
+    /// error that `fork(2)` or `execve(2)` reports.
     ///
     /// ```
     /// use uthread::{io::ErrorKind, process::Command};
@@ -215,11 +222,11 @@ impl Command {
         self.start(Stdio::inherit, Stdio::inherit)
     }
 
-    /// Starts the child, waits until it has ended, and returns all that it has written.
+    /// Starts the child, waits until it has terminated, and returns its exit status and collected output.
     ///
     /// # Errors
     ///
-    /// As [`spawn`](Command::spawn) and [`Child::wait_with_output`].
+    /// The errors of [`spawn`](Command::spawn) and [`Child::wait_with_output`].
     ///
     /// ```
     /// let output = uthread::process::Command::new("cat").arg("no such file").output()?;
@@ -230,11 +237,11 @@ impl Command {
         self.start(Stdio::null, Stdio::piped)?.wait_with_output()
     }
 
-    /// Starts the child and waits until it has ended.
+    /// Starts the child, waits until it has terminated, and returns its exit status.
     ///
     /// # Errors
     ///
-    /// As [`spawn`](Command::spawn) and [`Child::wait`].
+    /// The errors of [`spawn`](Command::spawn) and [`Child::wait`].
     ///
     /// ```
     /// let status = uthread::process::Command::new("sh").args(["-c", "exit 7"]).status()?;
@@ -245,13 +252,14 @@ impl Command {
         self.spawn()?.wait()
     }
 
-    /// Starts the child, with these for streams that the caller has not chosen.
+    /// Starts the child, with the given defaults for streams that the caller has not set.
     fn start(&mut self, input: fn() -> Stdio, output: fn() -> Stdio) -> io::Result<Child> {
         self.choose_rest(input, output);
         let inner = &mut self.inner;
         let child = match self.runs_closures {
             false => offload::perform(|| inner.spawn()),
-            // Here: a signal for the death of the parent means the death of its thread.
+            // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the thread that
+            // forks.
             true => wait::refusal().map_or_else(|| inner.spawn(), Err),
         };
         child.map(Child::from)
@@ -269,7 +277,7 @@ impl Command {
         }
     }
 
-    /// The program, as it was given.
+    /// Returns the program, as it was given.
     ///
     /// ```
     /// assert_eq!(uthread::process::Command::new("ls").get_program(), "ls");
@@ -279,7 +287,7 @@ impl Command {
         self.inner.get_program()
     }
 
-    /// The arguments, without the program.
+    /// Returns an iterator over the arguments, without the program.
     ///
     /// ```
     /// let mut command = uthread::process::Command::new("ls");
@@ -289,7 +297,7 @@ impl Command {
         self.inner.get_args()
     }
 
-    /// The variables that are set, or left out (`None`).
+    /// Returns an iterator over the environment variables that were set, or removed (`None`).
     ///
     /// ```
     /// let mut command = uthread::process::Command::new("ls");
@@ -300,7 +308,7 @@ impl Command {
         self.inner.get_envs()
     }
 
-    /// The working directory, if one was set.
+    /// Returns the working directory, if it was set.
     ///
     /// ```
     /// assert_eq!(uthread::process::Command::new("ls").get_current_dir(), None);
@@ -311,9 +319,9 @@ impl Command {
     }
 }
 
-/// What `std` has in `std::os::unix::process::CommandExt`.
+/// The methods of `std::os::unix::process::CommandExt`.
 impl Command {
-    /// Sets the user of the child.
+    /// Sets the user ID of the child.
     ///
     /// ```
     /// let own = rustix::process::getuid().as_raw();
@@ -326,7 +334,7 @@ impl Command {
         self
     }
 
-    /// Sets the group of the child.
+    /// Sets the group ID of the child.
     ///
     /// ```
     /// let own = rustix::process::getgid().as_raw();
@@ -339,7 +347,7 @@ impl Command {
         self
     }
 
-    /// Sets the name by which the child knows itself, in place of the program's.
+    /// Sets the zeroth argument of the child, in place of the program's name.
     ///
     /// ```
     /// let output = uthread::process::Command::new("sh").arg0("me").args(["-c", "echo $0"]).output()?;
@@ -351,7 +359,7 @@ impl Command {
         self
     }
 
-    /// Puts the child into a process group; 0 makes one of its own.
+    /// Sets the process group of the child; 0 creates a new group for it.
     ///
     /// ```
     /// use uthread::process::{Command, Stdio};
@@ -368,15 +376,16 @@ impl Command {
         self
     }
 
-    /// Runs a closure in the child before the program. The child is then a copy of the whole process, made by
-    /// the calling thread itself, which is the worker of a fiber: other fibers of this worker wait for
-    /// that. A child that asks to be told of its parent's death (`PR_SET_PDEATHSIG`) is told when that thread
-    /// ends: at the end of the runtime.
+    /// Runs a closure in the child between `fork` and `exec`.
+    ///
+    /// The calling thread then forks the whole process itself; in a fiber this is the worker, whose other
+    /// fibers wait meanwhile. A child that sets a parent-death signal (`PR_SET_PDEATHSIG`) receives it when
+    /// that thread ends, which is at the end of the runtime.
     ///
     /// # Safety
     ///
-    /// As of `std`'s: between `fork` and `exec` only what may be done in a handler of a signal, in particular no
-    /// allocation and no call of this crate.
+    /// The contract of `std`'s method: the closure may only do what is permitted in a signal handler. In
+    /// particular it must not allocate or call this crate.
     ///
     /// ```
     /// use uthread::{io, process::Command};
@@ -391,16 +400,16 @@ impl Command {
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller upholds the contract of `pre_exec`.
         unsafe { self.inner.pre_exec(closure) };
         self.runs_closures = true;
         self
     }
 
-    /// Becomes the program, in place of the whole calling process; returns only where that fails.
+    /// Replaces the calling process with the program. Returns only if that fails.
     ///
-    /// Nothing is unwound, and what is buffered is lost. As in `std`, a failure may leave the process with
-    /// the streams, directory or user of the child.
+    /// Nothing is unwound, and buffered output is lost. As in `std`, a failure may leave the process with the
+    /// streams, working directory or user of the child.
     ///
     /// ```
     /// let error = uthread::process::Command::new("no such program").exec();

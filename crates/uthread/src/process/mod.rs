@@ -1,9 +1,9 @@
-//! Child processes by the names of `std::process`.
+//! Child processes, with the names of `std::process`.
 //!
-//! A fiber that starts a child, waits for it or talks with it suspends; what needs no change is `std`'s own
-//! ([`Stdio`], [`ExitStatus`], [`Output`], [`id`]). A child is known by a descriptor of its own (a
-//! *pidfd*), by which it is waited for and signalled: a number that has come to mean another process is never
-//! meant. Dispositions of signals stay as they are, that of `SIGCHLD` too.
+//! A fiber that starts a child, waits for it or communicates with it is suspended meanwhile. Items that need
+//! no replacement are re-exported from `std` ([`Stdio`], [`ExitStatus`], [`Output`], [`id`]). A child is
+//! waited for and signalled through a *pidfd*, a descriptor that refers to this process only, so a reused
+//! process ID cannot hit another process. Signal dispositions are not changed, `SIGCHLD` included.
 //!
 //! ```
 //! use uthread::io::{BufRead, BufReader, Write};
@@ -36,10 +36,10 @@ pub use pipes::{ChildStderr, ChildStdin, ChildStdout};
 
 use crate::sched::wait;
 
-/// Ends the process with this exit code, as [`std::process::exit`]: no fiber is unwound.
+/// Terminates the process with an exit code; the counterpart of [`std::process::exit`]. No fiber is unwound.
 ///
-/// The destructors of the calling thread's `thread_local!` values run on the stack of the fiber that calls. What they wait for,
-/// they wait for as on a plain thread: no other fiber of the worker runs any more.
+/// The destructors of the calling thread's `thread_local!` values run on the stack of the calling fiber.
+/// Their calls block the thread, as outside the runtime: the worker runs no other fiber any more.
 ///
 /// ```
 /// if let Err(error) = uthread::fs::metadata("Cargo.toml") {

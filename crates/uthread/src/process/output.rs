@@ -1,7 +1,7 @@
-//! Reading what a child writes, on two streams as it comes: one that is not read from may hold the child up.
+//! Reading both output streams of a child concurrently: a child may block on a stream that is not read.
 //!
-//! Both are made non-blocking, which only concerns our ends, and one operation waits for either: an epoll
-//! instance that watches the two becomes readable when one of them does.
+//! The parent's ends are made non-blocking, which does not affect the child's ends. One operation waits for
+//! either stream: it polls an epoll instance that contains both.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use crate::io::stream::Stream;
 
-/// Read at a time: what a pipe holds.
+/// Number of bytes per read: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// All bytes of a stream that may not be there.
+/// Reads all bytes of a stream, if there is one.
 pub(super) fn read_all(stream: Option<Stream>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
@@ -24,11 +24,12 @@ pub(super) fn read_all(stream: Option<Stream>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All bytes of both.
+/// Reads all bytes of both streams.
 ///
 /// # Errors
 ///
-/// The kernel's: `EMFILE`.
+/// `EMFILE` if the process has no free descriptor; any other error that `epoll_create1(2)`, `epoll_ctl(2)` or
+/// `read(2)` reports.
 pub(super) fn read_both(first: &Stream, second: &Stream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let either: Stream = epoll::create(CreateFlags::CLOEXEC).map(OwnedFd::into)?;
     let mut sources = [Source::new(first, &either)?, Source::new(second, &either)?];
@@ -60,7 +61,7 @@ impl<'a> Source<'a> {
             EventData::new_u64(0),
             EventFlags::IN,
         ) {
-            // A file, which the caller has put in its place, never lets anybody wait.
+            // A regular file, which the caller may have put in place of the pipe, never blocks.
             Ok(()) | Err(Errno::PERM) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -72,7 +73,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Reads what there is.
+    /// Reads the available bytes.
     fn read(&mut self) -> io::Result<()> {
         while !self.ended {
             let filled = self.bytes.len();
@@ -83,7 +84,7 @@ impl<'a> Source<'a> {
             match result {
                 Ok(0) => {
                     self.ended = true;
-                    // An end would be reported again and again.
+                    // Otherwise epoll would report the end again and again.
                     let _ = epoll::delete(self.either.as_fd(), self.stream.as_fd());
                 }
                 Ok(_) | Err(Errno::INTR) => {}

@@ -1,4 +1,4 @@
-//! A child process as a descriptor, which becomes readable when it ends.
+//! A descriptor for a child process (pidfd), which becomes readable when the child terminates.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 use crate::signal::Signal;
 
-/// The bit of a wait status that tells of a core dump.
+/// The bit of a wait status that indicates a core dump.
 const DUMPED: i32 = 0x80;
 
 #[derive(Debug)]
@@ -25,24 +25,24 @@ pub(super) struct Pidfd {
 }
 
 impl Pidfd {
-    /// Of a child that nobody has waited for; none where the kernel has none (before 5.4), or somebody has, or
-    /// no descriptor is left.
+    /// Opens a pidfd for a child that was not waited for. Returns `None` if the kernel does not support it
+    /// (before 5.4), if the child was waited for by other means, or if no descriptor is free.
     pub(super) fn new(child: &std::process::Child) -> Option<Pidfd> {
         let fd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
         let pidfd = Pidfd {
             fd,
             state: FdState::new(),
         };
-        // Also tells whether the number still meant our child.
+        // Also verifies that the process ID still refers to the child.
         pidfd.look(WaitIdOptions::NOWAIT).ok()?;
         Some(pidfd)
     }
 
-    /// Takes the status of a child that has ended.
+    /// Waits for a child that has terminated and returns its status.
     ///
     /// # Errors
     ///
-    /// `ECHILD` where somebody else has taken it.
+    /// `ECHILD` if the child was waited for by other means.
     pub(super) fn reap(&self) -> io::Result<Option<ExitStatus>> {
         Ok(self
             .look(WaitIdOptions::empty())?
@@ -59,7 +59,7 @@ impl Pidfd {
         }
     }
 
-    /// Waits until the child has ended.
+    /// Waits until the child has terminated.
     pub(super) fn await_end(&self) -> io::Result<()> {
         let mut ended = Operation::Socket(SocketOperation::Poll {
             descriptor: Descriptor {
@@ -80,7 +80,7 @@ impl Pidfd {
     }
 }
 
-/// In the form that `wait` gives it.
+/// Converts the status to the form that `wait` returns.
 fn to_exit_status(status: &WaitIdStatus) -> Option<ExitStatus> {
     let dumped = if status.dumped() { DUMPED } else { 0 };
     let exited = status.exit_status().map(|code| code << 8);

@@ -1,9 +1,9 @@
-//! Our ends of a child's standard streams, and what of ours may become a child's.
+//! The parent's ends of a child's standard streams, and the conversions to [`Stdio`](super::Stdio).
 
 use crate::io::stream::{Stream, impl_read, impl_stream, impl_write};
 
-/// The end to which a child's input is written; as [`std::process::ChildStdin`]. The child finds the end of it
-/// when this is dropped.
+/// The write end of a child's standard input; the counterpart of [`std::process::ChildStdin`]. The child
+/// reads the end of input when this is dropped.
 ///
 /// ```
 /// use uthread::io::Write;
@@ -16,7 +16,7 @@ use crate::io::stream::{Stream, impl_read, impl_stream, impl_write};
 /// ```
 pub struct ChildStdin(Stream);
 
-/// The end from which a child's output is read; as [`std::process::ChildStdout`].
+/// The read end of a child's standard output; the counterpart of [`std::process::ChildStdout`].
 ///
 /// ```
 /// use uthread::io::read_to_string;
@@ -29,7 +29,7 @@ pub struct ChildStdin(Stream);
 /// ```
 pub struct ChildStdout(pub(super) Stream);
 
-/// The end from which a child's errors are read; as [`std::process::ChildStderr`].
+/// The read end of a child's standard error; the counterpart of [`std::process::ChildStderr`].
 ///
 /// ```
 /// use uthread::io::read_to_string;
