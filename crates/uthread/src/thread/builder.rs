@@ -1,4 +1,4 @@
-//! `spawn`, and the builder that gives a fiber its name and the size of its stack.
+//! `spawn`, and the builder that sets the name and the stack size of a fiber.
 
 use std::io;
 use std::panic::Location;
@@ -9,15 +9,15 @@ use crate::runtime::Runtime;
 use crate::sched::wait;
 use crate::stack::pool::STACK_SIZE_MAX;
 
-/// Starts a fiber and returns a handle to join it; dropping the handle detaches the fiber.
+/// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
 ///
-/// Called from a fiber, the new one is queued on the same worker, from where an idle worker may
-/// take it before it starts; once started, it stays. Called from outside any runtime, a
-/// process-wide default runtime is started on first use.
+/// A fiber that is spawned by another fiber is queued on the same worker. An idle worker may steal it before
+/// it starts; once started, it stays on its worker. Outside a runtime, the first call starts a process-wide
+/// default runtime.
 ///
 /// # Panics
 ///
-/// When the default runtime is needed and the kernel allows none.
+/// Panics if the default runtime is needed and cannot start.
 ///
 /// ```
 /// let answer = uthread::spawn(|| 6 * 7);
@@ -33,7 +33,7 @@ where
     start(|| fiber(identity, f))
 }
 
-/// A new fiber that nobody runs yet, in the forms that queues and callers hold.
+/// Creates a fiber that is not queued yet, as a reference for the queues and a handle for the caller.
 fn fiber<F, T>(identity: Identity, f: F) -> (FiberRef, JoinHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
@@ -43,19 +43,19 @@ where
     (fiber.clone(), JoinHandle::new(fiber))
 }
 
-/// Makes a fiber and queues it where the caller's are queued. Where no runtime can start, it panics
-/// before there is a fiber that would never end.
+/// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
+/// fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
     wait::note_spawn();
     let (fiber, handle) = make();
-    // An error is the fiber's result as well.
+    // The fiber's outcome holds the error as well.
     let _ = queue(runtime, fiber, None);
     handle
 }
 
-/// The same, but for a caller who can be told of an error: `forget` gets the handle then, of a fiber
-/// that has ended.
+/// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber cannot be
+/// queued, it has ended, and `forget` disposes of its handle.
 fn try_start<R>(
     stack_size: Option<usize>,
     make: impl FnOnce() -> (FiberRef, R),
@@ -93,7 +93,7 @@ fn queue(runtime: Option<&Runtime>, fiber: FiberRef, stack_size: Option<usize>) 
     }
 }
 
-/// Configures a fiber before it starts, by the methods of [`std::thread::Builder`].
+/// A builder that configures a fiber before it starts; the counterpart of [`std::thread::Builder`].
 ///
 /// ```
 /// use uthread::thread;
@@ -104,14 +104,14 @@ fn queue(runtime: Option<&Runtime>, fiber: FiberRef, stack_size: Option<usize>) 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "it starts the fiber with `spawn`"]
+#[must_use = "a builder does nothing until `spawn` is called"]
 pub struct Builder {
     name: Option<Box<str>>,
     stack_size: Option<usize>,
 }
 
 impl Builder {
-    /// A builder with the defaults.
+    /// Creates a builder with the defaults.
     ///
     /// ```
     /// let builder = uthread::thread::Builder::new().name("bee".into()).stack_size(1 << 20);
@@ -123,7 +123,8 @@ impl Builder {
         Builder::default()
     }
 
-    /// The fiber's name, in reports and dumps. Unlike a thread's it may contain a NUL byte.
+    /// Sets the name of the fiber, which appears in reports and dumps. Unlike the name of a thread, it may
+    /// contain a NUL byte.
     ///
     /// ```
     /// use uthread::thread::Builder;
@@ -139,10 +140,11 @@ impl Builder {
         self
     }
 
-    /// The size of the fiber's stack in bytes, at least, where that is more than the runtime
-    /// [gives each](crate::Builder::stack_size): rounded up to a power of two, a guard beside it. It is address
-    /// space: memory is used page by page, as the fiber goes deeper, and given back when it has ended. At
-    /// most 1 GiB.
+    /// Sets the minimum stack size of the fiber in bytes. It has no effect if the [runtime's stack
+    /// size](crate::Builder::stack_size) is larger.
+    ///
+    /// The size is rounded up to a power of two, and a guard region is added; the maximum is 1 GiB. The size
+    /// is address space: pages take memory only once the fiber uses them, and are returned when it ends.
     ///
     /// ```
     /// fn depth(levels: u32) -> u32 {
@@ -159,14 +161,14 @@ impl Builder {
         self
     }
 
-    /// Starts the fiber; see [`spawn`].
+    /// Spawns the fiber; see [`spawn`].
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a stack of more than 1 GiB, and `ENOMEM` where there is no
-    /// address space for one larger than the others; where the default runtime is needed and cannot start, its
-    /// error; with [`Driver::Threads`](crate::Driver::Threads) the system's, if it has no more threads. `f` is
-    /// dropped then.
+    /// `InvalidInput` for a stack of more than 1 GiB; `ENOMEM` if there is no address space for a stack of
+    /// that size; the error of [`Runtime::new`](crate::Runtime::new) if the default runtime is needed and
+    /// cannot start; with [`Driver::Threads`](crate::Driver::Threads), any error that `pthread_create(3)`
+    /// reports. After an error, `f` has been dropped.
     ///
     /// ```
     /// let handle = uthread::thread::Builder::new().spawn(|| 6 * 7)?;
@@ -183,16 +185,16 @@ impl Builder {
         try_start(stack_size, || fiber(identity, f), drop)
     }
 
-    /// Starts the fiber without asking that what it borrows lives for ever.
+    /// Spawns the fiber without requiring that its borrows are `'static`.
     ///
     /// # Errors
     ///
-    /// As [`Builder::spawn`].
+    /// The errors of [`Builder::spawn`].
     ///
     /// # Safety
     ///
-    /// The fiber, and its value where that is not taken by a join, must not outlive what they borrow:
-    /// join it before any of that ends, also when the caller unwinds.
+    /// The fiber must not outlive anything that `f` borrows, nor may its return value if it is not joined.
+    /// Join the fiber before any of the borrows end, also if the caller unwinds.
     ///
     /// ```
     /// let x = 1;
@@ -217,11 +219,11 @@ impl Builder {
         try_start(stack_size, make, drop)
     }
 
-    /// Starts a fiber of a scope; see [`Scope::spawn`].
+    /// Spawns a fiber in a scope; see [`Scope::spawn`].
     ///
     /// # Errors
     ///
-    /// As [`Builder::spawn`].
+    /// The errors of [`Builder::spawn`].
     ///
     /// ```
     /// use uthread::thread;
@@ -245,7 +247,7 @@ impl Builder {
         T: Send + 'scope,
     {
         let (identity, stack_size) = self.split(Location::caller());
-        // Joined, its end is no panic of the scope.
+        // Joined, so that the failure does not count as a panic in the scope.
         let forget = |handle: ScopedJoinHandle<'_, T>| drop(handle.join());
         try_start(stack_size, || scope.fiber(identity, f), forget)
     }

@@ -7,11 +7,11 @@ use super::{Result, Thread};
 use crate::fiber::{self, FiberRef, Joinable};
 use crate::sched::{thread_ends, wait};
 
-/// A handle to wait for a fiber and take its result; see the example of [`join`](JoinHandle::join). Dropping
-/// it detaches the fiber.
+/// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
+/// [`join`](JoinHandle::join).
 pub struct JoinHandle<T> {
     fiber: Arc<dyn Joinable<T>>,
-    /// Made when it is asked for: another count would cost each spawn.
+    /// Created on demand: another reference count would slow down each spawn.
     thread: OnceLock<Thread>,
 }
 
@@ -34,7 +34,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// The fiber's identity, by which it is named and unparked.
+    /// Returns the identity of the fiber, which has its name and can unpark it.
     ///
     /// ```
     /// let parked = uthread::spawn(uthread::thread::park);
@@ -49,12 +49,13 @@ impl<T> JoinHandle<T> {
         })
     }
 
-    /// Waits for the fiber to end.
+    /// Waits for the fiber to end and returns its result.
     ///
     /// # Errors
     ///
-    /// The payload of the fiber's panic, as of [`std::thread::JoinHandle::join`]; [`Cancelled`] if
-    /// it was [cancelled](JoinHandle::cancel), or its runtime dropped, before it could end by itself.
+    /// The payload of the panic if the fiber panicked, as for [`std::thread::JoinHandle::join`];
+    /// [`Cancelled`] if the fiber was ended by [`cancel`](JoinHandle::cancel) or because its runtime was
+    /// dropped.
     ///
     /// [`Cancelled`]: super::Cancelled
     ///
@@ -70,7 +71,7 @@ impl<T> JoinHandle<T> {
                 if wait::park_unless_cancelled() {
                     continue;
                 }
-                // With the runtime that fiber ends too.
+                // If the runtime shuts down, the joined fiber ends too.
                 if !wait::is_shut_down() {
                     wait::unwind_if_cancelled();
                 }
@@ -81,8 +82,8 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// The same where what the fiber borrows ends after it: returns when it has ended, in any case. With the
-    /// caller, it is cancelled.
+    /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner. If the
+    /// caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
@@ -91,7 +92,8 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// The same of a fiber of another runtime, which ends by itself: the caller's runtime waits for it, too.
+    /// Waits until a fiber of another runtime has ended, whatever happens. The caller's runtime waits for it,
+    /// too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
         let outcome = self.fiber.outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
@@ -101,29 +103,32 @@ impl<T> JoinHandle<T> {
         self.take()
     }
 
-    /// The result of a fiber that has ended, once its thread has, if it was one.
+    /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread to end.
     #[inline(always)]
     fn take(self) -> Result<T> {
         thread_ends::await_end(|| self.fiber.control().id());
         self.fiber.outcome().take()
     }
 
-    /// Cancels the fiber as its joiner is, who needs the value: not where that one unwinds, as it could not be unwound for want of it.
+    /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding from a
+    /// panic: without the value it could not continue and would have to be unwound again.
     fn pass_on_cancel(&self) {
         if !wait::is_panicking() {
             self.cancel();
         }
     }
 
-    /// Asks the fiber to end: the call in which it waits, and all later ones, return `ECANCELED`, so that
-    /// `?` leads it out. Where a call has no error to return, it unwinds the fiber, without the message of
-    /// a panic. A fiber that has not started never does.
+    /// Requests the fiber to end.
     ///
-    /// It does not wait for that: [`join`](JoinHandle::join) does. What the fiber has at that moment is not
-    /// lost: a call whose result is there returns it, and a fiber that returns a value has it joined.
-    /// The fibers of its scopes are cancelled with it. What is in a [`shield`](super::shield) goes on to its
-    /// end, and so does a call on another thread ([`blocking`](super::blocking), or a file operation
-    /// that only blocks).
+    /// The call in which the fiber waits, and each later call that would wait, returns `ECANCELED`, so that
+    /// `?` leads out of the fiber. If a call cannot return an error, the fiber is unwound from there, without
+    /// a panic message. A fiber that has not started never runs. The fibers of its scopes are cancelled with
+    /// it.
+    ///
+    /// `cancel` does not wait for the fiber to end; [`join`](JoinHandle::join) does. No result is lost: a
+    /// call that has completed returns its result, and if the fiber returns a value, `join` returns it. Code
+    /// in a [`shield`](super::shield) runs to its end, and so does a call on another thread
+    /// ([`blocking`](super::blocking), or a file operation that only blocks).
     ///
     /// ```
     /// use std::io::{ErrorKind, Read};
@@ -144,7 +149,7 @@ impl<T> JoinHandle<T> {
         fiber::cancel(&fiber);
     }
 
-    /// Whether the fiber has ended, so that [`join`](JoinHandle::join) will not wait.
+    /// Returns `true` if the fiber has ended, so that [`join`](JoinHandle::join) will not wait.
     ///
     /// ```
     /// let fiber = uthread::spawn(|| ());

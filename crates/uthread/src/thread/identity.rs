@@ -1,4 +1,4 @@
-//! Who a fiber or a thread is: its id and its name, and the token of `park` that it owns.
+//! The identity of a fiber or thread: its id, its name, and its token for `park`.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -7,11 +7,11 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use crate::fiber::{FiberRef, WakeHandle};
 use crate::sched::wait;
 
-/// The identity of a fiber, or of a thread outside the runtime; see the example of [`current`].
+/// The identity of a fiber, or of a thread outside the runtime. See the example of [`current`].
 #[derive(Clone)]
 pub struct Thread(WakeHandle);
 
-/// Identifies a fiber or thread among all of the process, for its whole life; see the example of [`Thread::id`].
+/// An identifier of a fiber or thread, unique in the process. See the example of [`Thread::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadId(Id);
 
@@ -26,7 +26,7 @@ impl Thread {
         Thread(WakeHandle::Fiber(fiber))
     }
 
-    /// Its identifier.
+    /// Returns the identifier.
     ///
     /// ```
     /// let fiber = uthread::spawn(|| uthread::current().id());
@@ -41,7 +41,7 @@ impl Thread {
         })
     }
 
-    /// Its name, if it has one.
+    /// Returns the name, if the fiber or thread has one.
     ///
     /// ```
     /// let name = uthread::run(|| uthread::current().name().map(str::to_owned));
@@ -55,7 +55,7 @@ impl Thread {
         }
     }
 
-    /// Ends its present [`park`](super::park), or its next.
+    /// Ends the current [`park`](super::park) of the fiber or thread, or its next one.
     ///
     /// ```
     /// let waits = uthread::current();
@@ -80,7 +80,7 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// The identity of the calling fiber, or of the calling thread outside the runtime.
+/// Returns the identity of the calling fiber, or of the calling thread outside the runtime.
 ///
 /// ```
 /// let outside = uthread::current().id();

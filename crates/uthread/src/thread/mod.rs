@@ -1,6 +1,6 @@
-//! Fibers by the names of `std::thread`: `spawn`, `scope`, `sleep`, `yield_now`, `park`, `current`.
+//! Fibers, with the names of `std::thread`: `spawn`, `scope`, `sleep`, `yield_now`, `park`, `current`.
 //!
-//! Each works inside a fiber and outside the runtime alike: outside, waiting blocks the thread.
+//! All functions work in fibers and outside the runtime; outside, waiting blocks the thread.
 
 mod builder;
 mod handle;
@@ -22,9 +22,10 @@ pub use crate::fiber::Cancelled;
 use crate::fiber::limits::Limits;
 use crate::sched::{offload, wait};
 
-/// Waits until [`Thread::unpark`] is called for the caller; may return without, so check in a loop.
+/// Waits until [`Thread::unpark`] is called for the caller. It may also return spuriously, so call it in a
+/// loop that checks a condition.
 ///
-/// Like `std`'s: an `unpark` that comes first is remembered, once.
+/// If `unpark` was called before, `park` returns at once. Several such calls count as one.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ pub fn park() {
     wait::park_cancellable(None);
 }
 
-/// As [`park`], for at most `duration`.
+/// Waits until [`Thread::unpark`] is called for the caller, at most for `duration`. See [`park`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,11 +55,13 @@ pub fn park_timeout(duration: Duration) {
     wait::park_cancellable(Some(wait::after(wait::now(), duration)));
 }
 
-/// Whether the calling fiber unwinds because of a panic, or the calling thread outside the runtime.
+/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
+/// panic.
 ///
-/// [`std::thread::panicking`] returns true in every fiber of a worker while one of them is suspended in a destructor during its
-/// panic. While one is, a panic of another fiber goes unnoticed if [`resume_unwind`](std::panic::resume_unwind) began it, or if
-/// the program has replaced the panic hook since the first runtime was built.
+/// [`std::thread::panicking`] counts per worker instead: while a fiber is suspended in a destructor during
+/// its panic, it returns `true` in all fibers of that worker. In that time, this function misses a panic of
+/// another fiber if [`resume_unwind`](std::panic::resume_unwind) started it, or if the program has replaced
+/// the panic hook after the first runtime was built.
 ///
 /// ```
 /// struct Guard;
@@ -82,9 +85,9 @@ pub fn panicking() -> bool {
     wait::is_panicking()
 }
 
-/// Whether calls fail with `ECANCELED` or `ETIMEDOUT` instead of waiting: the fiber was
-/// [cancelled](JoinHandle::cancel), or its [deadline](crate::time::timeout) has passed. A loop that
-/// computes without any such call looks here.
+/// Returns `true` if the calling fiber was [cancelled](JoinHandle::cancel) or its
+/// [deadline](crate::time::timeout) has passed, so that calls return `ECANCELED` or `ETIMEDOUT` instead of
+/// waiting. A loop that computes without such calls can check this function.
 ///
 /// ```
 /// let endless = uthread::spawn(|| {
@@ -102,8 +105,8 @@ pub fn is_cancelled() -> bool {
     wait::is_cancelled()
 }
 
-/// Runs `f` as if nobody had cancelled the caller, and without its deadline: for what must not be left half
-/// done, and ends by itself. Even the end of the runtime waits for it.
+/// Runs `f` unaffected by cancellation and deadlines of the caller. Use it for work that must not be
+/// interrupted and ends by itself: even the shutdown of the runtime waits for it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,7 +123,7 @@ pub fn shield<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Lets the other fibers of this worker run.
+/// Lets other fibers of this worker run.
 ///
 /// ```
 /// uthread::spawn(|| {
@@ -135,7 +138,7 @@ pub fn yield_now() {
     wait::yield_now();
 }
 
-/// Waits for at least `duration`, and in a fiber at most about a millisecond longer.
+/// Waits for at least `duration`; a fiber waits at most about a millisecond longer.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -144,13 +147,13 @@ pub fn yield_now() {
 /// assert!(start.elapsed() >= Duration::from_millis(5));
 /// ```
 ///
-/// When its runtime is dropped, the fiber is unwound. Only one that unwinds already, or that cannot be told
-/// from others which do, returns early then.
+/// If the runtime is dropped, the fiber is unwound. Only if the fiber is already unwinding, or possibly is,
+/// does the function return early instead.
 pub fn sleep(duration: Duration) {
     wait::sleep_until(wait::after(wait::now(), duration));
 }
 
-/// Waits until `deadline`, as [`sleep`] does. A deadline that has passed lets the others run once.
+/// Waits until `deadline`. If it has passed, other fibers run once. See [`sleep`].
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -162,18 +165,18 @@ pub fn sleep_until(deadline: Instant) {
     wait::sleep_until(deadline);
 }
 
-/// Runs `call` on a thread where it may block, while the worker runs other fibers: for system calls
-/// and libraries that wait in a way of their own. Outside the runtime it is called right here.
+/// Runs `call` on another thread, where it may block, while the worker runs other fibers. Use it for system
+/// calls and libraries that block. Outside the runtime, `call` runs on the calling thread.
 ///
-/// The threads are shared by the process, at most 64; what comes above waits its turn. `call` may
-/// borrow from the caller. Thread-locals are those of the other thread, and so are the values of [`local!`](crate::local!).
+/// The process shares at most 64 such threads; further calls are queued. `call` may borrow from the caller.
+/// In `call`, thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
 ///
-/// A fiber that is cancelled, or whose deadline passes, while `call` waits its turn is unwound, and `call` is dropped without
-/// having run. Once a thread has begun it, `call` runs to its end and its result is returned.
+/// If the fiber is cancelled, or its deadline passes, while `call` is queued, the fiber is unwound and `call`
+/// is dropped without running. Once started, `call` runs to its end and its result is returned.
 ///
 /// # Panics
 ///
-/// With the panic of `call`.
+/// Panics with the payload of `call` if it panics.
 ///
 /// ```
 /// let hosts = uthread::spawn(|| uthread::blocking(|| std::fs::read_to_string("/proc/version")));

@@ -1,4 +1,4 @@
-//! Scopes, whose fibers may borrow: none outlives the call of `scope`.
+//! Scopes, in which fibers may borrow from their spawner: all of them end before `scope` returns.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,15 +10,16 @@ use super::{JoinHandle, Result, Thread};
 use crate::fiber::{Children, Control, Fiber, FiberRef, Identity};
 use crate::sched::wait;
 
-/// Runs `f` with a scope in which fibers may borrow from the caller; returns when all of them have
-/// ended, also when `f` panics.
+/// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f` panics, when all
+/// fibers of the scope have ended.
 ///
-/// The fibers have the deadline of whoever spawns them, and once the caller is cancelled and has come to the
-/// end of `f`, they are too. [`try_scope`](super::try_scope) cancels them when one of them fails.
+/// The fibers inherit the deadline of the fiber that spawns them. If the caller is cancelled, they are
+/// cancelled when `f` has returned. [`try_scope`](super::try_scope) cancels the fibers when one of them
+/// fails.
 ///
 /// # Panics
 ///
-/// With the panic of `f`, or, if a fiber panicked that was not joined by hand, saying so.
+/// Panics with the payload of `f` if it panics, or if a fiber panicked that was not joined by its handle.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3, 4];
@@ -30,7 +31,7 @@ use crate::sched::wait;
 /// assert_eq!(numbers, [10, 2, 30, 4]);
 /// ```
 ///
-/// What a scope's fiber borrows must outlive the scope:
+/// Data borrowed by a fiber must outlive the scope:
 ///
 /// ```compile_fail,E0373
 /// uthread::scope(|scope| {
@@ -53,7 +54,7 @@ where
         Err(payload) => panic::resume_unwind(payload),
         Ok(value) => {
             if scope.children.were_cut_off() {
-                // Like them, and as quietly.
+                // The caller is unwound like its fibers, without a panic message.
                 wait::unwind_if_cancelled();
             }
             value
@@ -65,9 +66,9 @@ where
 ///
 /// # Panics
 ///
-/// When one has panicked that nobody joined, unless the caller does already.
+/// Panics if a fiber panicked that was not joined, unless the caller is unwinding already.
 pub(super) fn await_end(children: &Children, unwinds: bool) {
-    // Soundness rests on this wait: no child runs after it, so no borrow is used after it.
+    // Soundness depends on this wait: no fiber of the scope, and so no borrow, is used after it.
     wait::park_until_or_cancel(|| children.have_ended(), || children.cancel());
     assert!(
         unwinds || !children.panicked(),
@@ -75,10 +76,10 @@ pub(super) fn await_end(children: &Children, unwinds: bool) {
     );
 }
 
-/// A scope to spawn borrowing fibers in; see the example of [`scope`].
+/// A scope in which fibers may borrow from the caller. See the example of [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Arc<Children>,
-    /// Invariant in both, as `std`'s: shrinking `'scope` would let a fiber outlive its borrows.
+    /// Invariant in both lifetimes, as in `std`: a shorter `'scope` would let a fiber outlive its borrows.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -92,11 +93,11 @@ impl fmt::Debug for Scope<'_, '_> {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Starts a fiber of this scope.
+    /// Spawns a fiber in this scope.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](super::spawn).
+    /// Panics if the default runtime is needed and cannot start.
     ///
     /// ```
     /// let words = ["plain", "blocking", "code"];
@@ -116,7 +117,7 @@ impl<'scope> Scope<'scope, '_> {
         start(|| self.fiber(identity, f))
     }
 
-    /// A new fiber of this scope that nobody runs yet.
+    /// Creates a fiber of this scope that is not queued yet.
     pub(super) fn fiber<F, T>(
         &'scope self,
         identity: Identity,
@@ -137,7 +138,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// A new fiber among these children that nobody runs yet. It has the deadline of its caller.
+/// Creates a fiber among `children` that is not queued yet. It inherits the deadline of the caller.
 pub(super) fn child<F, T>(
     identity: Identity,
     children: &Arc<Children>,
@@ -152,12 +153,12 @@ where
     (fiber, JoinHandle::new(joinable))
 }
 
-/// A handle to join a fiber of a scope; see the example of [`Scope::spawn`].
+/// A handle to join a fiber of a scope. See the example of [`Scope::spawn`].
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<T>,
     children: Arc<Children>,
     scope: PhantomData<&'scope ()>,
-    /// It is sent and shared where its value may be sent, as `std`'s.
+    /// Makes the handle `Send` and `Sync` if the value is `Send`, as in `std`.
     value: PhantomData<Arc<Mutex<T>>>,
 }
 
@@ -168,12 +169,12 @@ impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Waits for the fiber to end. A panic returned here is the caller's: the scope does not panic
-    /// for it any more.
+    /// Waits for the fiber to end and returns its result. The scope does not panic for a panic that is
+    /// returned here.
     ///
     /// # Errors
     ///
-    /// As [`JoinHandle::join`].
+    /// The errors of [`JoinHandle::join`].
     ///
     /// ```
     /// uthread::scope(|scope| {
@@ -189,8 +190,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         result
     }
 
-    /// Asks the fiber to end, as [`JoinHandle::cancel`]. The scope does not panic for a fiber that was
-    /// cancelled.
+    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not panic for a cancelled fiber.
     ///
     /// ```
     /// use std::time::Duration;
@@ -206,7 +206,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.cancel();
     }
 
-    /// The fiber's identity; see [`JoinHandle::thread`].
+    /// Returns the identity of the fiber; see [`JoinHandle::thread`].
     ///
     /// ```
     /// uthread::scope(|scope| {
@@ -219,7 +219,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.handle.thread()
     }
 
-    /// Whether the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.
+    /// Returns `true` if the fiber has ended, so that [`join`](ScopedJoinHandle::join) will not wait.
     ///
     /// ```
     /// uthread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Scopes that end with the first failure: the other fibers are cancelled.
+//! Scopes that end at the first failure and cancel their other fibers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,18 +12,21 @@ use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
 use crate::sched::local_or_shared::lock;
 use crate::sched::wait;
 
-/// As [`scope`](super::scope), for what may fail: the first error of a fiber, or of `f`, cancels the others and
-/// what `f` still does, and is returned when all have ended.
+/// Runs `f` with a scope whose fibers may borrow from the caller and may fail. The first error, of a fiber or
+/// of `f`, cancels the other fibers and the calls of `f`, and is returned when all fibers have ended.
+/// Otherwise it works like [`scope`](super::scope).
 ///
-/// On a thread outside the runtime a system call in which `f` waits then is not interrupted.
+/// If `try_scope` is called on a thread outside the runtime, a failure does not interrupt a system call in
+/// which `f` waits.
 ///
 /// # Errors
 ///
-/// The first error.
+/// The first error that a fiber or `f` returns.
 ///
 /// # Panics
 ///
-/// With the panic of `f`, or, if a fiber panicked, saying so. That too cancels the others.
+/// Panics with the payload of `f` if it panics, or if a fiber panicked. A panic cancels the other fibers,
+/// too.
 ///
 /// ```
 /// use std::io;
@@ -63,8 +66,8 @@ where
     let result = wait::catch_unwind(|| f(&scope));
     drop(within);
     let failure = &scope.failure;
-    // No user code runs from here until the fibers have ended, not even a destructor: it could unwind, or wait and be
-    // cut short, while they still borrow.
+    // No user code, not even a destructor, runs from here until the fibers have ended: it could unwind, or
+    // wait and be cancelled, while the fibers still borrow.
     let (result, second) = match result {
         Ok(Ok(value)) => (Ok(Some(value)), None),
         Ok(Err(error)) => (Ok(None), failure.fail(error)),
@@ -92,14 +95,14 @@ where
             }
             Ok(value)
         }
-        (Ok(None), None) => unreachable!("without a value there is an error"),
+        (Ok(None), None) => unreachable!("a scope without a value has an error"),
     }
 }
 
-/// A scope to spawn borrowing fibers in that may fail; see the example of [`try_scope`].
+/// A scope in which fibers may borrow from the caller and may fail. See the example of [`try_scope`].
 pub struct TryScope<'scope, 'env: 'scope, E> {
     failure: Arc<Failure<E>>,
-    /// Invariant in both, as [`Scope`](super::Scope).
+    /// Invariant in both lifetimes, as for [`Scope`](super::Scope).
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -111,11 +114,11 @@ impl<E> fmt::Debug for TryScope<'_, '_, E> {
 }
 
 impl<'scope, E: Send> TryScope<'scope, '_, E> {
-    /// Starts a fiber of this scope, which may fail.
+    /// Spawns a fiber in this scope, which may return an error.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](super::spawn).
+    /// Panics if the default runtime is needed and cannot start.
     ///
     /// ```
     /// let sum = uthread::try_scope(|scope| {
@@ -148,7 +151,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         };
         let handle = start(|| scope::child(identity, &self.failure.children, run));
         if self.failure.over.load(Ordering::Relaxed) {
-            // The failure came before it was among those to be cancelled.
+            // The failure occurred before this fiber was registered, so it was not cancelled with the others.
             handle.cancel();
         }
         TryJoinHandle {
@@ -158,7 +161,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     }
 }
 
-/// A handle to join a fiber of a [`TryScope`]; see the example of [`TryScope::spawn`].
+/// A handle to join a fiber of a [`TryScope`]. See the example of [`TryScope::spawn`].
 pub struct TryJoinHandle<'scope, T> {
     handle: JoinHandle<Option<T>>,
     scope: PhantomData<&'scope ()>,
@@ -171,11 +174,11 @@ impl<T> fmt::Debug for TryJoinHandle<'_, T> {
 }
 
 impl<T> TryJoinHandle<'_, T> {
-    /// Waits for the fiber to end, and returns its value.
+    /// Waits for the fiber to end and returns its value.
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if it failed, panicked or was cancelled: the scope returns the reason.
+    /// [`Cancelled`] if the fiber failed, panicked or was cancelled. The scope reports the reason.
     ///
     /// ```
     /// let number = uthread::try_scope(|scope| {
@@ -189,7 +192,7 @@ impl<T> TryJoinHandle<'_, T> {
         self.handle.join().ok().flatten().ok_or(Cancelled)
     }
 
-    /// Asks the fiber to end, as [`JoinHandle::cancel`]: no failure of the scope.
+    /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not count this as a failure.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
@@ -209,7 +212,7 @@ impl<T> TryJoinHandle<'_, T> {
         self.handle.cancel();
     }
 
-    /// Whether the fiber has ended, so that [`join`](TryJoinHandle::join) will not wait.
+    /// Returns `true` if the fiber has ended, so that [`join`](TryJoinHandle::join) will not wait.
     ///
     /// ```
     /// use std::convert::Infallible;
@@ -229,16 +232,17 @@ impl<T> TryJoinHandle<'_, T> {
     }
 }
 
-/// The first failure, and whom it ends.
+/// The first failure of a scope, and the fibers that it cancels.
 struct Failure<E> {
     children: Arc<Children>,
-    /// Ends what the caller does in the scope. Relaxed: what is done next orders it.
+    /// Set once the scope has failed: ends the calls of `f`. Relaxed: the wake-up and the cancellations that
+    /// follow order it.
     over: Arc<AtomicBool>,
     error: Mutex<Option<E>>,
 }
 
 impl<E> Failure<E> {
-    /// Ends the scope with this error; returns the error if another came first.
+    /// Fails the scope with `error`. Returns `error` if the scope has failed before.
     fn fail(&self, error: E) -> Option<E> {
         let mut first = lock(&self.error);
         let second = match *first {
