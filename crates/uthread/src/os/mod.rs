@@ -1,3 +1,3 @@
-//! What `std` has in `std::os`.
+//! OS-specific extensions, with the names of `std::os`.
 
 pub mod unix;

@@ -395,7 +395,7 @@ impl Command {
     /// unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(5))) };
     /// assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(5));
     /// ```
-    #[allow(unsafe_code, reason = "the method of std is unsafe to call")]
+    #[allow(unsafe_code, reason = "`std`'s method is unsafe to call")]
     pub unsafe fn pre_exec<F>(&mut self, closure: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,

@@ -1,10 +1,11 @@
-//! Signals to the process, as a stream of values that a fiber or thread waits for.
+//! Signals to the process, received as a stream of values.
 //!
-//! A handler only notes a signal and writes a byte to a socket; whoever listens waits for that as for any other
-//! input. Each [`Signals`] hears of every signal it listens for, however many there are.
+//! The signal handler only records the signal and writes a byte to a socket; receivers wait for this byte
+//! like for any other input. Every [`Signals`] receives all signals that it listens for, however many of them
+//! exist.
 //!
-//! A signal whose first listener has come is no longer left to its default action, such as ending the process,
-//! also after its last listener has gone.
+//! The first listener for a signal disables its default action, such as terminating the process. The default
+//! action is not restored when the last listener is dropped.
 //!
 //! ```
 //! use uthread::signal::{Signal, Signals};
@@ -35,11 +36,11 @@ use crate::sched::wait;
 
 pub use number::Signal;
 
-/// Listens for signals to the process, from its making until it is dropped.
+/// Listens for signals to the process from its creation until it is dropped.
 ///
-/// Signals of one kind that arrive before they are received count as one, as the kernel has it. As an
-/// iterator it waits for each and has no end; like any call that returns no error, it unwinds a fiber that is
-/// cancelled.
+/// Signals of one kind that arrive before they are received are merged into one, as in the kernel. As an
+/// iterator it is endless and waits for each signal. If the fiber is cancelled, the iterator unwinds it, like
+/// every call that cannot return an error.
 ///
 /// ```
 /// use uthread::signal::{Signal, Signals};
@@ -60,12 +61,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening for the given signals.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a signal that cannot be caught (`KILL`, `STOP`), or that tells of a fault of the program
-    /// (`ILL`, `FPE`, `SEGV`), or by which fibers that are threads are interrupted (`URG`); the kernel's: `EMFILE`.
+    /// `InvalidInput` (`EINVAL`) for a signal that cannot be caught (`KILL`, `STOP`), that reports a fault of
+    /// the program (`ILL`, `FPE`, `SEGV`), or that interrupts fibers on the threads driver (`URG`); `EMFILE`
+    /// if there is no free descriptor; any other error that `socketpair(2)` or `sigaction(2)` reports.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -88,11 +90,11 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal and returns it.
     ///
     /// # Errors
     ///
-    /// `ECANCELED` once the fiber is cancelled.
+    /// `ECANCELED` if the fiber is cancelled.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -112,11 +114,11 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal until the timeout at the latest; `None` then.
+    /// Waits for the next signal, at most for `timeout`. Returns `None` if no signal arrived in that time.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Signals::recv).
+    /// `ECANCELED` if the fiber is cancelled.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -130,11 +132,11 @@ impl Signals {
         self.recv_deadline(wait::after(wait::now(), timeout))
     }
 
-    /// Waits for the next signal until the deadline at the latest; `None` then.
+    /// Waits for the next signal until `deadline`. Returns `None` if no signal arrived by then.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Signals::recv).
+    /// `ECANCELED` if the fiber is cancelled.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -160,7 +162,7 @@ impl Signals {
         }
     }
 
-    /// A signal that has arrived.
+    /// Returns a signal that has arrived, without waiting.
     ///
     /// ```
     /// use uthread::signal::{Signal, Signals};
@@ -203,13 +205,15 @@ impl fmt::Debug for Signals {
     }
 }
 
-/// Waits until somebody interrupts the program, by ctrl-C in a terminal or `SIGINT` otherwise. From the first
-/// call on that no longer ends the process by itself; one that comes while nobody waits is lost, so a program
-/// that wants each one keeps [`Signals`].
+/// Waits for an interrupt: Ctrl-C in a terminal, or `SIGINT` from elsewhere.
+///
+/// From the first call on, `SIGINT` no longer terminates the process. An interrupt that arrives while no call
+/// waits is lost; to receive all of them, keep a [`Signals`].
 ///
 /// # Errors
 ///
-/// The kernel's: `EMFILE`; `ECANCELED` once the fiber is cancelled.
+/// `ECANCELED` if the fiber is cancelled; `EMFILE` if there is no free descriptor; any other error that
+/// `socketpair(2)` or `sigaction(2)` reports.
 ///
 /// ```
 /// # use uthread::{process::Command, signal::{Signal, Signals}};

@@ -1,10 +1,10 @@
-//! The signals by their names.
+//! Signal numbers and their names.
 
 use std::fmt;
 
 use rustix::process::Signal as Named;
 
-/// A signal of the system, but for the real-time ones, which have no names.
+/// A signal. Real-time signals, which have no names, are not supported.
 ///
 /// ```
 /// use uthread::signal::Signal;
@@ -23,7 +23,7 @@ macro_rules! signals {
                 pub const $name: Signal = Signal(Named::$named.as_raw());
             )*
 
-            /// Its name, without `SIG`.
+            /// Returns the name without `SIG`.
             fn name(self) -> &'static str {
                 match self {
                     $(Signal::$name => stringify!($name),)*
@@ -35,41 +35,41 @@ macro_rules! signals {
 }
 
 signals! {
-    HUP = HUP, "the terminal is gone, or a daemon shall read its configuration again";
-    INT = INT, "ctrl-C";
-    QUIT = QUIT, "ctrl-\\\\";
-    ILL = ILL, "no such instruction";
-    TRAP = TRAP, "a breakpoint";
-    ABRT = ABORT, "the process ended itself";
-    BUS = BUS, "memory that is not there";
-    FPE = FPE, "arithmetic";
-    KILL = KILL, "the end, which nobody can catch";
-    USR1 = USR1, "what the program makes of it";
-    SEGV = SEGV, "memory that may not be used";
-    USR2 = USR2, "what the program makes of it";
-    PIPE = PIPE, "a write that nobody will read";
-    ALRM = ALARM, "a timer";
-    TERM = TERM, "a polite request to end";
+    HUP = HUP, "hang-up of the terminal, or a request to reload the configuration";
+    INT = INT, "interrupt from the keyboard (Ctrl-C)";
+    QUIT = QUIT, "quit from the keyboard (Ctrl-\\\\)";
+    ILL = ILL, "illegal instruction";
+    TRAP = TRAP, "breakpoint";
+    ABRT = ABORT, "abort by the process itself";
+    BUS = BUS, "access to memory that does not exist";
+    FPE = FPE, "arithmetic error";
+    KILL = KILL, "forced termination, which cannot be caught";
+    USR1 = USR1, "user-defined";
+    SEGV = SEGV, "invalid memory access";
+    USR2 = USR2, "user-defined";
+    PIPE = PIPE, "write to a pipe or socket without a reader";
+    ALRM = ALARM, "expired timer";
+    TERM = TERM, "request to terminate";
     STKFLT = STKFLT, "unused by the kernel";
-    CHLD = CHILD, "a child has ended or stopped";
-    CONT = CONT, "go on after a stop";
-    STOP = STOP, "a stop that nobody can catch";
-    TSTP = TSTP, "ctrl-Z";
-    TTIN = TTIN, "reads from the terminal, in the background";
-    TTOU = TTOU, "writes to the terminal, in the background";
-    URG = URG, "urgent data of a socket";
-    XCPU = XCPU, "more time than allowed";
-    XFSZ = XFSZ, "a file larger than allowed";
-    VTALARM = VTALARM, "a timer of the process's time";
-    PROF = PROF, "a timer of the process's time, that of the kernel included";
-    WINCH = WINCH, "the terminal has another size";
-    IO = IO, "a descriptor is ready";
-    PWR = POWER, "the power fails";
-    SYS = SYS, "no such system call";
+    CHLD = CHILD, "a child has terminated or stopped";
+    CONT = CONT, "continuation after a stop";
+    STOP = STOP, "stop, which cannot be caught";
+    TSTP = TSTP, "stop from the keyboard (Ctrl-Z)";
+    TTIN = TTIN, "read from the terminal by a background process";
+    TTOU = TTOU, "write to the terminal by a background process";
+    URG = URG, "urgent data on a socket";
+    XCPU = XCPU, "CPU time limit exceeded";
+    XFSZ = XFSZ, "file size limit exceeded";
+    VTALARM = VTALARM, "expired timer of user CPU time";
+    PROF = PROF, "expired timer of user and system CPU time";
+    WINCH = WINCH, "change of the terminal size";
+    IO = IO, "I/O is possible on a descriptor";
+    PWR = POWER, "power failure";
+    SYS = SYS, "invalid system call";
 }
 
 impl Signal {
-    /// The signal of this number, if it is one with a name.
+    /// Returns the signal with this number, or `None` if it has no name.
     ///
     /// ```
     /// use uthread::signal::Signal;
@@ -81,7 +81,7 @@ impl Signal {
         Named::from_named_raw(number).map(|signal| Signal(signal.as_raw()))
     }
 
-    /// Its number.
+    /// Returns the number of the signal.
     ///
     /// ```
     /// assert_eq!(uthread::signal::Signal::HUP.as_raw(), 1);

@@ -1,8 +1,8 @@
-//! Files of Unix, by the names of `std::os::unix::fs`.
+//! Unix-specific file system functions and traits, with the names of `std::os::unix::fs`.
 //!
-//! The traits are `std`'s own, so that the types of [`uthread::fs`](crate::fs) have them whether they are imported from
-//! here or from there; the functions are ours. `chroot` is missing on purpose: it concerns the whole process, and is of no
-//! use to a fiber.
+//! The traits are re-exported from `std`, so the types of [`uthread::fs`](crate::fs) implement them wherever
+//! they are imported from. The functions are reimplemented. `chroot` is omitted: it affects the whole
+//! process, so a version for fibers has no use.
 
 pub use std::os::unix::fs::{
     DirBuilderExt, DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,

@@ -1,6 +1,6 @@
-//! What `std` has in `std::os::unix`.
+//! Unix-specific extensions, with the names of `std::os::unix`.
 
 pub mod fs;
 
-/// Sockets of this machine; the same as in [`crate::net`].
+/// Unix sockets; the same module as [`net::unix`](crate::net::unix).
 pub use crate::net::unix as net;
