@@ -362,10 +362,7 @@ impl File {
                 false => Position::None,
             });
         }
-        Ok(self
-            .position
-            .get()
-            .expect("known before, or found just now"))
+        Ok(self.position.get().expect("determined above"))
     }
 
     /// Waits until no other call uses the file position, if the file has one.

@@ -123,7 +123,10 @@ impl TempFile {
     /// Returns the path of the file. See the example of [`new`](TempFile::new).
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.name.0.as_ref().expect("taken only with all")
+        self.name
+            .0
+            .as_ref()
+            .expect("set until the file is persisted or dropped")
     }
 
     /// Renames the file to `path` on the same file system, atomically replacing an existing file, and returns

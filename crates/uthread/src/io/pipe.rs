@@ -33,7 +33,7 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((reader.into(), writer.into()))
 }
 
-/// The read end of a [`pipe`]; the counterpart of [`std::io::PipeReader`].
+/// The read end of a pipe; the counterpart of [`std::io::PipeReader`]. See the example of [`pipe`].
 pub struct PipeReader(pub(super) Stream);
 
 impl PipeReader {
@@ -61,7 +61,7 @@ impl PipeReader {
     }
 }
 
-/// The write end of a [`pipe`]; the counterpart of [`std::io::PipeWriter`].
+/// The write end of a pipe; the counterpart of [`std::io::PipeWriter`]. See the example of [`pipe`].
 pub struct PipeWriter(pub(super) Stream);
 
 impl PipeWriter {

@@ -138,10 +138,10 @@ impl Event for Readiness<'_> {
         }
     }
 
-    /// Always reports that polling is needed; the poll of a ready descriptor ends as soon as it starts.
+    /// Always enlists: the poll of a descriptor that is ready completes as soon as it starts.
     fn enlist(&mut self, _: ArmHandle) -> bool {
         // The descriptor number may refer to another file by the next wait.
-        self.watcher = Watcher::new();
+        self.state = FdState::new();
         true
     }
 

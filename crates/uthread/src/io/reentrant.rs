@@ -70,6 +70,6 @@ impl Drop for Locked {
         });
         let last = (depth == 0).then(|| owner.take());
         drop(owner);
-        drop(last); // Wakes the next, and not under our lock.
+        drop(last); // Wakes the next waiter, after the lock is released.
     }
 }

@@ -101,8 +101,11 @@ where
 }
 
 /// Types that [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
-/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). This trait is sealed.
-#[allow(private_bounds, reason = "nobody else can say how to wait for theirs")]
+/// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example of [`splice`].
+#[allow(
+    private_bounds,
+    reason = "sealed: the transfer needs to know how to wait for each type"
+)]
 pub trait Splice: Sealed {}
 
 pub(crate) trait Sealed: AsFd {
@@ -292,7 +295,7 @@ impl Way {
                 to.write_all(&buffer[..count])?;
                 Ok(Step::Moved(count as u64))
             }
-            _ => unreachable!("a way is chosen by its ends"),
+            _ => unreachable!("the way is chosen by its ends"),
         }
     }
 }

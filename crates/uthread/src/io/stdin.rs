@@ -130,7 +130,7 @@ impl Stdin {
 
 impl StdinLock<'_> {
     fn reader(&mut self) -> &mut BufReader<Unbuffered> {
-        self.reader.as_mut().expect("there until it is dropped")
+        self.reader.as_mut().expect("set until it is dropped")
     }
 }
 

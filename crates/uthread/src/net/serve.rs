@@ -116,7 +116,7 @@ where
     F: Fn(L::Stream, L::Address) + Sync,
 {
     if connections_max == 0 {
-        let why = "a server for no connection at all";
+        let why = "the maximum number of connections must not be zero";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let places = Places::new(connections_max);

@@ -25,7 +25,10 @@ pub struct UCred {
 
 /// Reads `SO_PEERCRED`. Calls `getsockopt` directly, as the type of `rustix` cannot represent a process
 /// without an ID.
-#[allow(unsafe_code, reason = "an option whose value may be zero")]
+#[allow(
+    unsafe_code,
+    reason = "the process ID may be zero, which the type of rustix cannot represent"
+)]
 pub(super) fn of_peer(socket: BorrowedFd<'_>) -> io::Result<UCred> {
     let mut found = libc::ucred {
         pid: 0,

@@ -149,7 +149,7 @@ fn number(bytes: &[u8], index: usize) -> Option<i32> {
 
 #[allow(
     unsafe_code,
-    reason = "a number that the kernel has written becomes a descriptor"
+    reason = "takes ownership of a descriptor that the kernel has created"
 )]
 fn own(number: [u8; NUMBER_BYTES]) -> OwnedFd {
     // SAFETY: the kernel has created this descriptor for the message, and the message is decoded once.

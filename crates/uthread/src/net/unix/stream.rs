@@ -166,7 +166,7 @@ impl UnixStream {
     /// ```
     pub fn send_fds(&self, buffer: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
         if buffer.is_empty() && !fds.is_empty() {
-            let why = "on a stream, descriptors travel with a byte";
+            let why = "a stream can send descriptors only together with at least one byte";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         fds::send(buffer, fds, |message| self.socket.send_message(message))
