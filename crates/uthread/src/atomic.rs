@@ -1,13 +1,12 @@
-//! The atomics, locks and cells of the protocols that are checked under `loom`, whose own stand here when
-//! a model (crate `uthread-loom`) includes such a file.
+//! Atomics, locks and cells for the protocols that are model-checked. The models (crate `uthread-loom`)
+//! include the protocol files and provide the types of `loom` in place of this module.
 
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// A cell that hands out its pointer for the length of a closure only, so that `loom` sees when an
-/// access begins and ends.
+/// A cell that lends its pointer only to a closure, so that `loom` sees the start and end of each access.
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {

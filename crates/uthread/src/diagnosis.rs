@@ -1,4 +1,5 @@
-//! What the kernel offers here, for people who want to know why a program runs as it does.
+//! A report of the kernel features available on this machine, for users who want to know why a program runs
+//! as it does.
 
 use std::io;
 
@@ -7,27 +8,30 @@ use crate::driver::{epoll, page_cache, uring};
 use crate::sched::offload;
 use crate::stack::pool;
 
-/// What [`diagnose`] has found; see the example there.
+/// The report that [`diagnose`] returns. See the example there.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// How the ring of a worker is set up here; or why there is none, with the remedy, and with the kernel's own error
-    /// as its source.
+    /// A description of how a worker's ring is set up; or the reason why there is none, with a remedy, and
+    /// with the kernel's error as its source.
     pub ring: io::Result<String>,
     /// Features of rings.
     pub ring_features: Vec<Feature>,
-    /// Operations that a ring carries out.
+    /// Operations that a ring supports.
     pub ring_operations: Vec<Feature>,
-    /// Features of the kernel that need no ring.
+    /// Kernel features that do not need a ring.
     pub system_features: Vec<Feature>,
-    /// The locked memory that the ring of a worker takes, in bytes.
+    /// The locked memory that a worker's ring takes, in bytes.
     pub ring_locked_bytes: usize,
-    /// The same of the smaller ring that it has where so much may not be locked.
+    /// The locked memory that the smaller ring takes, in bytes. Workers use this ring if the limit of locked
+    /// memory is too low for the larger one.
     pub ring_locked_bytes_min: usize,
 }
 
-/// Tries what the kernel offers: nothing is told from its version, and what the library uses is tried by
-/// the very code that does. Takes some milliseconds, in which the caller waits; for a fiber a thread of the pool does it.
+/// Tests which features the kernel offers.
+///
+/// Features are never derived from the kernel version: each one is tested by the code that uses it. This
+/// takes a few milliseconds, during which the caller waits; in a fiber, a pool thread runs the tests.
 ///
 /// ```
 /// let diagnosis = uthread::diagnose();
@@ -43,7 +47,7 @@ pub struct Diagnosis {
 /// ```
 #[must_use]
 pub fn diagnose() -> Diagnosis {
-    // Rings are made and calls are tried that block, on more stack than a fiber has.
+    // The tests block, and need more stack than a fiber has.
     offload::run(examine)
 }
 
@@ -77,7 +81,7 @@ fn examine() -> Diagnosis {
 mod tests {
     use super::*;
 
-    /// What a driver has in its description it has found out by itself.
+    /// The features agree with the driver's own description of its ring.
     #[test]
     fn features_are_those_that_the_driver_has_found() {
         let diagnosis = diagnose();

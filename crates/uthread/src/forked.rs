@@ -1,36 +1,38 @@
-//! Children made by `fork`: which of them this process is, and what each has afresh.
+//! Detection of `fork`, and values that each child process creates anew.
 //!
-//! A child has a copy of the memory and one thread. What other threads keep up is dead there: workers, the pool, whoever
-//! waits in a queue. So none of that is used again: a child begins with its own.
+//! A child has a copy of the memory but only one thread. State that other threads maintain, such as workers,
+//! the pool and wait queues, is unusable there, so the child starts with its own.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// How many forks lie between this process and the one that was started. Relaxed: it changes where there is one thread.
+/// Number of forks between the initial process and this one. Relaxed: it changes while there is one thread.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// A number that the parent and its children do not share.
+/// Returns a number that differs between a process and its children.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Notes that this process is a child from now on. Called by its only thread.
+/// Records that this process is a forked child. Called by its only thread.
 pub(crate) fn note_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Ends a child whose only thread has nothing to return to: the rest of its stack belongs to a worker that runs in the
-/// parent. As where a thread of `std` forks and its closure returns in the child, but that a panic is told.
+/// Terminates a forked child whose only thread has nothing to return to, as the rest of its stack belongs to
+/// a worker of the parent. A thread of `std` whose closure returns in a forked child behaves the same, except
+/// that a panic sets the exit code here.
 pub(crate) fn end(has_panicked: bool) -> ! {
     const PANICKED: i32 = 101;
     std::process::exit(if has_panicked { PANICKED } else { 0 })
 }
 
-/// A static value that every child has afresh: in the parent's, some thread may have been in the midst of a change.
+/// A static value that each forked child creates anew, as another thread of the parent may have been
+/// modifying it during the fork.
 pub(crate) struct PerProcess<T: 'static> {
-    /// Of the process that was started.
+    /// The value of the initial process.
     first: T,
-    /// Of the last child that has asked. Those of its ancestors are left to themselves.
+    /// The value of the most recent child that used it. Values of its ancestors are leaked.
     last: AtomicPtr<OfChild<T>>,
     make: fn() -> T,
 }
@@ -41,7 +43,7 @@ struct OfChild<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// A value for the process that is started, and how a child makes its own.
+    /// Creates the value for the initial process; `make` creates the value for a child.
     pub(crate) const fn new(first: T, make: fn() -> T) -> PerProcess<T> {
         PerProcess {
             first,
@@ -58,11 +60,14 @@ impl<T> PerProcess<T> {
     }
 
     #[cold]
-    #[allow(unsafe_code, reason = "a lock could be locked for ever in a child")]
+    #[allow(
+        unsafe_code,
+        reason = "a reference to a leaked value, made from its address"
+    )]
     fn of_child(&'static self, generation: u32) -> &'static T {
-        // Acquire pairs with the Release below.
+        // Acquire pairs with the release of the exchange below.
         let last = self.last.load(Ordering::Acquire);
-        // SAFETY: what was put there is never freed.
+        // SAFETY: values stored here are never freed.
         if let Some(last) = unsafe { last.as_ref() }
             && last.generation == generation
         {
@@ -76,7 +81,7 @@ impl<T> PerProcess<T> {
             .compare_exchange(last, ptr::from_ref(own).cast_mut(), order, or_else);
         match put {
             Ok(_) => &own.value,
-            // Another thread of this child was first; its own is left unused.
+            // Another thread of this child stored its value first; the value created here is leaked.
             // SAFETY: as above.
             Err(theirs) => unsafe { &(*theirs).value },
         }

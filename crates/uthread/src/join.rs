@@ -1,4 +1,4 @@
-//! Fork and join: two closures, of which an idle worker may take the second.
+//! Fork and join of two closures. An idle worker may steal the second one.
 
 use std::panic::{self, Location};
 use std::sync::Arc;
@@ -8,16 +8,18 @@ use crate::runtime::Runtime;
 use crate::sched::wait;
 use crate::thread::JoinHandle;
 
-/// Runs both closures, perhaps in parallel, and returns both results. They may borrow from the caller.
+/// Runs both closures, possibly in parallel, and returns both results. The closures may borrow from the
+/// caller.
 ///
-/// `b` is offered to idle workers while `a` runs here; if none took it, it runs here too, without a
-/// stack of its own. So a recursion that splits its work in two at each step spreads over all workers,
-/// and costs little where they are busy. Outside the runtime both run on the process-wide default one.
+/// `b` is offered to idle workers while `a` runs in the calling fiber. If no worker takes it, `b` runs in the
+/// calling fiber too, without a stack of its own. A recursion that splits its work in two at each step
+/// therefore spreads over all workers, at little cost if they are busy. Outside the runtime, both closures
+/// run in the process-wide default runtime.
 ///
 /// # Panics
 ///
-/// With the panic of `a`, else of `b`, once both have ended. After a panic of `a`, a `b` that has not
-/// started never does.
+/// Panics with the payload of `a`, or else of `b`, once both have ended. If `a` panics before `b` has
+/// started, `b` never runs.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -32,7 +34,7 @@ use crate::thread::JoinHandle;
 /// assert_eq!(sum(&numbers), 5_000_050_000);
 /// ```
 ///
-/// What the closures share must be safe to share:
+/// Data used by both closures must be safe to share:
 ///
 /// ```compile_fail,E0277
 /// let count = std::cell::Cell::new(0);
@@ -50,7 +52,8 @@ where
         return Runtime::default_runtime().run(|| join(a, b));
     }
     if wait::is_panicking() && wait::is_shut_down() {
-        // A new fiber would never start, and without its value the caller cannot go on: it unwinds already.
+        // A new fiber would never start, and the caller, which is already unwinding, cannot continue without
+        // the value.
         return (a(), b());
     }
     let identity = Identity::anonymous(Location::caller());
@@ -58,7 +61,7 @@ where
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
     let offered = Arc::clone(&fiber);
     let second = JoinHandle::new(joinable);
-    // An error is the fiber's end as well, which is joined below.
+    // The fiber's outcome holds the error as well; it is joined below.
     let _ = wait::fork_here(fiber);
     let first = wait::catch_unwind(a);
     if wait::take_back(&offered) {
@@ -67,7 +70,7 @@ where
             Err(_) => wait::contain(|| offered.abandon(Box::new(Cancelled))),
         }
     }
-    // Soundness rests on this wait: nothing that `b` borrows is used after it.
+    // Soundness depends on this wait: no borrow of `b` is used after it.
     match (first, second.join_to_end()) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(payload), _) | (_, Err(payload)) => panic::resume_unwind(payload),

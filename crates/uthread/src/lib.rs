@@ -1,10 +1,12 @@
 //! User-level threads for Linux: plain blocking code at io_uring speed.
 //!
-//! A *fiber* is a thread in user space. Every call of this crate that looks blocking is
-//! *pseudo-blocking*: it becomes an io_uring request, the fiber is suspended, its worker runs
-//! another, and the call returns with the result. Where io_uring is forbidden, epoll stands in
-//! ([`Driver`]). The names and signatures are `std`'s; outside a runtime each call is the ordinary
-//! blocking one.
+//! A *fiber* is a thread in user space. Calls of this crate look blocking but are *pseudo-blocking*: if a
+//! call has to wait, its fiber is suspended, the worker thread runs other fibers, and the call returns once
+//! its result is there. The kernel performs most calls as io_uring requests. A call that can complete at
+//! once, such as a send, is tried directly first. Where io_uring is not permitted, epoll takes its place (see
+//! [`Driver`]).
+//!
+//! Names and signatures are those of `std`. Outside a runtime, each call blocks the thread, as in `std`.
 //!
 //! ```
 //! use uthread::io::{self, Read, Write};
@@ -30,18 +32,22 @@
 //!
 //! # A tour
 //!
-//! - [`thread`]: fibers are spawned, joined and scoped as threads are; [`join()`] splits work, [`local!`](mod@local) keeps a
-//!   value per fiber, and [`blocking()`] runs on another thread what waits in a way of its own.
-//! - [`net`], [`fs`], [`io`], [`process`]: what `std` has there, on borrowed buffers, and what goes beyond it, as
-//!   [`net::serve`], [`fs::Dir`] and [`io::splice`].
-//! - [`sync`]: locks, conditions and channels between fibers and threads in any mix; [`select!`] waits for one of several.
-//! - [`time`] and [`signal`]: intervals, and signals as a stream.
-//! - Cancellation: [`JoinHandle::cancel`], [`timeout`], [`try_scope`] and [`shield`], which [`guide::cancellation`] explains.
-//! - [`ring`]: what only io_uring has, any request of it among that.
-//! - [`Runtime`] and its [`Builder`]: workers, drivers, [`Metrics`]; [`diagnose`] tells what the machine offers.
+//! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work, [`local!`](mod@local)
+//!   declares fiber-local values, and [`blocking()`] runs a blocking call on another thread.
+//! - [`net`], [`fs`], [`io`], [`process`]: the counterparts of the `std` modules, with borrowed buffers, and
+//!   additions such as [`net::serve`], [`fs::Dir`] and [`io::splice`].
+//! - [`sync`]: locks, condition variables and channels, shared by fibers and threads in any combination.
+//!   [`select!`] waits for one of several events.
+//! - [`time`] and [`signal`]: deadlines and intervals, and signals as a stream.
+//! - Cancellation: [`JoinHandle::cancel`], [`timeout`], [`try_scope`] and [`shield`], explained in
+//!   [`guide::cancellation`].
+//! - [`ring`]: io_uring features that `std` has no counterpart for, including raw requests.
+//! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the kernel
+//!   features available on this machine.
 //!
-//! The [`guide`] says how to [port](guide::porting) a program, what each [item](guide::items) of `std` is here, what still
-//! [blocks](guide::blocking) a worker, and why all this is [sound](guide::soundness).
+//! The [`guide`] explains how to [port](guide::porting) a program, lists the counterpart of each
+//! [item](guide::items) of `std`, and describes which calls still [block](guide::blocking) a worker and why
+//! the design is [sound](guide::soundness).
 
 mod diagnosis;
 pub mod fs;
@@ -85,7 +91,7 @@ pub use thread::{
 };
 pub use time::timeout;
 
-/// Makes a function the program's main fiber: its body runs as [`run`] runs it, in a runtime of its own.
+/// Turns `main` into the main fiber of a new runtime.
 ///
 /// ```
 /// use uthread::net::TcpListener;
@@ -99,8 +105,9 @@ pub use time::timeout;
 /// }
 /// ```
 ///
-/// The options are those of the [`Builder`] of the same names, each optional: `driver` is `"uring"`, `"epoll"` or
-/// `"threads"`, and goes before `UTHREAD_DRIVER`; the others are constants.
+/// All options are optional and correspond to the methods of [`Builder`]. `driver` is `"uring"`, `"epoll"` or
+/// `"threads"`, and takes precedence over `UTHREAD_DRIVER`; the values of the others are constant
+/// expressions.
 ///
 /// ```
 /// use std::error::Error;
@@ -113,11 +120,11 @@ pub use time::timeout;
 /// }
 /// ```
 ///
-/// The result may be of any type that `main` may have, also one that is not `Send`. It is reported in the
-/// fiber, and the function returns the [`ExitCode`](std::process::ExitCode) of that, whatever its name is. Where no
-/// runtime can start, the message of [`Builder::build`] goes to the standard error stream, and the exit code is 1.
+/// The body may return any type that `main` may return, even if it is not `Send`. The result is reported in
+/// the fiber, and the function returns its [`ExitCode`](std::process::ExitCode), whatever its name is. If the
+/// runtime cannot start, the error of [`Builder::build`] is printed to standard error and the exit code is 1.
 ///
-/// A function with parameters or an `async` one is refused, and so is what no runtime can have:
+/// A function with parameters, an `async` function, and options that no runtime can have are compile errors:
 ///
 /// ```compile_fail,E0080
 /// #[uthread::main(workers = 0)]
@@ -126,21 +133,22 @@ pub use time::timeout;
 ///
 /// # The end of the program
 ///
-/// The program ends as one of `std` does: what is in the buffer of the standard output is written, and the fibers that
-/// nobody has joined vanish with the process, like threads. Nothing of theirs is dropped or unwound, also when the body
-/// panics. The runtime lives as long as the process; what has to end in order before that is joined, scoped, or run in a
-/// [`Runtime`] that is [shut down](Runtime::shutdown).
+/// The program ends like a program with threads. The buffered standard output is written, and fibers that
+/// were not joined vanish with the process: they are neither unwound nor dropped, also if the body panics.
+/// The runtime lives as long as the process. Fibers that must end in order before that have to be joined or
+/// scoped, or run in a [`Runtime`] that is [shut down](Runtime::shutdown).
 ///
 /// # Panics
 ///
-/// With the panic of the body, as any `main`.
+/// Panics with the payload of the body, like any `main`.
 #[doc(inline)]
 pub use uthread_macros::main;
 
-/// Makes a function a test whose body runs in a fiber, with a runtime of its own: as [`macro@main`], with the same
-/// options, and as `#[test]`, with the attributes that go along with it. What a test has left
-/// is [abandoned](Shutdown::Abandon) and not unwound, also where the test fails: threads that a test leaves are not unwound
-/// either.
+/// Turns a function into a test that runs in the main fiber of a new runtime.
+///
+/// The options are those of [`macro@main`], and the attributes that go with `#[test]` apply. Fibers that the
+/// test leaves behind are [abandoned](Shutdown::Abandon) and not unwound, also if the test fails, like
+/// threads that a test leaves behind.
 ///
 /// ```
 /// #[uthread::test(workers = 1)]
@@ -160,14 +168,16 @@ pub use uthread_macros::main;
 #[doc(inline)]
 pub use uthread_macros::test;
 
-/// Runs `f` as the main fiber of a new runtime with the defaults, and [drops](Runtime#dropping) the runtime after it:
-/// what is left then is cancelled, and unwound where no error can end it. At the end of a program with
-/// [`#[uthread::main]`](macro@main) nothing is.
+/// Runs `f` as the main fiber of a new runtime with default settings.
+///
+/// The runtime is [dropped](Runtime#dropping) after `f` returns: remaining fibers are cancelled, and unwound
+/// if no error can end them. [`#[uthread::main]`](macro@main) differs in this: at the end of the program it
+/// leaves them alone.
 ///
 /// # Panics
 ///
-/// With the panic of `f`, or when the kernel allows no runtime, with its reason and the remedy.
-/// To handle that, use [`Runtime::new`].
+/// Panics with the payload of `f` if it panics. Panics with the reason and a remedy if the runtime cannot
+/// start; use [`Runtime::new`] to handle that error.
 ///
 /// ```
 /// let sum = uthread::run(|| {
@@ -188,7 +198,7 @@ where
     }
 }
 
-/// The example of the README, so that it compiles.
+/// The examples of the README, compiled as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

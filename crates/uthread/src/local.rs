@@ -1,7 +1,8 @@
-//! Fiber-local storage, by the names of `std`'s for threads: [`local!`](crate::local!) declares a [`Key`].
+//! Fiber-local storage: [`local!`](crate::local!) declares a [`Key`], the counterpart of
+//! `std::thread::LocalKey`.
 //!
-//! The values are in the fiber's control block, or of a thread outside the runtime in a thread-local, each in
-//! a place by the number of its key.
+//! The values of a fiber are in its control block; those of a thread outside the runtime are in a
+//! thread-local. In both, the number of a key is the index of its value.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::fiber::locals::{Destroyed, Locals};
 use crate::sched::wait;
 
-/// Declares values of which every fiber has its own, as [`std::thread_local!`] does for threads.
+/// Declares fiber-local values; the counterpart of [`std::thread_local!`].
 ///
-/// A value is made when its fiber first asks for it, by an initializer that may wait. Outside the runtime it is the thread's. See [`Key`] for
-/// what can be done with it, and for when it is dropped.
+/// Each fiber has its own value, initialized at its first use. The initializer may wait. Outside the runtime,
+/// each thread has its own value. [`Key`] describes the methods, and when a value is dropped.
 ///
 /// ```
 /// use std::cell::{Cell, RefCell};
@@ -39,7 +40,7 @@ use crate::sched::wait;
 /// });
 /// ```
 ///
-/// A value is its fiber's alone, and no other may borrow it but by what the compiler allows:
+/// A value belongs to its fiber; other fibers cannot borrow it unless its type permits that:
 ///
 /// ```compile_fail,E0277
 /// uthread::local!(static COUNT: std::cell::Cell<u32> = std::cell::Cell::new(1));
@@ -68,24 +69,27 @@ macro_rules! local {
     };
 }
 
-/// A key to values of which each fiber has one, declared by [`local!`](crate::local!); with the methods of
+/// A key to fiber-local values, declared by [`local!`](crate::local!); the counterpart of
 /// [`std::thread::LocalKey`].
 ///
 /// # Destruction
 ///
-/// The values are dropped when their fiber ends, before it can be joined, also when it panics or is
-/// cancelled: on its stack, the one first that was made last. Their destructors may wait, as in a
-/// [`shield`](crate::shield), and use other keys; values made meanwhile are dropped as well. A value that is dropped
-/// is not made again: the key gives [`AccessError`] from then on, but for types that need no dropping. A panic of a
-/// destructor is the fiber's, if it has no other. Outside the runtime all that happens at the end of the thread, where a panic
-/// ends the process.
+/// When a fiber ends, its values are dropped on its stack in the reverse order of their initialization,
+/// before the fiber can be joined. This also happens if it panics or is cancelled. Destructors may wait, as
+/// in a [`shield`](crate::shield), and may use other keys; values initialized meanwhile are dropped as well.
+///
+/// A dropped value is not initialized again: from then on the key returns [`AccessError`], unless the type
+/// needs no drop. If a destructor panics and the fiber has not panicked before, the panic becomes that of the
+/// fiber. Outside the runtime the values are dropped when the thread ends, and a panic then aborts the
+/// process.
 ///
 /// # Migration
 ///
-/// A value moves with its fiber. Of one that is not [`Send`], a program that uses
-/// [`Builder::migrating`](crate::Builder::migrating) promises the same as of any on the fiber's stack.
+/// A value moves with its fiber. If its type is not [`Send`], the safety contract of
+/// [`Builder::migrating`](crate::Builder::migrating) applies to it as to values on the fiber's stack.
 ///
-/// The second closure of [`join`](crate::join) may run in the fiber of the first, and has its values then.
+/// The second closure of [`join`](crate::join) may run in the fiber of the first one, and then uses its
+/// values.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -99,7 +103,7 @@ macro_rules! local {
 /// assert_eq!([next(&TICKET), next(&TICKET)], [1, 2]);
 /// ```
 pub struct Key<T: 'static> {
-    /// From one on; zero before the first use.
+    /// The number of the key, starting from one; zero before the first use.
     number: AtomicUsize,
     init: fn() -> T,
 }
@@ -110,7 +114,7 @@ impl<T: 'static> fmt::Debug for Key<T> {
     }
 }
 
-/// The value of a [`Key`] is destroyed, or just being; from [`Key::try_with`].
+/// An error returned by [`Key::try_with`]: the value has been destroyed, or is being destroyed.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -136,14 +140,14 @@ pub struct AccessError;
 
 impl fmt::Display for AccessError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the value of the fiber is already destroyed")
+        formatter.write_str("the fiber-local value has already been destroyed")
     }
 }
 
 impl Error for AccessError {}
 
 impl<T: 'static> Key<T> {
-    /// For [`local!`](crate::local!).
+    /// Used by [`local!`](crate::local!).
     #[doc(hidden)]
     #[must_use]
     pub const fn new(init: fn() -> T) -> Key<T> {
@@ -153,18 +157,18 @@ impl<T: 'static> Key<T> {
         }
     }
 
-    /// Calls `f` with the fiber's value, which is made first if there is none yet.
+    /// Calls `f` with a reference to the fiber's value, initializing it first if necessary.
     ///
     /// # Panics
     ///
-    /// If the value is destroyed.
+    /// Panics if the value has been destroyed.
     ///
     /// ```
     /// uthread::local!(static NAME: String = String::from("nobody"));
     /// assert_eq!(NAME.with(|name| name.len()), 6);
     /// ```
     ///
-    /// The value cannot be kept:
+    /// The reference cannot be kept:
     ///
     /// ```compile_fail
     /// uthread::local!(static NAME: String = String::from("nobody"));
@@ -175,11 +179,12 @@ impl<T: 'static> Key<T> {
         f(&self.value())
     }
 
-    /// The same.
+    /// Calls `f` with a reference to the fiber's value, initializing it first if necessary, or returns an
+    /// error if the value has been destroyed.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] if the value is destroyed.
+    /// [`AccessError`] if the value has been destroyed.
     ///
     /// ```
     /// uthread::local!(static NAME: String = String::from("nobody"));
@@ -199,11 +204,11 @@ impl<T: 'static> Key<T> {
     fn or_panic<V>(&self, value: Result<V, AccessError>) -> V {
         match value {
             Ok(value) => value,
-            Err(error) => panic!("a fiber-local value is used too late: {error}"),
+            Err(error) => panic!("cannot access a fiber-local value: {error}"),
         }
     }
 
-    /// The value, or what `make` returns if there is none yet.
+    /// Returns the value, initialized by `make` if there is none yet.
     fn get_or_make(&'static self, make: impl FnOnce() -> T) -> Result<Rc<T>, AccessError> {
         let key = self.number();
         if let Some(value) =
@@ -225,7 +230,7 @@ impl<T: 'static> Key<T> {
             let set = number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
             set.map_or_else(|number| number, |_| new)
         }
-        // Relaxed throughout: it is only a number, and no two keys have the same.
+        // Relaxed throughout: the number guards no other memory, and no two keys have the same one.
         match self.number.load(Ordering::Relaxed) {
             0 => first(&self.number),
             number => number,
@@ -234,11 +239,11 @@ impl<T: 'static> Key<T> {
 }
 
 impl<T: 'static> Key<Cell<T>> {
-    /// Sets the value; the one that the key would begin with is not made.
+    /// Sets the value. If it was not initialized, the initializer does not run.
     ///
     /// # Panics
     ///
-    /// If the value is destroyed.
+    /// Panics if the value has been destroyed.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -257,11 +262,11 @@ impl<T: 'static> Key<Cell<T>> {
         }
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     ///
     /// # Panics
     ///
-    /// If the value is destroyed.
+    /// Panics if the value has been destroyed.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -277,11 +282,11 @@ impl<T: 'static> Key<Cell<T>> {
         self.value().get()
     }
 
-    /// Takes the value and leaves the default of its type.
+    /// Takes the value, leaving the default of its type.
     ///
     /// # Panics
     ///
-    /// If the value is destroyed.
+    /// Panics if the value has been destroyed.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -298,11 +303,11 @@ impl<T: 'static> Key<Cell<T>> {
         self.value().take()
     }
 
-    /// Sets the value and returns the one before.
+    /// Replaces the value and returns the old one.
     ///
     /// # Panics
     ///
-    /// If the value is destroyed.
+    /// Panics if the value has been destroyed.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -323,7 +328,7 @@ impl<T: 'static> Key<RefCell<T>> {
     ///
     /// # Panics
     ///
-    /// If the value is mutably borrowed, or destroyed.
+    /// Panics if the value is mutably borrowed or has been destroyed.
     ///
     /// ```
     /// use std::cell::RefCell;
@@ -341,7 +346,7 @@ impl<T: 'static> Key<RefCell<T>> {
     ///
     /// # Panics
     ///
-    /// If the value is borrowed, or destroyed.
+    /// Panics if the value is borrowed or has been destroyed.
     ///
     /// ```
     /// use std::cell::RefCell;
@@ -358,11 +363,11 @@ impl<T: 'static> Key<RefCell<T>> {
         f(&mut self.value().borrow_mut())
     }
 
-    /// Sets the value; the one that the key would begin with is not made.
+    /// Sets the value. If it was not initialized, the initializer does not run.
     ///
     /// # Panics
     ///
-    /// If the value is borrowed, or destroyed.
+    /// Panics if the value is borrowed or has been destroyed.
     ///
     /// ```
     /// use std::cell::RefCell;
@@ -382,11 +387,11 @@ impl<T: 'static> Key<RefCell<T>> {
         }
     }
 
-    /// Takes the value and leaves the default of its type.
+    /// Takes the value, leaving the default of its type.
     ///
     /// # Panics
     ///
-    /// If the value is borrowed, or destroyed.
+    /// Panics if the value is borrowed or has been destroyed.
     ///
     /// ```
     /// use std::cell::RefCell;
@@ -403,11 +408,11 @@ impl<T: 'static> Key<RefCell<T>> {
         self.value().take()
     }
 
-    /// Sets the value and returns the one before.
+    /// Replaces the value and returns the old one.
     ///
     /// # Panics
     ///
-    /// If the value is borrowed, or destroyed.
+    /// Panics if the value is borrowed or has been destroyed.
     ///
     /// ```
     /// use std::cell::RefCell;
@@ -422,12 +427,12 @@ impl<T: 'static> Key<RefCell<T>> {
 }
 
 thread_local! {
-    /// Never dropped by itself: destructors use it to the last.
+    /// Never dropped automatically: other destructors may use it until the thread has ended.
     static OF_THREAD: ManuallyDrop<Locals> = const { ManuallyDrop::new(Locals::new()) };
     static END_OF_THREAD: EndOfThread = const { EndOfThread };
 }
 
-/// Calls `action` with what the calling fiber keeps, or the calling thread outside the runtime.
+/// Calls `action` with the values of the calling fiber, or of the calling thread outside the runtime.
 #[inline]
 fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
     let mut action = Some(action);
@@ -437,15 +442,15 @@ fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
         .expect("it is called once")
 }
 
-/// Never inlined, as every access to a thread-local that fibers may make.
+/// Never inlined, like every access to a thread-local that fibers may make.
 #[inline(never)]
 fn with_locals_of_thread<R>(action: impl FnOnce(&Locals) -> R) -> R {
-    // It fails at the end of the thread only, and that is on its way then.
+    // Registers the destructor. This fails only at the end of the thread, when the destructor runs anyway.
     let _ = END_OF_THREAD.try_with(|_| ());
     OF_THREAD.with(|locals| action(locals))
 }
 
-/// Dropped with the thread's own locals.
+/// Drops the thread's values when the thread ends.
 struct EndOfThread;
 
 impl Drop for EndOfThread {

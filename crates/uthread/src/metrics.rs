@@ -1,4 +1,4 @@
-//! What a runtime has done: counts per worker, to read at any time.
+//! Counters of a runtime's activity, per worker, readable at any time.
 
 use std::fmt;
 use std::iter::Sum;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::sched::counters::Counters;
 
-/// What the workers of a runtime have done since it started; see [`Runtime::metrics`].
+/// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
 ///
-/// The counts are read while the workers run: each is exact for some moment just past, and they are not
-/// all of the same moment.
+/// The counters are read while the workers run. Each is exact for some recent moment, but not all for the
+/// same moment.
 ///
 /// [`Runtime::metrics`]: crate::Runtime::metrics
 ///
@@ -30,38 +30,40 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
 }
 
-/// What one worker has done; see the example of [`Metrics::total`].
+/// The activity of one worker. See the example of [`Metrics::total`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
-    /// Fibers started.
+    /// Number of fibers started.
     pub fibers: u64,
-    /// Fibers ended.
+    /// Number of fibers ended.
     pub ended: u64,
-    /// Switches to a fiber, the first included.
+    /// Number of switches to a fiber, including the first switch to each.
     pub switches: u64,
-    /// Times fibers were taken from another worker: new ones or, where fibers migrate, any.
+    /// Number of times that this worker stole fibers from another: new ones or, if fibers migrate, any that
+    /// can run.
     pub steals: u64,
-    /// Times new fibers were taken that came from outside the workers.
+    /// Number of times that this worker took new fibers that were spawned outside the workers.
     pub injected: u64,
-    /// Times this worker woke another: for new fibers, or for one of the other's that can go on.
+    /// Number of times that this worker woke another one to run new fibers or, if fibers migrate, ready ones.
     pub wakes_sent: u64,
-    /// Times nobody had to be woken for such.
+    /// Number of times that this worker had such fibers and did not have to wake another one.
     pub wakes_spared: u64,
-    /// System calls made by the driver.
+    /// Number of system calls made by the driver.
     pub enters: u64,
-    /// Operations handed to the kernel.
+    /// Number of operations submitted to the kernel.
     pub submissions: u64,
-    /// Operations whose results this worker collected.
+    /// Number of operations whose results this worker collected.
     pub completions: u64,
-    /// Those of them that it collected for another worker, which was busy: only where fibers migrate.
+    /// Number of those operations that this worker collected for another, busy worker. Nonzero only if fibers
+    /// migrate.
     pub served: u64,
-    /// Times a fiber kept this worker for longer than the threshold, while others waited; see
-    /// [`Builder::stall_threshold`](crate::Builder::stall_threshold).
+    /// Number of times that a fiber occupied this worker for longer than
+    /// [`Builder::stall_threshold`](crate::Builder::stall_threshold) while others waited.
     pub stalls: u64,
-    /// Times the worker had nothing to do and slept.
+    /// Number of times that the worker had no work and slept.
     pub sleeps: u64,
-    /// How long it slept; a sleep counts when it ends.
+    /// Total time that the worker has slept. A sleep is counted when it ends.
     pub idle: Duration,
 }
 
@@ -72,7 +74,7 @@ impl Metrics {
         }
     }
 
-    /// All workers together.
+    /// Returns the sum over all workers.
     ///
     /// ```
     /// let runtime = uthread::Runtime::builder().workers(2).build()?;
@@ -108,7 +110,7 @@ impl WorkerMetrics {
         }
     }
 
-    /// The columns of the table, in its order.
+    /// Returns the columns of the table in order.
     fn columns(&self) -> [(&'static str, u64); 13] {
         [
             ("fibers", self.fibers),
@@ -157,7 +159,7 @@ impl Sum for WorkerMetrics {
     }
 }
 
-/// A table: a line per worker and, where there are several, one for all.
+/// Formats a table with one line per worker and, if there are several workers, a line with their sum.
 impl fmt::Display for Metrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "worker")?;

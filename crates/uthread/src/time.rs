@@ -1,5 +1,5 @@
-//! Time by the names of `std::time`, and what happens again and again; single waits are in
-//! [`thread`](crate::thread).
+//! Time, with the names of `std::time`, and deadlines and intervals. The functions that wait for a time are
+//! in [`thread`](crate::thread).
 
 use std::panic;
 
@@ -8,17 +8,18 @@ pub use std::time::*;
 pub use crate::fiber::Elapsed;
 use crate::sched::wait;
 
-/// Runs `f` with a deadline: `duration` from now, or the caller's own if that is earlier.
+/// Runs `f` with a deadline, which is `duration` from now or the caller's current deadline if that is
+/// earlier.
 ///
-/// From then on the calls of `f` that wait, and all later ones, return `ETIMEDOUT`, so that `?` leads out of
-/// it; a call without an error unwinds up to here. Fibers of a [`scope`](crate::scope) have the deadline of
-/// whoever spawns them, others have none. What is in a [`shield`](crate::thread::shield) goes on to its
-/// end. The kernel has let go of what it was lent before a call returns, as always.
+/// After the deadline, calls of `f` that wait return `ETIMEDOUT`, so that `?` leads out of `f`. A call that
+/// cannot return an error unwinds up to this function. Fibers of a [`scope`](crate::scope) inherit the
+/// deadline from the fiber that spawns them; other fibers do not. Code in a [`shield`](crate::thread::shield)
+/// runs to its end. As always, a call returns only after the kernel has released the buffers it was lent.
 ///
 /// # Errors
 ///
-/// [`Elapsed`] if `f` was unwound. Where it returns by itself its value is kept, however late, so that nothing is
-/// lost: look there for `TimedOut`, or write `timeout(..)??`.
+/// [`Elapsed`] if `f` was unwound. If `f` returns, its value is returned however late it is, so that no
+/// result is lost: check it for `TimedOut`, or write `timeout(..)??`.
 ///
 /// ```
 /// use std::io::{self, Read};
@@ -39,11 +40,12 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
     deadline(wait::after(wait::now(), duration), f)
 }
 
-/// The same until `instant`.
+/// Runs `f` with a deadline, which is `instant` or the caller's current deadline if that is earlier. See
+/// [`timeout`].
 ///
 /// # Errors
 ///
-/// As [`timeout`].
+/// [`Elapsed`] if `f` was unwound. If `f` returns, its value is returned however late it is.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -59,17 +61,17 @@ pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed
     drop(within);
     match result {
         Ok(value) => Ok(value),
-        // Unless it was an outer one's time, which is over here too.
+        // If the caller's own deadline has passed as well, the unwinding continues.
         Err(payload) if payload.is::<Elapsed>() && !wait::is_cancelled() => Err(Elapsed),
         Err(payload) => panic::resume_unwind(payload),
     }
 }
 
-/// An event every `period`, the first one a period from now.
+/// Creates an iterator that waits for an event every `period`, the first one `period` from now.
 ///
 /// # Panics
 ///
-/// When the period is zero.
+/// Panics if `period` is zero.
 ///
 /// ```
 /// use uthread::time::{Duration, Instant, interval};
@@ -83,17 +85,21 @@ pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed
 /// ```
 #[must_use]
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval of no length never waits");
+    assert!(
+        !period.is_zero(),
+        "the period of an interval must not be zero"
+    );
     Interval {
         last: wait::now(),
         period,
     }
 }
 
-/// An endless iterator that waits; see the example of [`interval`].
+/// An endless iterator that waits for periodic events. See the example of [`interval`].
 ///
-/// Each item is the time for which the event was due. They are multiples of the period apart, however late
-/// each was noticed; those that have passed meanwhile are left out.
+/// Each item is the time at which the event was due. These times are multiples of the period apart, however
+/// late each event was received. Events that have become overdue meanwhile are skipped, except for the last
+/// one.
 #[derive(Debug, Clone)]
 pub struct Interval {
     last: Instant,
@@ -103,7 +109,8 @@ pub struct Interval {
 impl Iterator for Interval {
     type Item = Instant;
 
-    /// Waits for the next event. As any call without an error, it unwinds a fiber whose runtime is dropped.
+    /// Waits for the next event. If the fiber is cancelled, it is unwound, as by every call that cannot
+    /// return an error.
     fn next(&mut self) -> Option<Instant> {
         self.take_due(wait::now());
         let next = self.following();
@@ -114,7 +121,7 @@ impl Iterator for Interval {
 }
 
 impl Interval {
-    /// Takes the last of the events that were due by `now` and not taken, if there is one.
+    /// Takes the last event that was due by `now` and not taken yet, if there is one.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Instant> {
         let late = now.saturating_duration_since(self.last);
         let since_due = Duration::from_nanos_u128(late.as_nanos() % self.period.as_nanos());
@@ -122,7 +129,7 @@ impl Interval {
         (late >= self.period).then_some(self.last)
     }
 
-    /// The event after the one taken last.
+    /// Returns the time of the event after the one taken last.
     pub(crate) fn following(&self) -> Instant {
         wait::after(self.last, self.period)
     }

@@ -180,7 +180,7 @@ fn a_destroyed_value_is_not_made_again(place: Place) {
                 (itself.to_string(), CALLS_FIRST.try_with(|_| ()))
             },
         );
-        assert_eq!(itself, "the value of the fiber is already destroyed");
+        assert_eq!(itself, "the fiber-local value has already been destroyed");
         assert_eq!(older, Ok(()), "and alive");
         let (sender, result) = channel();
         let fiber = spawn(move || {
