@@ -1,4 +1,4 @@
-//! What the attributes expand to: a function that starts a runtime and hands the written one to it.
+//! The expansion of the attributes: a function that starts a runtime and passes the annotated function to it.
 //!
 //! ```text
 //!   #[uthread::main(workers = 2)]            fn main() -> ExitCode {
@@ -7,7 +7,7 @@
 //!   }                                        }
 //! ```
 //!
-//! The inner function has the name of the outer one, and so hides nothing that the body may mean.
+//! The inner function has the same name as the outer one, so it shadows no other name that the body uses.
 
 use std::mem;
 
@@ -18,32 +18,32 @@ use syn::{AttrStyle, Attribute, Error, ItemFn, Result, ReturnType, Safety, Signa
 
 use crate::options::Options;
 
-/// Which attribute it is.
+/// The attribute that is expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Main,
     Test,
 }
 
-/// The item that takes the place of `item`.
+/// Returns the replacement of `item`.
 ///
 /// # Errors
 ///
-/// Where an option or the item is not what a runtime can be started by, at that place.
+/// An error located at the option or the part of the item that is invalid.
 pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let mut inner: ItemFn = syn::parse2(item)?;
     check(&inner.sig)?;
     let Options { checks, calls } = syn::parse2(options)?;
-    // Those inside of the braces stay there.
+    // Inner attributes stay with the body.
     let is_outer = |attribute: &mut Attribute| matches!(attribute.style, AttrStyle::Outer);
     let outside: Vec<_> = inner.attrs.extract_if(.., is_outer).collect();
     let visibility = mem::replace(&mut inner.vis, Visibility::Inherited);
     if let Some(second) = outside.iter().find(|it| it.path().is_ident("test")) {
-        let what = "one is enough: `#[uthread::test]` makes a test of the function";
+        let what = "remove this attribute: `#[uthread::test]` makes the function a test";
         return Err(Error::new_spanned(second, what));
     }
     let name = &inner.sig.ident;
-    // What the compiler says of the result points to its type.
+    // The compiler's errors about the result then point to its type.
     let (has_result, place) = match &inner.sig.output {
         ReturnType::Default => (false, name.span()),
         ReturnType::Type(_, result) => (true, result.span()),
@@ -53,7 +53,7 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
         Kind::Main => (None, "run_main", Some(exit_code), None),
         Kind::Test => {
             let test = quote!(#[::core::prelude::v1::test]);
-            // What is expected to panic must return nothing.
+            // A test with `should_panic` must not return a value.
             let end = (!has_result).then(|| quote!(;));
             (Some(test), "run_test", has_result.then_some(exit_code), end)
         }
@@ -70,50 +70,53 @@ pub(crate) fn expand(kind: Kind, options: TokenStream, item: TokenStream) -> Res
     })
 }
 
-/// Something of the item's name, so that of a faulty one nothing is said but its fault.
+/// Returns an empty function with the item's name, so that only the error of a faulty item is reported.
 pub(crate) fn placeholder(item: TokenStream) -> Option<TokenStream> {
     let ItemFn { vis, sig, .. } = syn::parse2(item).ok()?;
     let name = sig.ident;
     Some(quote!(#vis fn #name() {}))
 }
 
-/// That the function can be called without more ado.
+/// Checks that the function can be called without arguments, `unsafe` or `.await`.
 fn check(signature: &Signature) -> Result<()> {
     let refuse = |what: &dyn ToTokens, why: &str| Err(Error::new_spanned(what, why));
     if let Some(asyncness) = &signature.asyncness {
         return refuse(
             asyncness,
-            "a fiber needs no `async`: write `fn`, and call what waits without `.await`",
+            "a fiber needs no `async`: write `fn`, and call waiting functions without `.await`",
         );
     }
     if let Some(constness) = &signature.constness {
-        return refuse(constness, "what starts a runtime cannot be `const`");
+        return refuse(
+            constness,
+            "a function that starts a runtime cannot be `const`",
+        );
     }
     if let Safety::Safe(_) | Safety::Unsafe(_) = &signature.safety {
         return refuse(
             &signature.safety,
-            "the runtime calls a function without promises",
+            "the runtime can only call a function without `safe` or `unsafe`",
         );
     }
     if let Some(abi) = &signature.abi {
-        return refuse(abi, "the runtime calls a function of Rust");
+        return refuse(
+            abi,
+            "the runtime can only call a function with the Rust ABI",
+        );
     }
     if !signature.generics.params.is_empty() {
         return refuse(
             &signature.generics,
-            "nobody could say what the parameters are: write a function without generics",
+            "the function must not have generic parameters",
         );
     }
     if let Some(clause) = &signature.generics.where_clause {
-        return refuse(
-            clause,
-            "there is nothing generic here that could be bounded",
-        );
+        return refuse(clause, "the function must not have a `where` clause");
     }
     if !signature.inputs.is_empty() {
         return refuse(
             &signature.inputs,
-            "nobody could give the arguments: write a function without any, and read `std::env::args`",
+            "the function must not have parameters: read arguments from `std::env::args`",
         );
     }
     Ok(())
@@ -123,7 +126,7 @@ fn check(signature: &Signature) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Expects a fault: the text it points to, and its message.
+    /// Expects an error located at the text `place`, with this message.
     fn check(options: &str, item: &str, place: &str, message: &str) {
         for kind in [Kind::Main, Kind::Test] {
             let options = options.parse().unwrap();
@@ -133,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Expects this expansion, but for spaces.
+    /// Expects this expansion, apart from spaces.
     fn check_expansion(kind: Kind, options: &str, item: &str, expected: &str) {
         let options = options.parse().unwrap();
         let expanded = expand(kind, options, item.parse().unwrap()).unwrap();
@@ -148,42 +151,42 @@ mod tests {
             (
                 "async fn main() {}",
                 "async",
-                "a fiber needs no `async`: write `fn`, and call what waits without `.await`",
+                "a fiber needs no `async`: write `fn`, and call waiting functions without `.await`",
             ),
             (
                 "const fn main() {}",
                 "const",
-                "what starts a runtime cannot be `const`",
+                "a function that starts a runtime cannot be `const`",
             ),
             (
                 "unsafe fn main() {}",
                 "unsafe",
-                "the runtime calls a function without promises",
+                "the runtime can only call a function without `safe` or `unsafe`",
             ),
             (
                 "extern \"C\" fn main() {}",
                 "extern \"C\"",
-                "the runtime calls a function of Rust",
+                "the runtime can only call a function with the Rust ABI",
             ),
             (
                 "fn main<T: Send>() {}",
                 "<T: Send>",
-                "nobody could say what the parameters are: write a function without generics",
+                "the function must not have generic parameters",
             ),
             (
                 "fn main() where u8: Copy {}",
                 "where u8: Copy",
-                "there is nothing generic here that could be bounded",
+                "the function must not have a `where` clause",
             ),
             (
                 "fn main(count: usize, name: &str) {}",
                 "count: usize, name: &str",
-                "nobody could give the arguments: write a function without any, and read `std::env::args`",
+                "the function must not have parameters: read arguments from `std::env::args`",
             ),
             (
                 "#[test] fn main() {}",
                 "#[test]",
-                "one is enough: `#[uthread::test]` makes a test of the function",
+                "remove this attribute: `#[uthread::test]` makes the function a test",
             ),
         ];
         for (item, place, message) in cases {

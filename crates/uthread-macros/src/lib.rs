@@ -1,7 +1,7 @@
-//! The attributes by which a function's body runs in a fiber: `#[uthread::main]` and `#[uthread::test]`.
+//! The attributes `#[uthread::main]` and `#[uthread::test]`, which run the body of a function in a fiber.
 //!
-//! Attributes have to come from a crate of their own. The crate `uthread` exports and documents them; what they
-//! expand to calls its `Builder`.
+//! Attributes must be in a crate of their own. The crate `uthread` re-exports and documents them; their
+//! expansions call its `Builder`.
 
 mod expand;
 mod options;
@@ -10,13 +10,13 @@ use proc_macro::TokenStream;
 
 use expand::{Kind, expand, placeholder};
 
-/// Not to be used by itself: the crate `uthread` exports it.
+/// Re-exported and documented by the crate `uthread`, and not usable without it.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(Kind::Main, options, item)
 }
 
-/// Not to be used by itself: the crate `uthread` exports it.
+/// Re-exported and documented by the crate `uthread`, and not usable without it.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute(Kind::Test, options, item)

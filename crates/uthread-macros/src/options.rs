@@ -1,4 +1,4 @@
-//! The options of an attribute: each is a method of `Builder`, with its value.
+//! The options of an attribute. Each corresponds to a method of `Builder`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -10,16 +10,16 @@ use syn::{Error, Expr, ExprLit, Lit, Result, Token};
 const NO_OPTION: &str = "no such option: choose workers, driver or stack_size";
 const NO_DRIVER: &str = "no driver has this name: choose \"uring\", \"epoll\" or \"threads\"";
 
-/// What they come to.
+/// The code that the options expand to.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// What fails to compile where a value makes no sense.
+    /// Assertions that fail at compile time if a value is invalid.
     pub(crate) checks: TokenStream,
-    /// The methods of the builder.
+    /// Calls of the builder's methods.
     pub(crate) calls: TokenStream,
 }
 
-/// As it is written: `workers = 2`.
+/// One option as written: `workers = 2`.
 struct Assignment {
     name: Ident,
     value: Expr,
@@ -65,7 +65,8 @@ impl Options {
         Ok(())
     }
 
-    /// A number is any constant, which the compiler checks by this function of the builder.
+    /// Adds an option whose value is a constant number. The builder's function `check` validates it at
+    /// compile time.
     fn add_number(&mut self, name: &Ident, value: &Expr, check: &str) {
         let check = Ident::new(check, value.span());
         self.checks.extend(quote_spanned! {value.span()=>
@@ -75,7 +76,7 @@ impl Options {
     }
 }
 
-/// The variant of `Driver` that the value names.
+/// Returns the variant of `Driver` that the value names.
 fn driver(value: &Expr) -> Result<Ident> {
     let name = match value {
         Expr::Lit(ExprLit {
