@@ -20,7 +20,7 @@ fn polling(workers: usize) -> Runtime {
     let told = runtime.driver().details();
     let expected = match runtime.driver().driver() {
         Driver::Uring => ", I/O polling, wake by",
-        _ => ", no I/O polling, which takes io_uring",
+        _ => ", no I/O polling, which requires io_uring",
     };
     assert!(told.contains(expected), "{told}");
     runtime
@@ -168,7 +168,7 @@ fn other_drivers_say_that_it_takes_io_uring() {
         let runtime = builder.workers(1).build().unwrap();
         let details = runtime.driver().details();
         assert!(
-            details.ends_with(", no I/O polling, which takes io_uring"),
+            details.ends_with(", no I/O polling, which requires io_uring"),
             "{details}"
         );
     }

@@ -35,7 +35,7 @@ fn polled(workers: usize, idle: Duration) -> Option<Runtime> {
     let told = runtime.driver().to_string();
     if runtime.driver().driver() != Driver::Uring {
         assert!(
-            told.contains("no kernel polling, which takes io_uring"),
+            told.contains("no kernel polling, which requires io_uring"),
             "{told}"
         );
         eprintln!("left out: {told}");
@@ -167,7 +167,7 @@ fn other_drivers_say_that_it_takes_io_uring() {
         let runtime = builder.kernel_polling(AWAKE).build().unwrap();
         let details = runtime.driver().details();
         assert!(
-            details.ends_with(", no kernel polling, which takes io_uring"),
+            details.ends_with(", no kernel polling, which requires io_uring"),
             "{details}"
         );
         works(&runtime);

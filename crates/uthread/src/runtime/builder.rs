@@ -1,4 +1,4 @@
-//! How a runtime is configured, and how its workers start.
+//! Configuration of a runtime, and the start of its workers.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -21,18 +21,19 @@ use crate::sched::worker::Worker;
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::pool::STACK_SIZE_MAX;
 
-/// The stack of a fiber, guard included: address space, of which only the touched pages cost memory, and a five hundredth of it
-/// page tables. Enough for formatting, TLS handshakes and a panic with its backtrace. Without optimization the same code has
-/// frames several times as large, so there it is what a thread of `std` has: what runs on that runs in a fiber.
+/// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
+/// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes
+/// and a panic with a backtrace. Without optimization frames are several times as large, so debug builds use
+/// the stack size of a `std` thread.
 const STACK_SIZE: usize = match cfg!(debug_assertions) {
     false => 256 * 1024,
     true => 2 * 1024 * 1024,
 };
 
-/// Longer than what a request computes, shorter than what its client calls slow.
+/// Longer than a request computes, shorter than the latency that its client calls slow.
 const STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// More workers than any machine has CPUs are a mistake in the argument.
+/// A larger number of workers than any machine has CPUs is a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
 
 pub(super) const fn is_count_of_workers(count: usize) -> bool {
@@ -43,7 +44,7 @@ pub(super) const fn is_stack_size(bytes: usize) -> bool {
     bytes <= STACK_SIZE_MAX
 }
 
-/// Configures a [`Runtime`].
+/// A builder that configures a [`Runtime`].
 ///
 /// ```
 /// let runtime = uthread::Runtime::builder()
@@ -97,10 +98,11 @@ impl Builder {
         }
     }
 
-    /// What carries the fibers' calls to the kernel. By default whoever runs the program chooses, by the
-    /// environment variable `UTHREAD_DRIVER` (`uring`, `epoll` or `threads`); else it is found out by trying:
-    /// io_uring, or epoll where the kernel or a container refuses that.
-    /// [`Runtime::driver`] tells what it has come to.
+    /// Sets the driver that carries the calls of fibers to the kernel.
+    ///
+    /// By default the environment variable `UTHREAD_DRIVER` (`uring`, `epoll` or `threads`) selects it. If
+    /// that is not set, the runtime tries io_uring and falls back to epoll if the kernel or a container
+    /// refuses it. [`Runtime::driver`] reports the result.
     ///
     /// ```
     /// use uthread::Driver;
@@ -117,36 +119,42 @@ impl Builder {
         self
     }
 
-    /// The number of workers. Default: one per CPU that the process may use. See the example of [`Builder`].
+    /// Sets the number of workers. Default: one per CPU that the process may use. See the example of
+    /// [`Builder`].
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Builder {
         self.workers = Some(workers);
         self
     }
 
-    /// The size of each fiber's stack in bytes, guard included, rounded up to whole pages and to what a
-    /// guard and 64 KiB take. It is address space: memory is used page by page, as a fiber goes deeper. At most 1 GiB.
-    /// Default: 256 KiB, and in a build with debug assertions 2 MiB, as a thread of `std` has: without optimization code needs
-    /// more. See the example of [`Builder`].
+    /// Sets the size of each fiber's stack in bytes, guard included.
+    ///
+    /// The size is rounded up to whole pages and to at least 64 KiB plus the guard; the maximum is 1 GiB. It
+    /// is address space: a page takes memory only once a fiber uses it. Default: 256 KiB, and 2 MiB in a
+    /// build with debug assertions, as code without optimization needs more stack. See the example of
+    /// [`Builder`].
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_size = bytes;
         self
     }
 
-    /// The name of the workers' threads, to which their number is added. Default: `uthread`.
-    /// See the example of [`Builder`].
+    /// Sets the name of the worker threads, to which the number of each is appended. Default: `uthread`. See
+    /// the example of [`Builder`].
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
     }
 
-    /// From when on a fiber counts as stalled that keeps its worker while others wait for it, because it
-    /// computes, or blocks in a way that the runtime knows nothing of. It is counted in
-    /// [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and told to [`on_stall`](Builder::on_stall),
-    /// again whenever it has lasted twice as long. Where only fibers wait that have not started, which any worker could
-    /// start, a stall is that every worker is kept for ten times as long. `None` never looks. Default: 100 ms.
+    /// Sets how long a fiber may occupy its worker while other fibers wait before it is reported as stalled.
+    /// `None` disables the reports. Default: 100 ms.
+    ///
+    /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know of.
+    /// Stalls are counted in [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and reported to
+    /// [`on_stall`](Builder::on_stall), again each time that their duration has doubled. If only fibers that
+    /// have not started wait, which any worker could start, a stall is reported when all workers are occupied
+    /// for ten times as long.
     ///
     /// ```
     /// let builder = uthread::Runtime::builder();
@@ -160,8 +168,8 @@ impl Builder {
         self
     }
 
-    /// Whom to tell of stalled fibers: called on a thread of its own, one call after the other. By default
-    /// they are printed to the standard error stream, a line per second at most.
+    /// Sets the function that receives reports of stalled fibers. It is called on a thread of its own, one
+    /// report at a time. By default reports are printed to standard error, at most one line per second.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -191,30 +199,30 @@ impl Builder {
         self
     }
 
-    /// Lets fibers migrate: whichever worker is idle goes on with one that another worker cannot get to,
-    /// and collects the results of its operations. By default a fiber stays on the worker that started it.
+    /// Lets fibers migrate between workers: an idle worker resumes ready fibers of a busy one, and collects
+    /// the results of its operations. By default a fiber stays on the worker that started it.
     ///
-    /// Worth it where fibers that wait for I/O also compute for long between their calls. What only
-    /// computes is better split by [`join`](crate::join) and [`scope`](crate::scope), and everything
-    /// else costs a little more: each worker's ring and queues are then made for others to take from.
+    /// This pays off if fibers that wait for I/O also compute for a long time between their calls. Pure
+    /// computation is better split by [`join`](crate::join) and [`scope`](crate::scope). Everything else gets
+    /// slightly slower, as the rings and queues of the workers have to be shared.
     ///
     /// # Safety
     ///
-    /// With every call that suspends it, a fiber may come back on another thread, and the compiler knows
-    /// nothing of that. For all code that its fibers run, own and foreign, the program promises:
+    /// A call that suspends a fiber may return on another thread, which the compiler does not know. The
+    /// program must ensure the following for all code that its fibers run, including that of dependencies:
     ///
-    /// - No value that is not [`Send`] lives across such a call: no `Rc` that others share, no guard of a
-    ///   `std` lock (`std`'s standard streams have one too), no raw pointer into what belongs to a thread. Nor
-    ///   is one the value of a [`local!`](crate::local!), which moves with its fiber.
-    /// - No reference to a thread-local lives across such a call, nor a value that was read from one in
-    ///   the belief that it still holds afterwards, such as the thread's id.
-    /// - No function that suspends accesses a thread-local, by itself or in what is inlined into it: the
-    ///   compiler may compute the address once for the whole function. What does access one is called
-    ///   out of line (`#[inline(never)]`).
+    /// - No value that is not [`Send`] is live across such a call: no `Rc` that is shared with others, no
+    ///   guard of a `std` lock (including those of `std`'s standard streams), no raw pointer to thread-owned
+    ///   data. The same holds for values of a [`local!`](crate::local!), which move with their fiber.
+    /// - No reference to a thread-local is live across such a call, nor is a value read from a thread-local
+    ///   used after it as if it were still current, such as the thread's id.
+    /// - No function that suspends accesses a thread-local, directly or through inlined code: the compiler
+    ///   may compute its address once for the whole function. Access it in a function marked
+    ///   `#[inline(never)]`.
     ///
-    /// What suspends is every call of this crate that may wait, and every call that leads to one. The crate
-    /// itself keeps the promise. A fiber that waits while it unwinds stays where it is until it has ended, as
-    /// `std` counts panics per thread.
+    /// All calls of this crate that may wait suspend the fiber, and so does every function that calls one.
+    /// The crate itself upholds this contract. A fiber that waits while it unwinds stays on its worker until
+    /// it has ended, as `std` counts panics per thread.
     ///
     /// ```
     /// // SAFETY: the fibers below share nothing but an atomic, and use no thread-local.
@@ -235,20 +243,20 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    #[allow(unsafe_code, reason = "a promise that the compiler cannot check")]
+    #[allow(unsafe_code, reason = "a contract that the compiler cannot check")]
     pub unsafe fn migrating(mut self) -> Builder {
         self.migrating = true;
         self
     }
 
-    /// Starts the workers.
+    /// Starts the workers and returns the runtime.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] for zero or more than 1,024 workers, a stack size of more than
-    /// 1 GiB, a NUL byte in the name, and where `UTHREAD_DRIVER` names no driver. Otherwise the kernel's:
-    /// where it refuses the driver that was asked for by name, or more threads or descriptors; the message
-    /// says what to do.
+    /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more than 1
+    /// GiB, if the name contains a NUL byte, or if `UTHREAD_DRIVER` is not the name of a driver. Any other
+    /// error is that of the kernel if it refuses a driver that was requested by name, or if it has no more
+    /// threads, descriptors or memory; the message contains a remedy.
     ///
     /// ```
     /// let none = uthread::Runtime::builder().workers(0).build();
@@ -264,7 +272,7 @@ impl Builder {
         self.choose(workers).map_err(shortage::explain)
     }
 
-    /// Starts them with the driver that is asked for, or the best there is.
+    /// Starts the runtime with the requested driver, or with the best available one.
     fn choose(&self, workers: usize) -> io::Result<Runtime> {
         match driver::asked_for(self.driver)? {
             Some((Driver::Uring, reason)) => self.start(workers, Driver::Uring, reason),
@@ -288,7 +296,7 @@ impl Builder {
         }
     }
 
-    /// The number of workers, if all that was asked for makes sense.
+    /// Validates the settings and returns the number of workers.
     fn check(&self) -> io::Result<usize> {
         let count = match self.workers {
             Some(count) => count,
@@ -322,7 +330,7 @@ impl Builder {
         };
         overflow::install(current::find_overflow);
         let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
-        // Dropped on an error below, it ends the workers that have started.
+        // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
             shared: Arc::new(shared),
             threads: Vec::with_capacity(count),
@@ -339,7 +347,7 @@ impl Builder {
             workers.threads.push(thread);
         }
         drop(sender);
-        // Most often one: a worker may be refused what another one got.
+        // Usually contains one entry; the kernel may refuse a worker a feature that another one got.
         let mut details = BTreeSet::new();
         for _ in 0..count {
             details.insert(started.recv().map_err(io::Error::other)??);
@@ -358,7 +366,7 @@ impl Builder {
     }
 }
 
-/// The life of a worker's thread. Reports once whether it could start, and its driver.
+/// The main function of a worker thread. Reports once whether the worker could start, and its driver.
 fn work(
     index: usize,
     shared: Arc<Shared>,
@@ -368,7 +376,8 @@ fn work(
 ) {
     let prepared = AlternateStack::install()
         .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));
-    // The worker goes first: until then a fiber's destructor may overflow its stack.
+    // The worker is dropped before the alternate stack: destructors of fibers may still overflow their
+    // stacks.
     let (_alternate_stack, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {

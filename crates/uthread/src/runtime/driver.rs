@@ -1,12 +1,13 @@
-//! Which driver a runtime has, and why.
+//! The driver of a runtime, and why it was chosen.
 
 use std::str::FromStr;
 use std::{env, fmt, io};
 
-/// The environment variable by which whoever runs a program chooses its driver.
+/// The environment variable that selects the driver of a program.
 const VARIABLE: &str = "UTHREAD_DRIVER";
 
-/// What carries the calls of fibers to the kernel; see [`Builder::driver`](crate::Builder::driver).
+/// A mechanism that carries the calls of fibers to the kernel; see
+/// [`Builder::driver`](crate::Builder::driver).
 ///
 /// ```
 /// use uthread::Driver;
@@ -17,18 +18,18 @@ const VARIABLE: &str = "UTHREAD_DRIVER";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Driver {
-    /// io_uring: one ring per worker. The fastest; many containers forbid it.
+    /// io_uring, with one ring per worker. The fastest driver; many containers forbid it.
     Uring,
-    /// epoll: one instance per worker, and system calls that do not wait. What it cannot wait for, above
-    /// all the disk, runs on at most 64 threads of the process. Works wherever Linux does.
+    /// epoll, with one instance per worker and non-blocking system calls. Calls that epoll cannot wait for,
+    /// above all file I/O, run on at most 64 threads of the process. Available on every Linux system.
     Epoll,
-    /// No fibers: each is a thread of the operating system, and calls are the ordinary blocking ones. To
-    /// compare with, to debug, and for tools that do not know user-level threads.
+    /// One thread per fiber, with ordinary blocking calls. For comparison, for debugging, and for tools that
+    /// do not support user-level threads.
     ///
-    /// What the program sees of it: fibers run at the same time and in any order; a FIFO is opened only
-    /// together with its other end; of [`join`](crate::join), the second closure has a thread of its own;
-    /// thread-locals are the fiber's, and `join` waits for their destructors as `std`'s does; nobody looks for stalls.
-    /// When a runtime is dropped, `SIGURG` interrupts the calls of what is left.
+    /// The program behaves differently in these respects: fibers run concurrently in any order; opening a
+    /// FIFO waits for its other end; the second closure of [`join`](crate::join) has a thread of its own;
+    /// thread-locals belong to the fiber, and joining it waits for their destructors as in `std`; stalls are
+    /// not detected. When a runtime is dropped, `SIGURG` interrupts the calls of the remaining fibers.
     Threads,
 }
 
@@ -44,14 +45,14 @@ impl Driver {
     }
 }
 
-/// Its name, as `UTHREAD_DRIVER` takes it: `uring`, `epoll` or `threads`.
+/// Formats the name that `UTHREAD_DRIVER` accepts: `uring`, `epoll` or `threads`.
 impl fmt::Display for Driver {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
 }
 
-/// From its name: `"epoll".parse()`.
+/// Parses the name of a driver: `"epoll".parse()`.
 impl FromStr for Driver {
     type Err = ParseDriverError;
 
@@ -62,7 +63,7 @@ impl FromStr for Driver {
     }
 }
 
-/// A text that names no driver.
+/// An error returned when a string is not the name of a driver.
 ///
 /// ```
 /// let error = "kqueue".parse::<uthread::Driver>().unwrap_err();
@@ -79,9 +80,9 @@ impl fmt::Display for ParseDriverError {
 
 impl std::error::Error for ParseDriverError {}
 
-/// The driver of a runtime; see the example of [`Runtime::driver`](crate::Runtime::driver).
+/// A description of the driver of a runtime. See the example of [`Runtime::driver`](crate::Runtime::driver).
 ///
-/// Its text is for people: the driver, how it was set up, and why this one.
+/// Its `Display` output is for humans: the driver, its setup, and why it was chosen.
 #[derive(Debug)]
 pub struct DriverInfo {
     driver: Driver,
@@ -89,14 +90,14 @@ pub struct DriverInfo {
     reason: Reason,
 }
 
-/// Why a runtime has its driver.
+/// The reason why a runtime has its driver.
 #[derive(Debug)]
 pub(super) enum Reason {
     Builder,
     Environment,
-    /// Nobody asked for another one, and this is the best.
+    /// No driver was requested, and this is the best one.
     Best,
-    /// The best one cannot be had.
+    /// No driver was requested, and the best one is not available.
     Refused(io::Error),
 }
 
@@ -109,20 +110,20 @@ impl DriverInfo {
         }
     }
 
-    /// Which one; see the example of [`refusal`](DriverInfo::refusal).
+    /// Returns the driver. See the example of [`refusal`](DriverInfo::refusal).
     #[must_use]
     pub fn driver(&self) -> Driver {
         self.driver
     }
 
-    /// How it was set up, and what it uses in place of what this kernel lacks.
-    /// See the example of [`refusal`](DriverInfo::refusal).
+    /// Returns a description of the driver's setup, including the replacements for features that this kernel
+    /// lacks. See the example of [`refusal`](DriverInfo::refusal).
     #[must_use]
     pub fn details(&self) -> &str {
         &self.details
     }
 
-    /// Why there is no io_uring, where it was wanted and refused: the kernel's error, with the remedy.
+    /// Returns the reason why io_uring is not used although it was wanted: the kernel's error with a remedy.
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -153,11 +154,12 @@ impl fmt::Display for DriverInfo {
     }
 }
 
-/// The driver that was asked for by name, first of all by the builder, and by whom.
+/// Returns the driver that was requested by name, and by whom. The builder takes precedence over the
+/// environment.
 ///
 /// # Errors
 ///
-/// `InvalidInput` where the environment names none there is.
+/// `InvalidInput` if `UTHREAD_DRIVER` is not the name of a driver.
 pub(super) fn asked_for(by_builder: Option<Driver>) -> io::Result<Option<(Driver, Reason)>> {
     if let Some(driver) = by_builder {
         return Ok(Some((driver, Reason::Builder)));

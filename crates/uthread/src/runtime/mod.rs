@@ -1,4 +1,4 @@
-//! The runtime: a set of workers, started by a builder, ended by dropping it.
+//! The runtime: a set of workers, started by a builder and ended by drop.
 
 mod builder;
 mod driver;
@@ -26,15 +26,15 @@ use crate::thread::JoinHandle;
 
 /// A set of workers that run fibers.
 ///
-/// Most programs need none of their own: [`run`](crate::run) makes one, and
-/// [`spawn`](crate::spawn) outside of any starts a process-wide default.
+/// Most programs need not create one: [`run`](crate::run) creates a runtime for one closure, and
+/// [`spawn`](crate::spawn) outside of a runtime starts a process-wide default.
 ///
 /// # Panics of its fibers
 ///
-/// A panic is the result of its fiber, from [`JoinHandle::join`]. To its message, which names the worker's thread,
-/// the process's first runtime adds a line that names the fiber: by a hook in front of the one that is there
-/// then. To replace both, call [`std::panic::set_hook`] afterwards, in a fiber for instance; there
-/// [`current`](crate::current) is the fiber that panics.
+/// A panic in a fiber is returned by [`JoinHandle::join`]. The standard panic message names the worker's
+/// thread; the first runtime of a process installs a hook that prints a line with the fiber's name before it,
+/// and then calls the previous hook. To replace both, call [`std::panic::set_hook`] later, for example in a
+/// fiber. In the hook, [`current`](crate::current) returns the fiber that panics.
 ///
 /// ```
 /// use std::panic;
@@ -55,40 +55,43 @@ use crate::thread::JoinHandle;
 ///
 /// # Dropping
 ///
-/// Dropping a runtime cancels what is left and returns when every fiber has ended: blocking calls
-/// return `ECANCELED`, those that cannot return an error unwind the fiber, fibers that have not
-/// started never do. [`shutdown`](Runtime::shutdown) offers other ends, and under [`#[uthread::main]`](macro@crate::main) fibers
-/// vanish with the process.
+/// Dropping a runtime cancels the remaining fibers and returns when all of them have ended. Blocking calls
+/// return `ECANCELED`; calls that cannot return an error unwind the fiber; fibers that have not started never
+/// run. [`shutdown`](Runtime::shutdown) offers other ways to end, and under
+/// [`#[uthread::main]`](macro@crate::main) fibers vanish with the process.
 ///
-/// Fibers end in no particular order: what one waits for in a destructor may be unwound before it. What is in a
-/// [`shield`](crate::shield) is waited for, and so is a fiber that computes, a call in [`blocking`](crate::blocking()), and a
-/// fiber of another runtime that [`Runtime::run`] has started. Dropped by a fiber of its own, or on another thread in a `blocking`
-/// call of such a fiber, it does not wait for that one's worker or, where fibers migrate, for any.
+/// Fibers end in no particular order: a fiber that a destructor waits for may have been unwound already. The
+/// drop waits for code in a [`shield`](crate::shield), for fibers that compute, for calls in
+/// [`blocking`](crate::blocking()), and for fibers of other runtimes started by [`Runtime::run`]. If a fiber
+/// of the runtime itself drops it, or a thread in a `blocking` call of such a fiber, the drop does not wait
+/// for that fiber's worker, or for any worker if fibers migrate.
 ///
-/// The drop does not wait for ever: a fiber is *abandoned*, as [`Shutdown::Abandon`] describes it, and named on the standard error
-/// stream, if it goes on after it was unwound a hundred times (a loop around
-/// [`catch_unwind`](std::panic::catch_unwind)), and if nothing goes on in the whole runtime for two seconds (it waits for a lock that
-/// it has itself): no fiber can run, none waits for the kernel, for a time or for what the drop waits for.
+/// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`], and named
+/// on standard error in two cases: if it continues after it was unwound a hundred times (a loop around
+/// [`catch_unwind`](std::panic::catch_unwind)), and if the whole runtime makes no progress for two seconds,
+/// for example because a fiber waits for a lock that it holds itself. The runtime makes no progress if no
+/// fiber can run and none waits for the kernel, for a time, or for anything else that the drop waits for.
 ///
-/// In a program built with `panic = "abort"` nothing unwinds: calls without an error return at once.
+/// In a program built with `panic = "abort"` nothing unwinds: calls that cannot return an error return at
+/// once.
 ///
 /// # Children made by `fork`
 ///
-/// A child has none of the workers. There [`run`](Runtime::run) and [`spawn`](Runtime::spawn) of this runtime panic, and
-/// dropping it does nothing; a runtime built in the child works. [The guide](crate::guide::soundness) tells what a fiber that
-/// forks can do in the child.
+/// A forked child has none of the workers. There, [`run`](Runtime::run) and [`spawn`](Runtime::spawn) of this
+/// runtime panic, and dropping it does nothing. A runtime built in the child works. [The
+/// guide](crate::guide::soundness) describes what a fiber that forks may do in the child.
 pub struct Runtime {
     backend: Backend,
     workers: usize,
     driver: DriverInfo,
-    /// Of the process that has built it.
+    /// The process that has built the runtime.
     generation: u32,
 }
 
-/// Who runs the fibers.
+/// The threads that run the fibers.
 enum Backend {
     Workers(Workers),
-    /// Each runs itself.
+    /// Each fiber has a thread of its own.
     Threads(Arc<Threads>),
 }
 
@@ -96,7 +99,7 @@ struct Workers {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
     monitor: Option<thread::JoinHandle<()>>,
-    /// Of the process that has started them.
+    /// The process that has started the workers.
     generation: u32,
 }
 
@@ -111,11 +114,11 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the defaults.
+    /// Starts a runtime with default settings.
     ///
     /// # Errors
     ///
-    /// As [`Builder::build`].
+    /// The errors of [`Builder::build`].
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -126,20 +129,20 @@ impl Runtime {
         Runtime::builder().build()
     }
 
-    /// A builder with the defaults; see the example of [`Builder`].
+    /// Creates a builder with default settings. See the example of [`Builder`].
     #[must_use]
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// The number of workers; with [`Driver::Threads`], which has none, how many there would be.
-    /// See the example of [`Builder`].
+    /// Returns the number of workers. With [`Driver::Threads`], which has no workers, returns the number that
+    /// another driver would have. See the example of [`Builder`].
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// What carries calls to the kernel, and why this.
+    /// Returns the driver that carries calls to the kernel, and why it was chosen.
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -152,8 +155,8 @@ impl Runtime {
         &self.driver
     }
 
-    /// What the workers have done since they started. With [`Driver::Threads`] one entry counts the
-    /// fibers.
+    /// Returns counters of the workers' activity since they started. With [`Driver::Threads`] there is one
+    /// entry, which counts the fibers.
     ///
     /// ```
     /// let runtime = uthread::Runtime::builder().workers(2).build()?;
@@ -169,7 +172,7 @@ impl Runtime {
         }
     }
 
-    /// Starts a fiber on this runtime; see [`spawn`](crate::spawn).
+    /// Spawns a fiber on this runtime; see [`spawn`](crate::spawn).
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -189,17 +192,17 @@ impl Runtime {
             f,
             None,
         );
-        // An error is the fiber's result as well.
+        // The fiber's outcome holds the error as well.
         let _ = self.inject(fiber.clone(), None);
         JoinHandle::new(fiber)
     }
 
-    /// Runs `f` as a fiber of this runtime and returns its result, blocking the calling thread
-    /// (or suspending the calling fiber). `f` may borrow from the caller.
+    /// Runs `f` as a fiber of this runtime and returns its result. Blocks the calling thread, or suspends the
+    /// calling fiber, meanwhile. `f` may borrow from the caller.
     ///
     /// # Panics
     ///
-    /// With the panic of `f`.
+    /// Panics with the payload of `f` if it panics.
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -220,20 +223,20 @@ impl Runtime {
         };
         let control = Control::with_deadline(identity, wait::deadline_to_inherit());
         let (body, joinable) = Fiber::borrowing(control, f, None);
-        // An error is the fiber's end as well, which is joined below.
+        // The fiber's outcome holds the error as well; it is joined below.
         let _ = self.inject(body, None);
-        // Joined right here, before anything that `f` borrows can end.
+        // Joined here, before anything that `f` borrows can end.
         match JoinHandle::new(joinable).join_elsewhere() {
             Ok(value) => value,
             Err(payload) => panic::resume_unwind(payload),
         }
     }
 
-    /// The process-wide default runtime, started on first use.
+    /// Returns the process-wide default runtime, which is started at the first call.
     ///
     /// # Panics
     ///
-    /// When the kernel allows no runtime, with its reason and the remedy.
+    /// Panics with the reason and a remedy if the runtime cannot start.
     pub(crate) fn default_runtime() -> &'static Runtime {
         match Runtime::try_default() {
             Ok(runtime) => runtime,
@@ -241,11 +244,12 @@ impl Runtime {
         }
     }
 
-    /// The same.
+    /// Returns the process-wide default runtime, which is started at the first call, or an error if it cannot
+    /// start.
     ///
     /// # Errors
     ///
-    /// As [`Builder::build`].
+    /// The errors of [`Builder::build`].
     pub(crate) fn try_default() -> io::Result<&'static Runtime> {
         static DEFAULT: PerProcess<Default> = PerProcess::new(Default::new(), Default::new);
         let Default { runtime, starting } = DEFAULT.get();
@@ -259,16 +263,17 @@ impl Runtime {
         }
     }
 
-    /// Whether this is the process that has built it, and no child made by `fork`.
+    /// Returns `true` in the process that has built the runtime, and `false` in a forked child.
     fn is_of_this_process(&self) -> bool {
         self.generation == forked::generation()
     }
 
-    /// A stack for a new fiber that needs so many bytes, where that is more than this runtime gives each.
+    /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the runtime's default stacks
+    /// are large enough.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where there is no memory for it.
+    /// `ENOMEM` if there is no memory for the stack.
     pub(crate) fn take_larger_stack(&self, bytes: usize) -> io::Result<Option<Stack>> {
         match &self.backend {
             Backend::Workers(workers) => workers.shared.stacks.take_larger(bytes),
@@ -276,16 +281,16 @@ impl Runtime {
         }
     }
 
-    /// Queues a fiber from outside the workers, or starts it where fibers are threads, there with a stack of
-    /// so many bytes, if that is said.
+    /// Queues a fiber from outside the workers. With the threads driver, starts its thread instead, with a
+    /// stack of `stack_size` bytes if that is given.
     ///
     /// # Errors
     ///
-    /// The system's, where it has no thread for the fiber, which is abandoned then.
+    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned then.
     ///
     /// # Panics
     ///
-    /// In a child made by `fork` where this is a runtime of its parent.
+    /// Panics in a forked child if the runtime belongs to its parent.
     pub(crate) fn inject(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
         assert!(
             self.is_of_this_process(),
@@ -299,7 +304,7 @@ impl Runtime {
     }
 }
 
-/// The default runtime, and who may start it.
+/// The default runtime, and the lock that serializes its start.
 struct Default {
     runtime: OnceLock<Runtime>,
     starting: Mutex<()>,
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_cancel_after_the_end_keeps_no_fiber() {
-        // The hook that comes with a runtime is there for the other tests, too.
+        // The hook that the runtime installs affects the other tests, too.
         panic_hook::capture();
         for driver in [None, Some(Driver::Epoll), Some(Driver::Threads)] {
             let mut builder = Runtime::builder().workers(1);
@@ -331,7 +336,7 @@ mod tests {
             }
             let runtime = builder.build().unwrap();
             let spawn = || {
-                // A call that waits, which is where the cancellation turns to.
+                // A call that waits, which is where a cancellation takes effect.
                 let call = || drop(crate::fs::metadata("Cargo.toml"));
                 let control = Control::new(Identity::anonymous(Location::caller()));
                 let fiber = Fiber::new(control, call, None);

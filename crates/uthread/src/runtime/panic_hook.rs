@@ -1,8 +1,8 @@
-//! The message of a panic names the fiber. What `std` prints names the worker's thread, whose other fibers have
-//! nothing to do with it.
+//! A panic hook that names the fiber. The message of `std` names only the worker's thread, which other fibers
+//! share.
 //!
-//! The first runtime puts a hook in front of the one there is. A later one of the program replaces it. The hook
-//! also notes who panics, for the locks: see `sched::worker::panics`.
+//! The first runtime installs the hook in front of the current one; the program may replace it later. The
+//! hook also records which fiber panics, for lock poisoning: see `sched::worker::panics`.
 
 use std::io::{self, Write};
 use std::panic;
@@ -14,10 +14,10 @@ use crate::fiber::Control;
 use crate::sched::wait;
 use crate::stack::panic_frames;
 
-/// Whether what threads print is captured. Relaxed: whoever sets it goes on to start the fibers.
+/// `true` if the output of threads is captured. Relaxed: it is set before the fibers start.
 static CAPTURED: AtomicBool = AtomicBool::new(false);
 
-/// Puts the hook there, once. A thread that panics may not change hooks: it leaves that to the next runtime.
+/// Installs the hook, once. A panicking thread must not change hooks; it leaves that to the next runtime.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     if thread::panicking() {
@@ -34,7 +34,7 @@ pub(super) fn install() {
     });
 }
 
-/// From now on the harness of tests shows what is said with the test that failed.
+/// Makes the test harness show the messages with the test that failed.
 pub(super) fn capture() {
     CAPTURED.store(true, Ordering::Relaxed);
 }
@@ -48,10 +48,11 @@ fn name(fiber: &Control) {
         fiber.spawn_site()
     );
     if CAPTURED.load(Ordering::Relaxed) {
-        // By the macro alone, which panics where nobody reads: elsewhere that would end the process.
+        // Only the macro is captured. Elsewhere it is avoided, as it panics if standard error is closed,
+        // which would abort the process.
         eprint!("{line}");
     } else {
-        // The stream is without a buffer: one call, so that the lines of two fibers do not mix.
+        // Standard error is unbuffered: a single call keeps the lines of two fibers apart.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! Polling in place of calls and interrupts: what of it a runtime's rings do, on request, as it takes processor time.
+//! Polling modes of the rings, which replace system calls and interrupts at the cost of CPU time.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,16 +6,17 @@ use std::time::Duration;
 use super::{Builder, Driver};
 
 impl Builder {
-    /// Has a thread of the kernel take the operations of each worker (`IORING_SETUP_SQPOLL`): while it polls, a worker that has
-    /// other fibers to run enters the kernel neither to hand operations over nor to get their results. It polls for
-    /// as long as there is something to do and for `idle` beyond (whole milliseconds, at least one); then it sleeps,
-    /// and the next operation costs the call that wakes it.
+    /// Lets a kernel thread per worker fetch submitted operations (`IORING_SETUP_SQPOLL`). While it polls, a
+    /// worker with other fibers to run makes no system call to submit operations or to collect their results.
     ///
-    /// Each worker has such a thread, which keeps a processor busy while it polls: choose at most half as many
-    /// workers as there are processors, else the two take turns and all gets slower. By default there is none.
+    /// The thread polls while there are operations and for `idle` after that (rounded to whole milliseconds,
+    /// at least one). Then it sleeps, and the next operation costs a system call to wake it. Each of these
+    /// threads keeps a CPU busy while it polls: use at most half as many workers as there are CPUs, or the
+    /// threads compete and everything gets slower. By default there is no such thread.
     ///
-    /// It takes io_uring: on another driver this has no effect. Where the kernel refuses such a ring, the runtime has an
-    /// ordinary one; both is told by [`DriverInfo::details`](crate::DriverInfo::details).
+    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel refuses
+    /// such a ring, the runtime uses an ordinary one. [`DriverInfo::details`](crate::DriverInfo::details)
+    /// reports both cases.
     ///
     /// ```
     /// use std::time::Duration;
@@ -34,17 +35,18 @@ impl Builder {
         self
     }
 
-    /// Has the workers poll the device for the completions of reads and writes of files that were opened
-    /// [past the page cache](crate::fs::OpenOptions::direct) (`IORING_SETUP_IOPOLL`), in place of interrupts: sooner by some
-    /// microseconds on a fast disk. A worker does not sleep while it has such an operation under way, whatever that
-    /// takes. By default nothing is polled.
+    /// Lets the workers poll the device for completed reads and writes of files opened for [direct
+    /// I/O](crate::fs::OpenOptions::direct), instead of waiting for interrupts (`IORING_SETUP_IOPOLL`).
     ///
-    /// It takes a device with queues for it: one whose `/sys/block/*/queue/io_poll` is 1, as of NVMe with the module's
-    /// parameter `poll_queues`. Any other refuses the first operation on each file, which goes by interrupts then, and so
-    /// do the later ones. Only files that are opened by this crate are polled for.
+    /// This saves some microseconds on a fast disk. A worker does not sleep while such an operation is in
+    /// flight, however long that takes. By default nothing is polled.
     ///
-    /// It takes io_uring: on another driver this has no effect. Where the kernel refuses such a ring, there is none;
-    /// both is told by [`DriverInfo::details`](crate::DriverInfo::details).
+    /// The device needs polling queues: its `/sys/block/*/queue/io_poll` must be 1, for NVMe by the module
+    /// parameter `poll_queues`. Any other device refuses the first operation on each file; the operations on
+    /// that file then use interrupts. Only files opened by this crate are polled.
+    ///
+    /// Only the io_uring driver supports this; the setting has no effect on others. If the kernel refuses
+    /// such a ring, it is not used. [`DriverInfo::details`](crate::DriverInfo::details) reports both cases.
     ///
     /// ```
     /// use std::os::unix::fs::FileExt;
@@ -71,12 +73,12 @@ impl Builder {
         self
     }
 
-    /// Adds to the details of a driver what was asked for in vain.
+    /// Appends to the details of a driver the polling modes that were requested but that it does not support.
     pub(super) fn with_polling(&self, driver: Driver, mut details: String) -> String {
         let kernel = ("kernel polling", self.rings.kernel_polling.is_some());
         for (what, is_asked_for) in [kernel, ("I/O polling", self.rings.io_polling)] {
             if is_asked_for && driver != Driver::Uring {
-                let _ = write!(details, ", no {what}, which takes io_uring");
+                let _ = write!(details, ", no {what}, which requires io_uring");
             }
         }
         details

@@ -1,10 +1,10 @@
-//! What to do where the kernel has no more threads, descriptors or memory for a runtime.
+//! Remedies for a lack of threads, descriptors or memory while a runtime starts.
 
 use std::{error, fmt, io};
 
 use rustix::io::Errno;
 
-/// Adds it to the kernel's error; what a driver has said to its own stays as it is.
+/// Adds a remedy to an error of the kernel. Errors that a driver has explained remain unchanged.
 pub(super) fn explain(error: io::Error) -> io::Error {
     let remedy = match Errno::from_io_error(&error) {
         Some(Errno::AGAIN) => {
@@ -12,15 +12,17 @@ pub(super) fn explain(error: io::Error) -> io::Error {
              with fewer workers"
         }
         Some(Errno::MFILE | Errno::NFILE) => {
-            "too many files are open for another worker: raise the limit by `ulimit -n`"
+            "no descriptor is free for another worker: raise the limit by `ulimit -n`"
         }
-        Some(Errno::NOMEM) => "there is too little memory for another worker: run with fewer",
+        Some(Errno::NOMEM) => {
+            "there is not enough memory for another worker: run with fewer workers"
+        }
         _ => return error,
     };
     io::Error::new(error.kind(), Shortage { error, remedy })
 }
 
-/// The kernel's error, kept as the source, with the remedy.
+/// An error of the kernel, kept as the source, with a remedy.
 #[derive(Debug)]
 struct Shortage {
     error: io::Error,

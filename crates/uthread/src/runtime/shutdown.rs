@@ -1,4 +1,4 @@
-//! How a runtime ends in the midst of a program.
+//! Ending a runtime while the program goes on.
 
 use std::mem;
 use std::thread;
@@ -8,15 +8,16 @@ use crate::forked;
 use crate::sched::shared::Abandonment;
 use crate::sched::{offload, wait};
 
-/// What [`Runtime::shutdown`] does with the fibers that are left.
+/// How [`Runtime::shutdown`] treats the remaining fibers.
 ///
-/// | | fibers that are left | returns | their destructors |
+/// | | remaining fibers | returns | their destructors |
 /// | --- | --- | --- | --- |
-/// | `Cancel`, and the drop of a runtime | are [cancelled](crate::guide::cancellation) | when all have ended | run |
-/// | `Join` | go on | when all have ended by themselves | run |
+/// | `Cancel`, and dropping the runtime | are [cancelled](crate::guide::cancellation) | when all have ended | run |
+/// | `Join` | continue | when all have ended by themselves | run |
 /// | `Abandon` | stop at their next call that may wait, and are never resumed | at once | never run |
 ///
-/// The end of a program with [`#[uthread::main]`](macro@crate::main) is none of these: there fibers vanish with the process.
+/// The end of a program with [`#[uthread::main]`](macro@crate::main) is none of these: its fibers vanish with
+/// the process.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +36,7 @@ use crate::sched::{offload, wait};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Shutdown {
-    /// Cancels them, and waits until they have ended: what the drop of a runtime does.
+    /// Cancels the fibers and waits until they have ended, as dropping the runtime does.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
@@ -48,18 +49,21 @@ pub enum Shutdown {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     Cancel,
-    /// Waits until they have ended by themselves, and those that they spawn: for ever, if one does not. See the example of
-    /// [`Shutdown`].
+    /// Waits until the fibers, and those that they spawn, have ended by themselves. If one never ends, this
+    /// waits forever. See the example of [`Shutdown`].
     Join,
-    /// Leaves them where they are, without waiting for that. Each stops at its next call that may wait, or in the present
-    /// one, also within a [`shield`](crate::shield) and while it unwinds, and is never resumed; one that has not started never
-    /// does. Nothing of theirs is unwound or dropped. The memory of their stacks, what they own and what they
-    /// have locked stays as it is until the process ends. Under [`Driver::Threads`](crate::Driver::Threads) the
-    /// threads stay, too.
+    /// Leaves the fibers where they are, without waiting for them.
     ///
-    /// What they wait for from the kernel is cancelled. Who joins one gets [`Cancelled`](crate::thread::Cancelled),
-    /// once the last fiber of the runtime has stopped, and no call of theirs runs on another thread any more. The end of a scope
-    /// that waits for one of them, from a fiber of another runtime or from a thread, never comes: they may have what it lent.
+    /// A fiber stops at its next call that may wait, or in its current one, also within a
+    /// [`shield`](crate::shield) and while it unwinds. It is never resumed; a fiber that has not started
+    /// never runs. Nothing is unwound or dropped: the memory of the stacks, the values that the fibers own
+    /// and the locks that they hold remain until the process ends. With
+    /// [`Driver::Threads`](crate::Driver::Threads) the threads remain, too.
+    ///
+    /// Their operations in the kernel are cancelled. Joining such a fiber returns
+    /// [`Cancelled`](crate::thread::Cancelled) once the last fiber of the runtime has stopped and none of
+    /// their calls runs on another thread. A scope outside this runtime that waits for one of these fibers
+    /// never ends, as the fiber may still use its borrows.
     ///
     /// ```
     /// use uthread::thread::{Cancelled, park};
@@ -88,10 +92,11 @@ pub enum Shutdown {
 }
 
 impl Runtime {
-    /// Ends the runtime in this way.
+    /// Ends the runtime, treating its remaining fibers as `how` says.
     ///
-    /// Called by a fiber of this runtime, or on another thread in a [`blocking`](crate::blocking()) call of such a fiber, it does
-    /// not wait for that one: `Join` returns at once then, `Cancel` as a [drop](Runtime#dropping) does.
+    /// If a fiber of this runtime calls it, or a thread in a [`blocking`](crate::blocking()) call of such a
+    /// fiber, it does not wait for that fiber: `Join` returns at once, and `Cancel` behaves like a
+    /// [drop](Runtime#dropping).
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
@@ -131,19 +136,19 @@ impl Workers {
         self.detach();
     }
 
-    /// Lets its threads end by themselves.
+    /// Detaches the threads, which end by themselves.
     fn detach(&mut self) {
         self.threads.clear();
         self.monitor = None;
     }
 
-    /// Waits for the threads that this one may wait for.
+    /// Joins the threads, except those that cannot end before the caller does.
     fn join_threads(&mut self) {
         let mut threads = mem::take(&mut self.threads);
-        // What runs for a fiber of this runtime cannot outlive that one: its worker ends later.
+        // The caller runs for a fiber of this runtime, whose worker ends later.
         if let Some(own) = offload::worker_of_caller(&self.shared) {
             match self.shared.is_migrating() {
-                // Any worker may have to go on with the caller.
+                // Any worker may resume the calling fiber.
                 true => threads.clear(),
                 false => drop(threads.remove(own)),
             }
@@ -151,17 +156,17 @@ impl Workers {
         let monitor = self.monitor.take();
         let end = || {
             threads.into_iter().for_each(join);
-            // Last: what keeps a runtime from its end is a stall too.
+            // Stopped last: a fiber that delays the end of the runtime is a stall too.
             if let Some(monitor) = monitor {
                 self.shared.notifier.stop_thread(monitor.thread());
-                // A report of a stall may drop the runtime, on this very thread.
+                // The function that receives stall reports may drop the runtime on this very thread.
                 if monitor.thread().id() != thread::current().id() {
                     join(monitor);
                 }
             }
         };
         if wait::in_fiber() {
-            // The worker must go on meanwhile: others' fibers may need its own to end.
+            // The worker must keep running meanwhile: other fibers may need its fibers to end.
             offload::run(end);
         } else {
             end();
@@ -185,7 +190,7 @@ impl Drop for Workers {
             return; // They end by themselves.
         }
         if forked::generation() != self.generation {
-            // Its threads are in the parent, where it goes on.
+            // The threads are those of the parent process, where they go on.
             return mem::forget((mem::take(&mut self.threads), self.monitor.take()));
         }
         self.shared.shut_down();
