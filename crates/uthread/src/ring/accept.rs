@@ -1,4 +1,4 @@
-//! Connections, by one request for all of them.
+//! Accepting connections through one multishot request.
 
 use std::fmt;
 use std::io;
@@ -13,9 +13,9 @@ use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 
-/// What [`accept`] can be called on, as in the example there.
+/// Listeners that [`accept`] works on. See the example there.
 pub trait Listener: AsFd + sealed::Sealed {
-    /// A connection.
+    /// The type of an accepted connection.
     type Stream;
 
     #[doc(hidden)]
@@ -56,17 +56,19 @@ impl Listener for UnixListener {
     }
 }
 
-/// The connections of a listener as they come, without end, by one request to the kernel for all (multishot
-/// accept). Where there is no ring, or the kernel knows no such request, each is accepted by itself.
+/// Returns an endless iterator over the connections of a listener, accepted through a single multishot
+/// request. Without a ring, or if the kernel does not support the request, each connection is accepted by a
+/// call of its own.
 ///
-/// The kernel accepts before the next connection is asked for. When 64 wait to be taken, the request is ended, and
-/// id again when they are. So whoever ends early has connections that nobody serves: [`stop`](Accept::stop) leaves
-/// them to be taken.
+/// The kernel accepts connections before they are asked for. When 64 accepted connections are queued, the
+/// request is cancelled; it is submitted again once they are taken. Dropping the iterator closes the
+/// connections in the queue: call [`stop`](Accept::stop) first to take them.
 ///
 /// # Errors
 ///
-/// Items are errors as of [`TcpListener::accept`]: `EMFILE` without a free descriptor, `ECANCELED` at the end of the
-/// runtime. The listener stays usable, and the next item is worth asking for.
+/// The items are the errors of [`TcpListener::accept`]: for example `EMFILE` if no descriptor is free, or
+/// `ECANCELED` if the fiber is cancelled. The listener remains usable, and the iterator can continue after an
+/// error.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -93,11 +95,12 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
     }
 }
 
-/// The connections of a listener; see the example of [`accept`].
+/// An iterator over the connections of a listener. See the example of [`accept`].
 ///
-/// Dropping it ends the request, and closes what was accepted and not taken: [`stop`](Accept::stop) leaves that.
+/// Dropping it cancels the request and closes accepted connections that were not taken. To take them, call
+/// [`stop`](Accept::stop) first.
 ///
-/// It stays with the fiber that has made it, as its worker has the request:
+/// It is not `Send`, as the request belongs to the worker of its fiber:
 ///
 /// ```compile_fail,E0277
 /// use uthread::{net::TcpListener, ring};
@@ -109,7 +112,7 @@ pub fn accept<L: Listener>(listener: &L) -> Accept<'_, L> {
 /// });
 /// ```
 ///
-/// The listener outlives it:
+/// It borrows the listener:
 ///
 /// ```compile_fail,E0505
 /// use uthread::{net::TcpListener, ring};
@@ -127,8 +130,9 @@ pub struct Accept<'a, L: Listener> {
 }
 
 impl<L: Listener> Accept<'_, L> {
-    /// Ends the request and returns when the kernel accepts no more. The connections that it has accepted can still be
-    /// taken, and after them there is `None`; later ones wait for who accepts next.
+    /// Cancels the request and returns when the kernel accepts no more connections. The connections accepted
+    /// before can still be taken; after them the iterator returns `None`. Later connections remain in the
+    /// kernel's queue.
     ///
     /// ```
     /// use uthread::{net::{TcpListener, TcpStream}, ring};
@@ -174,7 +178,7 @@ impl<L: Listener> Iterator for Accept<'_, L> {
             state: &self.state,
         };
         let operation = || {
-            // Of one that is non-blocking the request would wait all the same.
+            // On a non-blocking listener the request would wait all the same.
             let flags = rustix::fs::fcntl_getfl(listener.fd);
             let blocks = flags.is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
             blocks.then_some(Operation::Multishot(MultishotOperation::Accept {
@@ -194,7 +198,8 @@ struct Connections;
 impl Decode for Connections {
     type Item = Accepted;
 
-    /// A batch of fibers takes so many in one round of its worker; and they are descriptors, of which there are few.
+    /// About as many as a batch of fibers takes in one round of the worker. Each holds a descriptor, which
+    /// are scarce.
     const BACKLOG_MAX: usize = 64;
 
     fn decode(&self, result: u32, _: Option<u16>, _: Option<&mut Accepted>) -> Option<Accepted> {

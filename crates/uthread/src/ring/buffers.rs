@@ -1,4 +1,4 @@
-//! Buffers that are the kernel's until something has arrived in them.
+//! Buffers that belong to the kernel until it has received data into them.
 
 use std::fmt;
 use std::io;
@@ -8,32 +8,31 @@ use std::sync::Arc;
 use crate::resource::buffer_group::{BufferGroup, Filled};
 use crate::sched::ring;
 
-/// The kernel takes no more.
+/// The maximum number of buffers that the kernel accepts.
 const COUNT_MAX: u16 = 1 << 15;
 
-/// Buffers by which the ring of a worker receives: whoever has nothing to receive has none of them.
+/// A ring of receive buffers, which the kernel assigns to requests when data arrives.
 ///
-/// The kernel fills a buffer only when something has arrived, so that a few serve many connections, where each read
-/// would need one of its own. They are used by fibers on the worker of the one that has made them: where fibers stay
-/// ([`migrating`](crate::Builder::migrating) says more), make one on each. Other fibers, and other drivers, receive
-/// into buffers of their own.
+/// A few buffers thus serve many connections, whereas each pending read needs a buffer of its own. Only
+/// fibers on the worker that created the ring use it; if fibers do not [migrate](crate::Builder::migrating),
+/// create one on each worker. Fibers on other workers and drivers receive into memory of their own.
 ///
-/// The memory stays until the kernel needs it no more, whatever is dropped first, or leaked. See the example of
-/// [`receive()`](super::receive()).
+/// The memory remains valid until the kernel no longer needs it, in whatever order values are dropped or
+/// leaked. See the example of [`receive()`](super::receive()).
 pub struct BufferRing {
-    /// None where there is no ring, or it does not take it.
+    /// `None` if there is no ring, or if it does not support such buffers.
     group: Option<Arc<BufferGroup>>,
     count: u16,
     size: u32,
 }
 
 impl BufferRing {
-    /// So many buffers of `size` bytes each. A page of memory is taken once something was received into it.
+    /// Creates `count` buffers of `size` bytes each. A page takes memory only once data was received into it.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) where the count is not a power of two up to 32,768, or the size is
-    /// zero or more than 1 GiB.
+    /// `InvalidInput` if `count` is not a power of two of at most 32768, or if `size` is zero or more than 1
+    /// GiB.
     ///
     /// ```
     /// let buffers = uthread::ring::BufferRing::new(64, 4096)?;
@@ -55,7 +54,7 @@ impl BufferRing {
         Ok(BufferRing { group, count, size })
     }
 
-    /// The group, if the ring of the caller's worker has it.
+    /// Returns the group of buffers if it belongs to the ring of the caller's worker.
     pub(super) fn group(&self) -> Option<&Arc<BufferGroup>> {
         self.group
             .as_ref()
@@ -78,8 +77,8 @@ impl fmt::Debug for BufferRing {
     }
 }
 
-/// Bytes that were received. Dropping it gives the buffer back: whoever keeps many leaves the kernel without, and then
-/// each receives into memory of its own.
+/// A chunk of received bytes. Dropping it returns its buffer to the kernel. If no buffer is left because many
+/// chunks are kept, further chunks are received into memory of their own.
 ///
 /// ```
 /// use std::io::Write;

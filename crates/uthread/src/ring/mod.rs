@@ -1,15 +1,18 @@
-//! What io_uring has and `std` has no name for: one request for all that is to come, and requests of your own.
+//! io_uring features that `std` has no counterpart for: multishot requests, registered memory and files, and
+//! raw requests.
 //!
-//! [`accept`], [`receive`] and [`poll`] are iterators by multishot requests; where the driver or the kernel has none, they do the
-//! same by single ones.
+//! [`accept`], [`receive`] and [`poll`] are iterators over the completions of a multishot request. If the
+//! driver or the kernel does not support the request, they submit a new one for each item.
 //!
-//! [`RegisteredBuffer`] and [`RegisteredFile`] spare the kernel work on memory and files that are used again and again; where
-//! they cannot, they are used all the same. [`read_file`] opens, reads and closes by one submission, and [`nop`] does nothing.
+//! [`RegisteredBuffer`] and [`RegisteredFile`] save the kernel work on memory and files that are used
+//! repeatedly. They also work where registration is not possible. [`read_file`] opens, reads and closes a
+//! file by one submission, and [`nop`] does nothing.
 //!
-//! Everything else here is for programs that know io_uring: [`submit`] carries out any request that the crate [`io_uring`] can build, and suspends the fiber
-//! until it has ended; [`submit_all`] does so with several, linked or not. Both need a fiber on
-//! [`Driver::Uring`](crate::Driver::Uring), and anywhere else return an error of the kind
-//! [`Unsupported`](std::io::ErrorKind::Unsupported), which says what to do. [`supported`] asks the kernel.
+//! The other functions are for programs that use io_uring directly: [`submit`] executes any request that the
+//! crate [`io_uring`] can build, and suspends the fiber until it has completed; [`submit_all`] executes
+//! several requests, linked or not. Both need a fiber on [`Driver::Uring`](crate::Driver::Uring) and
+//! otherwise return [`Unsupported`](std::io::ErrorKind::Unsupported) with a remedy. [`supported`] queries the
+//! kernel.
 
 mod accept;
 mod buffers;
@@ -36,8 +39,8 @@ pub use registered_buffer::RegisteredBuffer;
 pub use registered_file::{RegisteredFile, Registrable};
 pub use submit::{Completion, submit, submit_all};
 
-/// Whether the ring of the calling fiber carries out operations of this code, such as
-/// `opcode::Splice::CODE`. False where there is no ring, or it does not tell.
+/// Returns `true` if the ring of the calling fiber supports operations with this code, such as
+/// `opcode::Splice::CODE`. Returns `false` if there is no ring, or if the kernel cannot be queried.
 ///
 /// ```
 /// use uthread::ring::{self, io_uring::opcode};

@@ -8,13 +8,14 @@ use super::submit::perform;
 use crate::op::raw::RawRequest;
 use crate::sched::{ring, wait};
 
-/// Does nothing, by way of the kernel: the fiber is suspended, and goes on when the ring has said that it is done. That
-/// takes as long as a round of its worker, and so tells what any request costs at the least. Where there is no
-/// ring others are let run all the same.
+/// Submits a request that does nothing, and returns when it has completed. Without a ring, other fibers run
+/// once.
+///
+/// It takes one round of the worker and measures the minimum cost of a request.
 ///
 /// # Errors
 ///
-/// `ECANCELED` of a cancelled fiber.
+/// `ECANCELED` if the fiber is cancelled.
 ///
 /// ```
 /// uthread::run(|| uthread::ring::nop())?;

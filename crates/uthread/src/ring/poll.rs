@@ -1,4 +1,4 @@
-//! Readiness, by one request for all that is to come.
+//! Readiness of a descriptor through one multishot request.
 
 use std::fmt;
 use std::io;
@@ -15,31 +15,31 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 
-/// What a descriptor is ready for: the kernel's `POLL*`. See the example of [`poll`].
+/// Events that a descriptor is ready for: the kernel's `POLL*` bits. See the example of [`poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Events(u16);
 
 impl Events {
-    /// There is something to read, or an end of it.
+    /// Data can be read, or the end was reached.
     pub const READABLE: Events = Events(PollFlags::IN.bits());
-    /// There is room to write.
+    /// Data can be written.
     pub const WRITABLE: Events = Events(PollFlags::OUT.bits());
-    /// There is something exceptional, as urgent data.
+    /// An exceptional condition exists, such as urgent data.
     pub const PRIORITY: Events = Events(PollFlags::PRI.bits());
-    /// The other side will send no more.
+    /// The peer has shut down writing.
     pub const READ_CLOSED: Events = Events(PollFlags::RDHUP.bits());
-    /// It is closed on both sides. Told unasked.
+    /// Both directions are closed. Reported even if not requested.
     pub const HANG_UP: Events = Events(PollFlags::HUP.bits());
-    /// There is an error. Told unasked.
+    /// An error has occurred. Reported even if not requested.
     pub const ERROR: Events = Events(PollFlags::ERR.bits());
 
-    /// Whether one of `others` is among them; see the example of [`poll`].
+    /// Returns `true` if the two sets have an event in common. See the example of [`poll`].
     #[must_use]
     pub fn intersects(self, others: Events) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// As the kernel has them.
+    /// Returns the kernel's `POLL*` bits.
     ///
     /// ```
     /// use uthread::ring::Events;
@@ -60,15 +60,16 @@ impl BitOr for Events {
     }
 }
 
-/// The events of a descriptor as they come, without end, by one request to the kernel for all (multishot poll). Where
-/// there is no ring, or the kernel knows no such request, each wait is a request by itself.
+/// Returns an endless iterator over the readiness events of a descriptor, through a single multishot request.
+/// Without a ring, or if the kernel does not support the request, each wait is a request of its own.
 ///
-/// An item says what has become ready since the last one was taken: events that came meanwhile are one item. It may
-/// come again without anything new: whoever is told tries without waiting, until there is no more.
+/// An item contains the events since the previous item. An event may be reported again without new data, so
+/// read or write without waiting until the call returns `WouldBlock`.
 ///
 /// # Errors
 ///
-/// Items are errors of the kernel; `ECANCELED` at the end of the runtime.
+/// The items are `ECANCELED` if the fiber is cancelled, and any other error that the kernel reports for the
+/// request.
 ///
 /// ```
 /// use std::io::Write;
@@ -92,9 +93,10 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
     }
 }
 
-/// The events of a descriptor; see the example of [`poll`]. Dropping it ends the request.
+/// An iterator over the readiness events of a descriptor. See the example of [`poll`]. Dropping it cancels
+/// the request.
 ///
-/// It stays with the fiber that has made it, as its worker has the request:
+/// It is not `Send`, as the request belongs to the worker of its fiber:
 ///
 /// ```compile_fail,E0277
 /// let (reader, _writer) = std::io::pipe().unwrap();
@@ -104,7 +106,7 @@ pub fn poll<F: AsFd>(descriptor: &F, events: Events) -> Poll<'_> {
 /// });
 /// ```
 ///
-/// The descriptor outlives it:
+/// It borrows the descriptor:
 ///
 /// ```compile_fail,E0505
 /// let (reader, _writer) = std::io::pipe().unwrap();
@@ -159,7 +161,7 @@ struct Readiness;
 impl Decode for Readiness {
     type Item = Events;
 
-    /// Never reached: there is one at most.
+    /// Never reached: events are merged into one item.
     const BACKLOG_MAX: usize = 2;
 
     fn decode(&self, result: u32, _: Option<u16>, newest: Option<&mut Events>) -> Option<Events> {

@@ -1,4 +1,4 @@
-//! A file opened, read and closed by one submission.
+//! Opening, reading and closing a file by one submission.
 
 use std::ffi::CStr;
 use std::io::{self, Read};
@@ -18,17 +18,19 @@ use crate::op::transfer_length;
 use crate::resource::registration::Registration;
 use crate::sched::ring;
 
-/// Reads the beginning of a file into `buffer`, as much as there is room for, and returns how many bytes that were: what a
-/// call to open it, one to read and one to close it do. A ring does so by one submission for all three, and without a
-/// descriptor, of which a process has few: programs that look into many small files are bound by such calls.
+/// Reads the beginning of a file into `buffer` and returns the number of bytes read.
 ///
-/// A file that fills the buffer may be longer. As of any read, a pipe and some files of `/proc` give less than
-/// they have.
+/// It does the work of three calls: open, read and close. A ring performs them by one submission and without
+/// using a descriptor of the process. Programs that read many small files are limited by these calls.
+///
+/// If the buffer is filled, the file may be longer. As with any read, a pipe and some files in `/proc` may
+/// return fewer bytes than they have.
 ///
 /// # Errors
 ///
-/// The kernel's, as [`fs::read`](crate::fs::read): `ENOENT`, `EACCES`, `EISDIR`;
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for a path with a zero byte. `ECANCELED` of a cancelled fiber, which leaves no file open.
+/// `InvalidInput` if the path contains a NUL byte; `NotFound`, `PermissionDenied` or any other error of
+/// [`File::open`](crate::fs::File::open); `IsADirectory` or any other error that `read(2)` reports;
+/// `ECANCELED` if the fiber is cancelled, in which case no file remains open.
 ///
 /// ```
 /// let mut buffer = [0; 64 * 1024];
@@ -44,7 +46,7 @@ pub fn read_file<P: AsRef<Path>>(path: P, buffer: &mut [u8]) -> io::Result<usize
     }
 }
 
-/// Where there is no ring, or no slot in its table.
+/// Makes three separate calls. Used without a ring, or if its file table is full.
 fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     loop {
@@ -55,7 +57,8 @@ fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// By a chain, of which path, buffer and slot are there until it has ended.
+/// Submits a chain of requests. The path, the buffer and the table entry remain valid until the chain has
+/// completed.
 fn read_at_once(path: &CStr, buffer: &mut [u8], mut slot: Registration) -> io::Result<usize> {
     let file = u32::from(slot.slot());
     let target = DestinationSlot::try_from_slot_target(file).expect("tables are not that large");
@@ -65,7 +68,7 @@ fn read_at_once(path: &CStr, buffer: &mut [u8], mut slot: Registration) -> io::R
     let read = opcode::Read::new(Fixed(file), buffer.as_mut_ptr(), length).offset(CURRENT_POSITION);
     let mut requests = [
         open.build().flags(Flags::IO_LINK),
-        // It is closed whatever comes of this, as a read that finds less than there is room for fails a link.
+        // A hard link, so that the file is closed in any case: a short read would break a plain link.
         read.build().flags(Flags::IO_HARDLINK),
         opcode::Close::new(Fixed(file)).build(),
     ]

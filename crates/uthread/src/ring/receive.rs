@@ -1,4 +1,4 @@
-//! What arrives by a connection, by one request for all of it.
+//! Receiving from a connection through one multishot request.
 
 use std::fmt;
 use std::io;
@@ -18,21 +18,23 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
 
-/// What arrives by a stream as it comes, until the other side has sent all, by one request to the kernel for all of it
-/// (multishot receive). Where there is no ring, or the kernel knows no such request, each chunk is received by itself.
+/// Returns an iterator over the chunks that arrive on a stream, received through a single multishot request,
+/// until the peer has shut down writing. Without a ring, or if the kernel does not support the request, each
+/// chunk is received by a call of its own.
 ///
-/// The kernel receives before the next chunk is asked for, into a buffer of `buffers`. When 16 chunks wait to be taken,
-/// the request is ended, and id again when they are; so what a slow reader has not read is the other side's
-/// to wait for. Where no buffer is left, a chunk has memory of its own.
+/// The kernel receives data before it is asked for, into `buffers`. When 16 chunks are queued, the request is
+/// cancelled; it is submitted again once they are taken, so flow control makes the peer of a slow reader
+/// wait. If no buffer is free, a chunk is received into memory of its own.
 ///
-/// Of a stream that is set to be non-blocking it waits all the same.
+/// The iterator waits even if the stream is non-blocking.
 ///
-/// While it lives nobody else reads from the stream; what they get of it is not told in any order.
+/// Do not read from the stream by other means while the iterator exists: which reader receives which bytes is
+/// unspecified.
 ///
 /// # Errors
 ///
-/// Items are errors of the kernel, as of reading; `ECANCELED` at the end of the runtime; `WouldBlock` after the
-/// [timeout](Receive::set_timeout), of which no byte is lost.
+/// The items are `WouldBlock` after the [timeout](Receive::set_timeout), which loses no data; `ECANCELED` if
+/// the fiber is cancelled; and any other error that `recv(2)` reports.
 ///
 /// ```
 /// use std::io::Write;
@@ -67,11 +69,12 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
     }
 }
 
-/// What arrives by a stream; see the example of [`receive`].
+/// An iterator over the chunks that arrive on a stream. See the example of [`receive`].
 ///
-/// Dropping it ends the request. What was received and not taken is lost then: [`stop`](Receive::stop) leaves it.
+/// Dropping it cancels the request and discards received chunks that were not taken. To take them, call
+/// [`stop`](Receive::stop) first.
 ///
-/// It stays with the fiber that has made it, as its worker has the request:
+/// It is not `Send`, as the request belongs to the worker of its fiber:
 ///
 /// ```compile_fail,E0277
 /// # let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -82,7 +85,7 @@ pub fn receive<'a, S: AsFd>(socket: &'a S, buffers: &'a BufferRing) -> Receive<'
 /// });
 /// ```
 ///
-/// The socket and the buffers outlive it:
+/// It borrows the socket and the buffers:
 ///
 /// ```compile_fail,E0505
 /// # let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -96,7 +99,7 @@ pub struct Receive<'a> {
     fd_state: FdState,
     buffers: &'a BufferRing,
     timeout: Option<Duration>,
-    /// None where the ring does not have the buffers.
+    /// `None` if the buffers do not belong to the ring of this worker.
     repeated: Option<Repeated<Received>>,
     state: State,
 }
@@ -104,19 +107,18 @@ pub struct Receive<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Nothing more is asked for.
+    /// Stopped: no more data is requested.
     Stopped,
-    /// The other side has sent all, or all is taken after the stop.
+    /// The peer has shut down writing, or all data was taken after a stop.
     Over,
 }
 
 impl Receive<'_> {
-    /// Bounds the wait for each chunk; `None` waits for ever, as at first.
+    /// Sets the timeout for each chunk. `None`, the default, waits without limit.
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for zero, as of
-    /// [`TcpStream::set_read_timeout`](crate::net::TcpStream::set_read_timeout).
+    /// `InvalidInput` if `timeout` is zero.
     ///
     /// ```
     /// use std::io::ErrorKind;
@@ -144,8 +146,8 @@ impl Receive<'_> {
         Ok(())
     }
 
-    /// Ends the request and returns when the kernel receives no more. The chunks that have come can still be taken, and
-    /// after them there is `None`; what comes later is for others to read.
+    /// Cancels the request and returns when the kernel receives no more data. The chunks received before can
+    /// still be taken; after them the iterator returns `None`. Later data remains in the socket.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -199,7 +201,7 @@ impl Receive<'_> {
             Next::Item(Some(filled)) => Some(Ok(Chunk(Bytes::Lent(filled)))),
             Next::Item(None) => None,
             Next::Single => self.receive_once(),
-            // All buffers are in use: this one goes on by itself, until some have come back.
+            // All buffers are in use: this chunk is received into memory of its own.
             Next::Failed(error) if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => {
                 self.receive_once()
             }
@@ -261,15 +263,15 @@ impl fmt::Debug for Receive<'_> {
     }
 }
 
-/// Into buffers of this group, which lives until the request has ended.
+/// Decodes completions that fill buffers of this group. Keeps the group alive until the request has ended.
 struct Received(Arc<BufferGroup>);
 
 impl Decode for Received {
-    /// None at the end.
+    /// `None` at the end of the stream.
     type Item = Option<Filled>;
 
-    /// Of one connection: two or three times what arrives between two turns of its fiber, and few of the buffers that
-    /// are for all.
+    /// Per connection: two or three times the number of chunks that arrive between two turns of its fiber,
+    /// and a small part of the shared buffers.
     const BACKLOG_MAX: usize = 16;
 
     fn decode(

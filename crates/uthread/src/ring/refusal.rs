@@ -1,12 +1,14 @@
-//! What a call says that needs a ring where there is none.
+//! The error of calls that need a ring where there is none.
 
 use std::io;
 
 use crate::sched::ring::{self, NoRing};
 
+/// Returns an error unless the caller is a fiber on the io_uring driver.
+///
 /// # Errors
 ///
-/// `Unsupported` where the caller has no ring; the message names what it has, and the remedy.
+/// `Unsupported` if the caller has no ring. The message names the caller's driver and a remedy.
 pub(super) fn require_ring() -> io::Result<()> {
     ring::require().map_err(|no_ring| io::Error::new(io::ErrorKind::Unsupported, explain(no_ring)))
 }

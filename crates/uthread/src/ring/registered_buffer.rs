@@ -1,4 +1,4 @@
-//! Memory that the kernel has looked up beforehand.
+//! Memory registered with a ring.
 
 use std::fmt;
 use std::io;
@@ -10,17 +10,18 @@ use crate::resource::pages::Pages;
 use crate::resource::registration::Registration;
 use crate::sched::ring;
 
-/// A slice of bytes that is registered with the ring of a worker: calls that read files into it, or write from
-/// it, spare the kernel to look its pages up and to lock them each time. What gains most is I/O
-/// [past the page cache](crate::fs::OpenOptions::direct); reads of what is in memory gain nothing.
+/// A byte slice that is registered with the ring of a worker.
 ///
-/// It is used as any slice, whole or in part, with a [`File`](crate::fs::File) or a pipe. It starts at a page, as such
-/// I/O needs it, and is all zeroes at first. The registration is that of the worker where it was made: in a fiber of another
-/// one, in a thread, and on other drivers the calls do the same as with any memory.
+/// The kernel looks up and locks the pages of registered memory once, instead of for each read and write of a
+/// file. [Direct I/O](crate::fs::OpenOptions::direct) gains most; reads from the page cache gain nothing.
 ///
-/// Registered memory is locked, and counts against the limit of the process (`ulimit -l`). Where that is too
-/// low, where the ring has 256 such slices, and for more than 1 GiB it is memory as any other, as
-/// [`is_registered`](RegisteredBuffer::is_registered) tells.
+/// Use it like any slice, whole or in part, with a [`File`](crate::fs::File) or a pipe. It starts at a page
+/// boundary, as direct I/O requires, and is initially all zeroes. The registration belongs to the worker on
+/// which the buffer was created: on other workers, threads and drivers, the calls work as with any memory.
+///
+/// Registered memory is locked and counts against the limit of the process (`ulimit -l`). If the limit is too
+/// low, if the ring has 256 such buffers, or for more than 1 GiB, the memory is not registered;
+/// [`is_registered`](RegisteredBuffer::is_registered) reports this.
 ///
 /// ```
 /// use std::os::unix::fs::FileExt;
@@ -38,7 +39,7 @@ use crate::sched::ring;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Who reads into it has it alone until the call has returned:
+/// A read borrows the buffer exclusively until the call has returned:
 ///
 /// ```compile_fail,E0505
 /// use std::os::unix::fs::FileExt;
@@ -73,11 +74,11 @@ enum Memory {
 }
 
 impl RegisteredBuffer {
-    /// So many bytes.
+    /// Allocates a buffer of `bytes` bytes, and registers it if possible.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOMEM` where there is no such memory at all.
+    /// `OutOfMemory` (`ENOMEM`) if the memory cannot be allocated.
     ///
     /// ```
     /// let buffer = uthread::ring::RegisteredBuffer::new(100)?;
@@ -95,7 +96,7 @@ impl RegisteredBuffer {
         })
     }
 
-    /// Whether a ring has it.
+    /// Returns `true` if the memory is registered with a ring.
     ///
     /// ```
     /// let buffer = uthread::ring::RegisteredBuffer::new(100)?;
@@ -118,16 +119,16 @@ impl RegisteredBuffer {
 impl Deref for RegisteredBuffer {
     type Target = [u8];
 
-    #[allow(unsafe_code, reason = "memory of its own")]
+    #[allow(unsafe_code, reason = "a slice of a mapping that it owns")]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is ours alone, initialised by zeroes, and so long. The kernel accesses it only for calls that
-        // borrow the slice.
+        // SAFETY: the mapping is owned exclusively, initialized with zeroes, and `length` bytes long. The
+        // kernel accesses it only during calls that borrow the slice.
         unsafe { slice::from_raw_parts(self.start().as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for RegisteredBuffer {
-    #[allow(unsafe_code, reason = "memory of its own")]
+    #[allow(unsafe_code, reason = "a slice of a mapping that it owns")]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed mutably.
         unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.length) }

@@ -1,4 +1,4 @@
-//! Files that the kernel has looked up beforehand.
+//! Files registered with a ring.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
@@ -9,8 +9,8 @@ use crate::resource::descriptor::FdState;
 use crate::resource::registration::Registration;
 use crate::sched::ring;
 
-/// What a [`RegisteredFile`] can be made of: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an end of a
-/// [`pipe`](crate::io::pipe()), or a mutable reference to one.
+/// Types that a [`RegisteredFile`] can wrap: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an
+/// end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of these.
 ///
 /// ```
 /// use uthread::ring::{Registrable, RegisteredFile};
@@ -27,10 +27,10 @@ use crate::sched::ring;
 /// ```
 #[allow(
     private_bounds,
-    reason = "nobody else can say what drivers remember of theirs"
+    reason = "sealed: drivers keep state for each of these types"
 )]
 pub trait Registrable: Sealed {
-    /// The file itself.
+    /// The wrapped type, without the reference.
     type File: AsFd;
 
     #[doc(hidden)]
@@ -38,7 +38,7 @@ pub trait Registrable: Sealed {
 }
 
 pub(crate) trait Sealed {
-    /// What drivers remember of the file: in the hands of who has it alone.
+    /// Returns the driver state of the file, which the caller may access exclusively.
     fn fd_state(&mut self) -> &mut FdState;
 }
 
@@ -56,16 +56,19 @@ impl<F: Sealed> Sealed for &mut F {
     }
 }
 
-/// A file, socket or pipe that is registered with the ring of a worker: each call on it spares the kernel to look its
-/// descriptor up and to count one user more, which costs most where threads share descriptors.
+/// A file, socket or pipe that is registered with the ring of a worker.
 ///
-/// It is used as what it was made of: by all of its methods, with its timeouts, and as [`Read`], [`Write`] and [`Seek`]. The
-/// registration is that of the worker where it was made: in a fiber of another one, in a thread, and on other drivers the
-/// calls do the same by the descriptor. So they do where the ring has 1,024 files, where the process may open fewer, and
-/// on kernels before 5.19, as [`is_registered`](RegisteredFile::is_registered) tells.
+/// For a registered file the kernel need not look up the descriptor and count a reference in each call. This
+/// saves most if threads share the descriptor table.
 ///
-/// Dropping it closes the file, on whatever thread, or ends the use of one that was borrowed. Before Linux 6.4 a file that
-/// the ring has is closed up to a second later.
+/// Use it like the wrapped file: through all of its methods, with its timeouts, and as [`Read`], [`Write`]
+/// and [`Seek`]. The registration belongs to the worker on which it was created; on other workers, threads
+/// and drivers, the calls use the descriptor. They also do so if the file could not be registered, because
+/// the ring has 1024 files, because the process may open fewer, or because the kernel is older than 5.19;
+/// [`is_registered`](RegisteredFile::is_registered) reports this.
+///
+/// Dropping it closes the file, on any thread, or ends the borrow. Before Linux 6.4 a registered file is
+/// closed up to a second later.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -88,7 +91,7 @@ impl<F: Sealed> Sealed for &mut F {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// It outlives the calls on it:
+/// Calls on it borrow it:
 ///
 /// ```compile_fail,E0505
 /// use std::os::unix::fs::FileExt;
@@ -102,7 +105,7 @@ impl<F: Sealed> Sealed for &mut F {
 /// });
 /// ```
 ///
-/// The file behind it cannot be exchanged for another one, which the ring does not have:
+/// The file in it cannot be replaced by another one, which would not be registered:
 ///
 /// ```compile_fail,E0594
 /// use uthread::{fs::File, ring::RegisteredFile};
@@ -111,7 +114,7 @@ impl<F: Sealed> Sealed for &mut F {
 /// *file = File::open("/dev/null").unwrap();
 /// ```
 ///
-/// One that was borrowed is its own again only when the registration has ended:
+/// A borrowed file can be used again only when the registration has ended:
 ///
 /// ```compile_fail,E0502
 /// use std::os::unix::fs::FileExt;
@@ -123,13 +126,13 @@ impl<F: Sealed> Sealed for &mut F {
 /// registered.read_at(&mut [0], 0).unwrap();
 /// ```
 pub struct RegisteredFile<F: Registrable> {
-    /// None only in the end.
+    /// `None` only while it is dropped.
     file: Option<F>,
     registration: Option<Registration>,
 }
 
 impl<F: Registrable> RegisteredFile<F> {
-    /// Registers it with the ring of the caller's worker, where there is one.
+    /// Registers a file with the ring of the caller's worker, if there is one.
     ///
     /// ```
     /// use std::os::unix::fs::FileExt;
@@ -151,7 +154,7 @@ impl<F: Registrable> RegisteredFile<F> {
         }
     }
 
-    /// Whether a ring has it.
+    /// Returns `true` if the file is registered with a ring.
     ///
     /// ```
     /// use uthread::{fs::File, ring::RegisteredFile};
@@ -165,7 +168,7 @@ impl<F: Registrable> RegisteredFile<F> {
         self.registration.is_some()
     }
 
-    /// What it was made of, which no ring has any more.
+    /// Ends the registration and returns the wrapped file.
     ///
     /// ```
     /// use uthread::{fs::File, ring::RegisteredFile};
@@ -177,10 +180,10 @@ impl<F: Registrable> RegisteredFile<F> {
     /// ```
     #[must_use]
     pub fn into_inner(mut self) -> F {
-        self.take().expect("it is taken once")
+        self.take().expect("taken only here and on drop")
     }
 
-    /// Takes the file out, of which drivers forget the registration.
+    /// Takes the file, and clears the registration from its driver state.
     fn take(&mut self) -> Option<F> {
         let mut file = self.file.take()?;
         file.fd_state().set_slot(None);
@@ -190,7 +193,7 @@ impl<F: Registrable> RegisteredFile<F> {
 
 impl<F: Registrable> Drop for RegisteredFile<F> {
     fn drop(&mut self) {
-        // Before the registration, so that a file is closed when the ring has forgotten it.
+        // Dropped before the registration, so that the file is closed when the ring releases it.
         drop(self.take());
     }
 }
@@ -199,7 +202,7 @@ impl<F: Registrable> Deref for RegisteredFile<F> {
     type Target = F::File;
 
     fn deref(&self) -> &F::File {
-        self.file.as_ref().expect("it is not taken").file()
+        self.file.as_ref().expect("set until it is dropped").file()
     }
 }
 
@@ -269,7 +272,7 @@ where
     }
 }
 
-/// Makes a type [`Registrable`] whose descriptor state is that field.
+/// Implements [`Registrable`] for a type whose driver state is in the given field.
 macro_rules! impl_registrable {
     ($file:ty, $($fd_state:tt).+) => {
         impl $crate::ring::Registrable for $file {

@@ -16,7 +16,7 @@ pub(super) struct Repeated<M: Decode> {
     queue: Arc<MultishotQueue<M>>,
     /// The operation, from its start until its end was seen.
     id: Option<OperationId>,
-    /// Set if the kernel does not support the operation, or not with this file.
+    /// `true` if the kernel does not support the operation, or not for this file.
     is_refused: bool,
     stays: PhantomData<*const ()>,
 }
@@ -103,7 +103,7 @@ impl<M: Decode> Repeated<M> {
             return None;
         }
         match Errno::from_raw_os_error(-result) {
-            // An older kernel, or a non-blocking file: a single call does what is right.
+            // An older kernel, or a non-blocking file: a single-shot operation handles both.
             Errno::INVAL | Errno::OPNOTSUPP | Errno::AGAIN => {
                 self.is_refused = true;
                 None

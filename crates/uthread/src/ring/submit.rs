@@ -1,4 +1,4 @@
-//! Requests that the caller builds.
+//! Raw requests, built by the caller.
 
 use std::io;
 
@@ -9,44 +9,48 @@ use crate::op::Operation;
 use crate::op::raw::{ENTRIES_MAX, RawOperation, RawRequest};
 use crate::sched::wait;
 
-/// What came of a request; see the example of [`submit`].
+/// The result of a request. See the example of [`submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {
-    /// The result: by the operation a count, a descriptor, or zero.
+    /// The result: a count, a descriptor or zero, depending on the operation.
     pub result: u32,
-    /// The kernel's `IORING_CQE_F_*`, for [`io_uring::cqueue::buffer_select`] and the like.
+    /// The kernel's `IORING_CQE_F_*` flags, for [`io_uring::cqueue::buffer_select`] and similar functions.
     pub flags: u32,
-    /// The result of the notification that the kernel needs the memory no more, which the call has awaited: of
-    /// zero-copy sends.
+    /// The result of the notification that the kernel no longer needs the memory, for zero-copy sends. The
+    /// call has waited for it.
     pub notification: Option<u32>,
 }
 
-/// Carries out one request and returns when it has ended. The fiber is suspended meanwhile.
+/// Submits a request and returns when it has completed. The fiber is suspended meanwhile.
 ///
-/// A zero-copy send returns after its notification. `user_data` is overwritten. What the kernel has no result
-/// for but an errno is an error here too: a [`Timeout`](io_uring::opcode::Timeout) that has passed is `ETIME`.
+/// A zero-copy send returns after its notification. The field `user_data` is overwritten. A request that
+/// completes with an errno returns it as an error, also if that is its normal end: an expired
+/// [`Timeout`](io_uring::opcode::Timeout) is the error `ETIME`.
 ///
 /// # Errors
 ///
-/// The kernel's; `EINVAL` of an operation that it does not know. `ECANCELED` at the end of the runtime: the
-/// request is cancelled then, and the call returns when it has ended.
+/// - [`Unsupported`](io::ErrorKind::Unsupported) if the caller is not a fiber on
+///   [`Driver::Uring`](crate::Driver::Uring).
+/// - [`InvalidInput`](io::ErrorKind::InvalidInput) for a multishot request, and for the flags `SKIP_SUCCESS`,
+///   `IO_DRAIN`, `IO_LINK` and `IO_HARDLINK`.
+/// - `EINVAL` if the kernel does not support the operation.
+/// - `ECANCELED` if the fiber is cancelled. The request is cancelled then, and the call returns when it has
+///   ended.
+/// - Any other error with which the request completes.
 ///
-/// [`Unsupported`](io::ErrorKind::Unsupported) outside of a fiber on [`Driver::Uring`](crate::Driver::Uring).
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for what must not be: multishot requests, and the flags
-/// `SKIP_SUCCESS`, `IO_DRAIN`, `IO_LINK` and `IO_HARDLINK`.
-///
-/// Requests of 128 bytes ([`Entry128`](io_uring::squeue::Entry128)) need a ring of such entries, which no worker
-/// has, as it takes twice the memory for all others.
+/// Requests of 128 bytes ([`Entry128`](io_uring::squeue::Entry128)) are not supported: rings with such
+/// entries take twice the memory for all requests.
 ///
 /// # Safety
 ///
-/// - All memory to which the entry points, directly or not, is valid for what the kernel does with it, and nobody
-///   touches it, until the call returns. That is after the last access of the kernel, however the request ends.
-///   What the operation hands to the kernel for longer, as
-///   [`ProvideBuffers`](io_uring::opcode::ProvideBuffers) does, stays so until it was taken back.
-/// - It names no buffers, groups of buffers or files of the ring that are not the caller's.
-/// - It sends no message to a ring of this runtime, and cancels or changes no request but the caller's.
+/// - All memory that the entry refers to, directly or indirectly, is valid for the kernel's accesses, and is
+///   not accessed otherwise, until the call returns. The call returns after the kernel's last access, however
+///   the request ends. Memory that the operation lends to the kernel for longer, as
+///   [`ProvideBuffers`](io_uring::opcode::ProvideBuffers) does, remains so until it is taken back.
+/// - The entry names no buffers, buffer groups or files of the ring that the caller does not own.
+/// - The entry sends no message to a ring of this runtime, and cancels or updates only requests of the
+///   caller.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;
@@ -67,14 +71,14 @@ pub struct Completion {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// What an entry points to is the caller's promise, so the call is unsafe:
+/// The caller is responsible for the memory that an entry refers to, so the call is unsafe:
 ///
 /// ```compile_fail,E0133
 /// use uthread::ring::{self, io_uring::opcode};
 ///
 /// let _ = ring::submit(opcode::Nop::new().build());
 /// ```
-#[allow(unsafe_code, reason = "a promise that the compiler cannot check")]
+#[allow(unsafe_code, reason = "a contract that the compiler cannot check")]
 pub unsafe fn submit(entry: Entry) -> io::Result<Completion> {
     let mut requests = [RawRequest::new(entry)];
     perform(&mut requests)?.map_or(Ok(()), Err)?;
@@ -82,21 +86,22 @@ pub unsafe fn submit(entry: Entry) -> io::Result<Completion> {
     completion_of(&request)
 }
 
-/// Carries out several requests, which reach the kernel together and in this order, and returns when all have
-/// ended; what came of each, in the same order.
+/// Submits several requests together and in this order. Returns when all of them have completed, with their
+/// results in the same order.
 ///
-/// Those with the flag `IO_LINK` or `IO_HARDLINK` are id only before the next one: so a file is opened as a
-/// direct descriptor, read and closed by one call. The others run at the same time.
+/// A request with the flag `IO_LINK` or `IO_HARDLINK` completes before the next one starts: one call can open
+/// a file as a direct descriptor, read it and close it. Requests without these flags run concurrently.
 ///
 /// # Errors
 ///
-/// [`Unsupported`](io::ErrorKind::Unsupported) and [`InvalidInput`](io::ErrorKind::InvalidInput) as [`submit`],
-/// for the links of the last entry alone, and for more than 32 entries; `ECANCELED` where the runtime has ended before.
-/// Then nothing was done. What ends a request that was submitted is in its own result.
+/// The outer error means that nothing was submitted: [`Unsupported`](io::ErrorKind::Unsupported) and
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) as for [`submit`], except that links are permitted on all
+/// entries but the last one; [`InvalidInput`](io::ErrorKind::InvalidInput) also for more than 32 entries;
+/// `ECANCELED` if the fiber is cancelled. The error of a submitted request is in its own result.
 ///
 /// # Safety
 ///
-/// As for [`submit`], of each entry, until the call returns.
+/// The contract of [`submit`] holds for each entry until the call returns.
 ///
 /// ```
 /// use uthread::ring::{self, io_uring::{opcode, squeue::Flags, types::Timespec}};
@@ -112,11 +117,11 @@ pub unsafe fn submit(entry: Entry) -> io::Result<Completion> {
 ///     }
 /// });
 /// ```
-#[allow(unsafe_code, reason = "a promise that the compiler cannot check")]
+#[allow(unsafe_code, reason = "a contract that the compiler cannot check")]
 pub unsafe fn submit_all(
     entries: impl IntoIterator<Item = Entry>,
 ) -> io::Result<Vec<io::Result<Completion>>> {
-    // One more than there may be is enough to refuse them.
+    // One more than permitted, which is enough to detect too many.
     let entries = entries.into_iter().take(ENTRIES_MAX + 1);
     let mut requests: Vec<_> = entries.map(RawRequest::new).collect();
     let cut_off = perform(&mut requests)?.and_then(|error| error.raw_os_error());
@@ -127,11 +132,12 @@ pub unsafe fn submit_all(
     Ok(requests.iter().map(outcome).collect())
 }
 
-/// Submits them together and waits for all; the error that stands for all, if there is one.
+/// Submits the requests together and waits for all of them. Returns the error that applies to all requests,
+/// if there is one.
 ///
 /// # Errors
 ///
-/// Where nothing was submitted.
+/// An error if nothing was submitted.
 pub(super) fn perform(requests: &mut [RawRequest]) -> io::Result<Option<io::Error>> {
     require_ring()?;
     check(requests)?;
