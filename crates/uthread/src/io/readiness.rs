@@ -109,7 +109,7 @@ fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
 pub struct Readiness<'a> {
     fd: BorrowedFd<'a>,
     events: PollFlags,
-    watcher: Watcher,
+    state: FdState,
     /// The error with which the kernel refused to wait.
     failure: Option<io::Error>,
 }
