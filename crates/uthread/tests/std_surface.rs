@@ -180,7 +180,7 @@ fn the_guide_names_each_item() {
     for module in MODULES {
         let path = module.path.replace(' ', "");
         let listed = |items: &[&'static str]| items.iter().copied().collect();
-        assert_eq!(in_guide(&path, "ours"), listed(module.ours), "{path}");
+        assert_eq!(in_guide(&path, "own"), listed(module.ours), "{path}");
         assert_eq!(in_guide(&path, "`std`'s"), listed(module.same), "{path}");
         assert_eq!(in_guide(&path, "absent"), listed(module.absent), "{path}");
     }

@@ -1,51 +1,51 @@
-//! Each stable item of the modules of `std` that a port replaces, and what it is here.
+//! Every stable item of the ported `std` modules and its counterpart in uthread.
 //!
-//! | word | means |
+//! | word | meaning |
 //! | --- | --- |
-//! | ours | an item of the same name, with the signatures, errors and guarantees of `std`'s; what waits suspends its fiber |
-//! | `std`'s | that very item, so that what is written for the one works with the other |
-//! | absent | what it does, and what to write instead |
+//! | own | uthread has its own item of this name, with `std`'s signatures, errors and guarantees; where it waits, it suspends the fiber |
+//! | `std`'s | a re-export of the item of `std`, so code written for one works with the other |
+//! | absent | uthread does not have the item; the last column says what to use instead |
 //!
-//! The last column says what `std` does not have, or has not made stable, and what differs.
+//! The last column lists additions to `std`, including methods that are unstable there, and differences.
 //!
 //! # `net`
 //!
-//! | [`net`](crate::net) | is | beyond `std`, or other than there |
+//! | [`net`](crate::net) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `TcpListener`, `Incoming` | ours | `shutdown` ends all waits for connections |
-//! | `TcpStream` | ours | `linger`, `keepalive`, `send_buffer_size`, `recv_buffer_size`, `send_file`; `quickack` without a trait. To set a timeout costs no system call |
-//! | `UdpSocket` | ours | `send_buffer_size`, `recv_buffer_size`. To set a timeout costs no system call |
-//! | `ToSocketAddrs` | ours | names are resolved off the worker |
+//! | `TcpListener`, `Incoming` | own | `shutdown` ends every wait for a connection |
+//! | `TcpStream` | own | `linger`, `keepalive`, `send_buffer_size`, `recv_buffer_size`, `send_file`; `quickack` without a trait. Setting a timeout makes no system call |
+//! | `UdpSocket` | own | `send_buffer_size`, `recv_buffer_size`. Setting a timeout makes no system call |
+//! | `ToSocketAddrs` | own | resolves names on another thread |
 //! | `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6`, `AddrParseError` | `std`'s | |
 //! | `Shutdown` | `std`'s | |
 //!
-//! New here: [`serve`](crate::net::serve), [`TcpSocket`](crate::net::TcpSocket) for what has to be set before a socket listens or
+//! New here: [`serve`](crate::net::serve), [`TcpSocket`](crate::net::TcpSocket) for options to set before a socket listens or
 //! connects, [`Keepalive`](crate::net::Keepalive).
 //!
 //! # `os::unix::net`
 //!
-//! | [`os::unix::net`](crate::net::unix) | is | beyond `std`, or other than there |
+//! | [`os::unix::net`](crate::net::unix) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `UnixStream` | ours | `peek`, `peer_cred`, `send_fds`, `recv_fds`, `send_file`, `send_buffer_size`, `recv_buffer_size` |
-//! | `UnixListener`, `Incoming` | ours | `shutdown` ends all waits for connections |
-//! | `UnixDatagram` | ours | `peek`, `peek_from`, `send_fds`, `recv_fds`, `send_buffer_size`, `recv_buffer_size` |
+//! | `UnixStream` | own | `peek`, `peer_cred`, `send_fds`, `recv_fds`, `send_file`, `send_buffer_size`, `recv_buffer_size` |
+//! | `UnixListener`, `Incoming` | own | `shutdown` ends every wait for a connection |
+//! | `UnixDatagram` | own | `peek`, `peek_from`, `send_fds`, `recv_fds`, `send_buffer_size`, `recv_buffer_size` |
 //! | `SocketAddr` | `std`'s | |
 //!
-//! They are in [`net`](crate::net) too. New here: [`UCred`](crate::net::unix::UCred),
+//! [`net`](crate::net) exports them, too. New here: [`UCred`](crate::net::unix::UCred),
 //! [`ReceivedFds`](crate::net::unix::ReceivedFds).
 //!
 //! # `fs`
 //!
-//! | [`fs`](crate::fs) | is | beyond `std`, or other than there |
+//! | [`fs`](crate::fs) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `File` | ours | `allocate`, `direct_alignment`, `is_terminal`. `&File` reads, writes and seeks, `Arc<File>` does not: write `&*file` |
-//! | `OpenOptions` | ours | `direct`, for `O_DIRECT`. In a fiber a FIFO that exists is opened without waiting for its other end |
-//! | `DirBuilder`, `create_dir`, `create_dir_all` | ours | |
-//! | `ReadDir`, `DirEntry`, `read_dir` | ours | |
-//! | `read`, `read_to_string`, `write`, `copy` | ours | |
-//! | `metadata`, `symlink_metadata`, `exists`, `canonicalize`, `read_link` | ours | `Path::metadata` and its like stay `std`'s: short calls, which keep the worker |
-//! | `rename`, `hard_link`, `remove_file`, `remove_dir`, `remove_dir_all`, `set_permissions` | ours | |
-//! | `soft_link` | ours | deprecated as there |
+//! | `File` | own | `allocate`, `direct_alignment`, `is_terminal`. `&File` reads, writes and seeks; `Arc<File>` does not: use `&*file` |
+//! | `OpenOptions` | own | `direct`, for `O_DIRECT`. In a fiber, opening an existing FIFO does not wait for the other end |
+//! | `DirBuilder`, `create_dir`, `create_dir_all` | own | |
+//! | `ReadDir`, `DirEntry`, `read_dir` | own | |
+//! | `read`, `read_to_string`, `write`, `copy` | own | |
+//! | `metadata`, `symlink_metadata`, `exists`, `canonicalize`, `read_link` | own | `Path::metadata` and similar methods stay `std`'s: short calls that block the worker |
+//! | `rename`, `hard_link`, `remove_file`, `remove_dir`, `remove_dir_all`, `set_permissions` | own | |
+//! | `soft_link` | own | deprecated, as in `std` |
 //! | `Metadata`, `Permissions`, `FileType`, `FileTimes`, `TryLockError` | `std`'s | |
 //!
 //! New here: [`Dir`](crate::fs::Dir), [`TempFile`](crate::fs::TempFile), [`tempfile`](crate::fs::tempfile()),
@@ -53,93 +53,92 @@
 //!
 //! # `os::unix::fs`
 //!
-//! | [`os::unix::fs`](crate::os::unix::fs) | is | beyond `std`, or other than there |
+//! | [`os::unix::fs`](crate::os::unix::fs) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `symlink`, `chown`, `fchown`, `lchown` | ours | |
-//! | `FileExt`, `OpenOptionsExt`, `DirBuilderExt`, `DirEntryExt` | `std`'s | and our types have them |
+//! | `symlink`, `chown`, `fchown`, `lchown` | own | |
+//! | `FileExt`, `OpenOptionsExt`, `DirBuilderExt`, `DirEntryExt` | `std`'s | implemented for uthread's types |
 //! | `MetadataExt`, `PermissionsExt`, `FileTypeExt` | `std`'s | |
-//! | `chroot` | absent | it changes the whole process, and waits for nothing: `std::os::unix::fs::chroot` |
+//! | `chroot` | absent | it never blocks: use `std::os::unix::fs::chroot` |
 //!
 //! # `io`
 //!
-//! | [`io`](crate::io) | is | beyond `std`, or other than there |
+//! | [`io`](crate::io) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `stdin`, `Stdin`, `StdinLock` | ours | with a buffer of its own: bytes that `std`'s has taken are missed here |
-//! | `stdout`, `Stdout`, `StdoutLock` | ours | with the buffer of `println!`, so that both keep their order |
-//! | `stderr`, `Stderr`, `StderrLock` | ours | |
-//! | `pipe`, `PipeReader`, `PipeWriter` | ours | |
-//! | `IsTerminal` | ours | of everything that has a descriptor, as `std`'s is for its own types alone |
-//! | `Read`, `Write`, `Seek`, `BufRead`, `prelude` | `std`'s | and our types have them |
+//! | `stdin`, `Stdin`, `StdinLock` | own | has its own buffer: it misses bytes that `std`'s has already read |
+//! | `stdout`, `Stdout`, `StdoutLock` | own | shares the buffer of `println!`, so output keeps its order |
+//! | `stderr`, `Stderr`, `StderrLock` | own | |
+//! | `pipe`, `PipeReader`, `PipeWriter` | own | |
+//! | `IsTerminal` | own | implemented for every type with a descriptor; `std`'s covers only types of `std` |
+//! | `Read`, `Write`, `Seek`, `BufRead`, `prelude` | `std`'s | implemented for uthread's types |
 //! | `BufReader`, `BufWriter`, `LineWriter`, `IntoInnerError`, `WriterPanicked` | `std`'s | |
 //! | `Bytes`, `Chain`, `Lines`, `Split`, `Take` | `std`'s | |
 //! | `Cursor`, `Empty`, `Repeat`, `Sink`, `empty`, `repeat`, `sink` | `std`'s | |
 //! | `Error`, `ErrorKind`, `Result`, `IoSlice`, `IoSliceMut`, `SeekFrom` | `std`'s | |
-//! | `copy`, `read_to_string` | `std`'s | of `std`'s own descriptors `copy` leaves the bytes in the kernel; of ours [`splice`](crate::io::splice) does |
+//! | `copy`, `read_to_string` | `std`'s | `copy` moves bytes inside the kernel only for types of `std`; use [`splice`](crate::io::splice) for uthread's |
 //!
-//! `Read::read_buf` cannot be implemented yet outside `std`, so our types have the one that every `Read` has: `BufReader` and
-//! `read_to_end` fill the memory they read into with zeros first, once for each allocation. At 256 MiB through a socket that
-//! made no difference that could be measured.
+//! `Read::read_buf` cannot be implemented outside `std` yet, so uthread's types use the default: `BufReader` and `read_to_end` zero the
+//! memory they read into, once per allocation. For 256 MiB through a socket this made no measurable difference.
 //!
 //! New here: [`splice`](crate::io::splice).
 //!
 //! # `process`
 //!
-//! | [`process`](crate::process) | is | beyond `std`, or other than there |
+//! | [`process`](crate::process) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `Command` | ours | `uid`, `gid`, `arg0`, `process_group`, `pre_exec` and `exec` without a trait: `CommandExt` is for `std`'s own type alone |
-//! | `exit` | ours | destructors of thread-locals block the worker instead of suspending the fiber that calls |
-//! | `Child` | ours | `send_signal`. It is known by a descriptor, which never means another process |
-//! | `ChildStdin`, `ChildStdout`, `ChildStderr` | ours | |
+//! | `Command` | own | `uid`, `gid`, `arg0`, `process_group`, `pre_exec` and `exec` without a trait: `CommandExt` is sealed |
+//! | `exit` | own | destructors of thread-locals that wait block the worker instead of suspending the fiber |
+//! | `Child` | own | `send_signal`. Identified by a pidfd, which never refers to another process |
+//! | `ChildStdin`, `ChildStdout`, `ChildStderr` | own | |
 //! | `CommandArgs`, `CommandEnvs`, `Stdio`, `Output`, `ExitStatus`, `ExitCode`, `Termination` | `std`'s | |
 //! | `abort`, `id` | `std`'s | |
 //!
 //! # `sync`
 //!
-//! | [`sync`](crate::sync) | is | beyond `std`, or other than there |
+//! | [`sync`](crate::sync) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `Mutex`, `MutexGuard` | ours | a guard may be held across calls that wait; the end of a cancelled fiber poisons, as a panic does |
-//! | `RwLock`, `RwLockReadGuard`, `RwLockWriteGuard` | ours | the same. Readers and writers stand in one line |
-//! | `Condvar`, `WaitTimeoutResult` | ours | a point of cancellation; the first to wait is the first to be notified |
-//! | `Barrier`, `BarrierWaitResult` | ours | a point of cancellation |
-//! | `Once`, `OnceState`, `OnceLock`, `LazyLock` | ours | |
+//! | `Mutex`, `MutexGuard` | own | a guard may be held across calls that wait; unwinding a cancelled fiber poisons the lock, as a panic does |
+//! | `RwLock`, `RwLockReadGuard`, `RwLockWriteGuard` | own | as for `Mutex`. Readers and writers queue in order of arrival |
+//! | `Condvar`, `WaitTimeoutResult` | own | a cancellation point; notifies waiters in order of arrival |
+//! | `Barrier`, `BarrierWaitResult` | own | a cancellation point |
+//! | `Once`, `OnceState`, `OnceLock`, `LazyLock` | own | |
 //! | `Arc`, `Weak`, `atomic` | `std`'s | |
 //! | `LockResult`, `TryLockResult`, `PoisonError`, `TryLockError` | `std`'s | |
-//! | `ONCE_INIT` | absent | deprecated there: `Once::new()` |
+//! | `ONCE_INIT` | absent | deprecated in `std`: use `Once::new()` |
 //!
 //! New here: [`Semaphore`](crate::sync::Semaphore), [`oneshot`](mod@crate::sync::oneshot), [`promise`](mod@crate::sync::promise),
 //! [`broadcast`](mod@crate::sync::broadcast), [`select!`](crate::select).
 //!
 //! # `sync::mpsc`
 //!
-//! | [`sync::mpsc`](crate::sync::mpsc) | is | beyond `std`, or other than there |
+//! | [`sync::mpsc`](crate::sync::mpsc) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `channel`, `sync_channel`, `Sender`, `SyncSender`, `Receiver` | ours | each end may be a case of [`select!`](crate::select) |
-//! | `Iter`, `TryIter`, `IntoIter` | ours | |
+//! | `channel`, `sync_channel`, `Sender`, `SyncSender`, `Receiver` | own | each end can be an arm of [`select!`](crate::select) |
+//! | `Iter`, `TryIter`, `IntoIter` | own | |
 //! | `RecvError`, `RecvTimeoutError`, `SendError`, `TryRecvError`, `TrySendError` | `std`'s | |
 //!
 //! # `thread`
 //!
-//! | [`thread`](crate::thread) | is | beyond `std`, or other than there |
+//! | [`thread`](crate::thread) | is | additions and differences |
 //! | --- | --- | --- |
-//! | `spawn`, `Builder` | ours | what starts is a fiber; its stack is of 256 KiB (2 MiB with debug assertions) where nothing else is said |
-//! | `JoinHandle` | ours | `cancel`. A fiber has no `pthread_t`, so there is no `JoinHandleExt` |
-//! | `scope`, `Scope`, `ScopedJoinHandle` | ours | `cancel` |
-//! | `current`, `Thread`, `ThreadId`, `panicking` | ours | of the fiber, or of the thread outside the runtime |
-//! | `park`, `park_timeout`, `sleep`, `yield_now` | ours | points of cancellation |
-//! | `LocalKey`, `AccessError` | `std`'s | of `thread_local!`, whose values are the worker's; those of [`local!`](mod@crate::local) are the fiber's |
+//! | `spawn`, `Builder` | own | starts a fiber; its stack is 256 KiB by default (2 MiB with debug assertions) |
+//! | `JoinHandle` | own | `cancel`. No `JoinHandleExt`, because a fiber has no `pthread_t` |
+//! | `scope`, `Scope`, `ScopedJoinHandle` | own | `cancel` |
+//! | `current`, `Thread`, `ThreadId`, `panicking` | own | refer to the fiber, or to the thread outside the runtime |
+//! | `park`, `park_timeout`, `sleep`, `yield_now` | own | cancellation points |
+//! | `LocalKey`, `AccessError` | `std`'s | for `thread_local!`, whose values belong to the worker; those of [`local!`](mod@crate::local) belong to the fiber |
 //! | `Result`, `available_parallelism` | `std`'s | |
-//! | `sleep_ms`, `park_timeout_ms` | absent | deprecated there: `sleep`, `park_timeout` |
+//! | `sleep_ms`, `park_timeout_ms` | absent | deprecated in `std`: use `sleep`, `park_timeout` |
 //!
-//! With [`Driver::Threads`](crate::Driver::Threads) a `join` waits for the destructors of `thread_local!` as `std`'s does; a scope
-//! that ends does not, as `std`'s does not. On workers these values are the worker's and stay. A scope whose fiber has panicked
-//! says so in other words than `std`'s.
+//! With [`Driver::Threads`](crate::Driver::Threads), `join` waits for the destructors of `thread_local!` values and the end of a scope does
+//! not, both as in `std`. On workers these values belong to the worker and outlive the fiber. The panic message of a scope whose fiber has
+//! panicked differs from `std`'s.
 //!
 //! New here: [`sleep_until`](crate::thread::sleep_until), [`try_scope`](crate::thread::try_scope),
 //! [`shield`](crate::thread::shield), [`is_cancelled`](crate::thread::is_cancelled), [`blocking`](crate::thread::blocking()).
 //!
 //! # `time`
 //!
-//! | [`time`](crate::time) | is | beyond `std`, or other than there |
+//! | [`time`](crate::time) | is | additions and differences |
 //! | --- | --- | --- |
 //! | `Duration`, `Instant`, `SystemTime`, `SystemTimeError`, `TryFromFloatSecsError`, `UNIX_EPOCH` | `std`'s | |
 //!

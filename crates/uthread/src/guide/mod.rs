@@ -1,10 +1,31 @@
-//! Chapters to read: how to port a program, what to know of fibers, and why all this is sound.
+//! The guide: from a first server to tuning, porting and the reasons why fibers are sound.
 //!
-//! - [`porting`]: how to port a program, and what differs.
-//! - [`items`]: what each item of `std` is here, and what is absent.
-//! - [`blocking`]: what still blocks a worker, how one finds out, and what to do.
-//! - [`cancellation`]: how a fiber, a block or a scope is ended, and what its calls do then.
-//! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, and why fibers stay.
+//! Getting started:
+//!
+//! - [`first_server`]: an echo server, step by step: fibers, bounds, timeouts and a graceful shutdown.
+//! - [`drivers`]: io_uring, epoll or threads; what containers forbid; `uthread doctor`.
+//! - [`from_threads`]: what changes for programs that use threads.
+//! - [`from_async`]: the concepts of Tokio and their counterparts.
+//!
+//! Porting:
+//!
+//! - [`porting`]: how to port a `std` program, and what behaves differently afterwards.
+//! - [`items`]: every stable item of the ported `std` modules and its counterpart.
+//!
+//! Going further:
+//!
+//! - [`blocking`]: what blocks a worker, how to find it, and what to do about it.
+//! - [`cancellation`]: how to end a fiber, a block or a scope, and what its calls return.
+//! - [`tuning`]: workers, stack size, polling, registered memory, and what to measure first.
+//! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, unwinding and `fork`.
+
+pub mod first_server;
+
+pub mod drivers;
+
+pub mod from_threads;
+
+pub mod from_async;
 
 pub mod porting;
 
@@ -13,5 +34,7 @@ pub mod items;
 pub mod blocking;
 
 pub mod cancellation;
+
+pub mod tuning;
 
 pub mod soundness;

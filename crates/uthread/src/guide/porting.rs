@@ -1,37 +1,43 @@
-//! How to port a program, and what differs then.
+//! How to port a `std` program, and what behaves differently afterwards.
+//!
+//! Port a program by changing its imports. One command does it:
 //!
 //! ```sh
 //! uthread port --main src
 //! ```
 //!
-//! `uthread` is the program of the crate `uthread-cli`. The command replaces the paths of the modules below by ours, splits imports that
-//! name both, such as `use std::{fmt, io}`, puts `#[uthread::main]` above `fn main`, and lists with its line what it leaves for
-//! you to look at. Comments and strings stay as they are. Then `cargo fmt` orders the imports. `--check` changes nothing and
-//! lists all that is to change; `--tests` makes `#[test]` a `#[uthread::test]`, so that tests run in fibers too. A crate of edition
-//! 2015 needs `extern crate uthread;` in its root.
+//! `uthread` is the program of the crate `uthread-cli`. The command
 //!
-//! What a program imports from these modules is there by the same name, with the same
-//! signatures, errors and guarantees; what needs no change is `std`'s own item, re-exported. What waits suspends its fiber.
+//! - replaces paths of the modules below by paths of `uthread`, and splits imports that need both, such as `use std::{fmt, io}`;
+//! - puts `#[uthread::main]` above `fn main`;
+//! - lists the lines that need your attention.
 //!
-//! [`items`](super::items) names each of them: those that are ours, those that are `std`'s, what is beyond `std` and what is absent.
+//! Comments and strings stay unchanged. Run `cargo fmt` afterwards to order the imports. `--check` only lists what would change.
+//! `--tests` turns `#[test]` into `#[uthread::test]`, so that tests run in fibers, too. A crate of edition 2015 needs
+//! `extern crate uthread;` in its root.
 //!
-//! Outside of these modules `println!` and `eprintln!` stay; see [`blocking`](super::blocking). So does `thread_local!`.
+//! Everything that a program imports from the ported modules exists in `uthread` under the same name, with the same signatures, errors and
+//! guarantees. Types and functions that never block are re-exports of `std`'s; calls that block suspend the fiber instead.
+//! [`items`](super::items) lists every item.
+//!
+//! `println!`, `eprintln!` and `thread_local!` stay as they are; see [`blocking`](super::blocking) and below.
 //!
 //! # Thread-locals
 //!
-//! The values of `thread_local!` belong to the worker's thread, and all its fibers share them; those of [`local!`](mod@crate::local)
-//! belong to the fiber. A cache or a counter may stay. What stands for *the thread that runs* must not:
+//! The values of `thread_local!` belong to the worker, and all fibers of the worker share them. The values of
+//! [`local!`](mod@crate::local) belong to the fiber. Caches and counters may stay in `thread_local!`. Anything that represents *the
+//! current thread* must move to `local!`:
 //!
-//! - a handle of the current thread, kept to be unparked by later. The fiber that uses it next parks, and the wake-up goes to the fiber
-//!   that made it: a hang without a message. `crossbeam-channel` keeps one in the context of its blocking calls;
-//! - an identifier of the thread, by which a lock knows its owner, or a queue its consumer;
-//! - the state of a call under way, such as a borrow of a `RefCell` across a wait: the next fiber finds it borrowed.
+//! - A handle of the current thread, kept for a later `unpark`. The next fiber that uses it parks, and the wake-up goes to the fiber that
+//!   created it: a silent hang. `crossbeam-channel` keeps such a handle in the context of its blocking calls.
+//! - An id of the thread, by which a lock knows its owner or a queue its consumer.
+//! - The state of a call in progress, such as a borrow of a `RefCell` across a wait: the next fiber finds it borrowed.
 //!
 //! ```
 //! use std::cell::OnceCell;
 //! use uthread::thread::{self, Thread};
 //!
-//! // With `thread_local!` all fibers of a worker would find the first one's handle.
+//! // With `thread_local!`, all fibers of a worker would get the handle of the first one.
 //! uthread::local!(static WAITER: OnceCell<Thread> = const { OnceCell::new() });
 //!
 //! fn waiter() -> Thread {
@@ -44,46 +50,53 @@
 //! assert_eq!(waiter().id(), thread::current().id());
 //! ```
 //!
-//! `uthread port --locals src` replaces every `thread_local!` by `uthread::local!`; without `--locals` the command lists them.
+//! `uthread port --locals src` replaces every `thread_local!` by `uthread::local!`. Without `--locals` the command lists them.
 //!
 //! # Dependencies
 //!
-//! A dependency that blocks or spins by `std` is ported as well, by the same command over a copy of its sources, and becomes a
-//! `path` dependency of the program (not by `[patch.crates-io]`, as uthread itself depends on some of them); one that keeps a thread's handle or identity in a thread-local, with `--locals`. That goes for the dependencies of a
-//! dependency: a ported `crossbeam-channel` still spins by the `std::thread::yield_now` of `crossbeam-utils`, which lets no other fiber run.
-//! What parks a thread of the system by itself, as `parking_lot` does, stays out of fibers, or goes into
-//! [`blocking`](crate::blocking()).
+//! Most dependencies work as they are. Some need one of these steps:
 //!
-//! Unsafe code of a dependency may rely on `park` never unwinding, as `std`'s does not. A `crossbeam-channel` without capacity lends a place
-//! on the sender's stack to the receiver: where the sender is cancelled, or left when the runtime ends, the receiver reads freed memory.
-//! Call such a dependency in a [`shield`](crate::shield), which nothing unwinds, or use [`sync::mpsc`](crate::sync::mpsc).
+//! | the dependency | what to do |
+//! | --- | --- |
+//! | takes a stream, reader or writer | nothing |
+//! | opens its own files or sockets, or calls a C library | call it in [`blocking`](crate::blocking()) |
+//! | blocks or spins by means of `std` | port a copy of its sources with the same command, and make it a `path` dependency |
+//! | keeps a thread's handle or id in a thread-local | port it with `--locals` |
+//! | parks OS threads itself, as `parking_lot` does | keep it out of fibers, or call it in [`blocking`](crate::blocking()) |
+//!
+//! Do not use `[patch.crates-io]` for a ported dependency, because uthread itself may depend on the original. Dependencies of a dependency
+//! count, too: a ported `crossbeam-channel` still spins with the `std::thread::yield_now` of `crossbeam-utils`, which lets no other
+//! fiber run.
+//!
+//! Unsafe code of a dependency may rely on `park` never unwinding, as `std`'s never does. A `crossbeam-channel` without capacity lends a
+//! slot on the sender's stack to the receiver. If the sender is cancelled, or unwound when its runtime ends, the receiver reads freed
+//! memory. Call such a dependency in a [`shield`](crate::shield), inside of which nothing unwinds, or use
+//! [`sync::mpsc`](crate::sync::mpsc).
 //!
 //! # What differs
 //!
-//! - When `main` returns, the fibers that are left vanish with the process, as threads do. That is so under `#[uthread::main]`; the
-//!   drop of a [`Runtime`](crate::Runtime#dropping), and so the end of [`run`](crate::run), cancels and unwinds what is left, for
-//!   which `std` has no counterpart: [`soundness`](super::soundness) names what unsafe code may have assumed.
-//! - A fiber's stack is 256 KiB of address space by default, a thread's 2 MiB. In a build with debug assertions (`cargo build`,
-//!   `cargo test`) a fiber has 2 MiB as well, so that what runs there may yet be too deep in a release. Code that recurses deeply, or
-//!   has arrays of a MB, asks for more, with [`thread::Builder::stack_size`](crate::thread::Builder::stack_size) or
-//!   [`Builder::stack_size`](crate::Builder::stack_size). An overflow says so. Untouched address space costs page tables only: half a
-//!   KiB a fiber at 256 KiB (50 MB for 100,000 fibers), 2 KiB at 1 MiB, 4 KiB at 2 MiB. A million fibers of 2 MiB fit.
-//! - A fiber that never waits keeps its worker ([`blocking`](super::blocking)).
-//! - In a fiber a FIFO that exists is opened without waiting for its other end.
-//! - A library that opens its own files and sockets uses `std`'s. Many take a stream or a reader instead, as the programs in
-//!   `examples` show; the others belong into [`blocking`](crate::blocking()).
-//! - `impl Trait for std::net::TcpStream` of another crate is not one for ours. Most are written for `Read + Write`; where one is not,
-//!   `From` and `Into` convert.
-//! - A method that a sealed trait of `std` adds (`CommandExt`, `TcpStreamExt`) is an inherent one here, so that such an import is unused.
+//! - **The end of the program.** Under `#[uthread::main]` the remaining fibers vanish with the process when `main` returns, as
+//!   threads do. Dropping a [`Runtime`](crate::Runtime#dropping), which is also how [`run`](crate::run) ends, cancels and unwinds the
+//!   remaining fibers. `std` has no counterpart; [`soundness`](super::soundness) lists what unsafe code may have assumed.
+//! - **Stack size.** A fiber has 256 KiB of address space by default, a thread 2 MiB. With debug assertions (`cargo build`, `cargo test`)
+//!   a fiber has 2 MiB as well, so code that works there may overflow in a release build. An overflow prints the fiber's name and
+//!   aborts. Request more for deep recursion and large arrays; see [`tuning`](super::tuning#stack-size). Untouched address space costs page
+//!   tables only: half a KiB per fiber at 256 KiB (50 MB for 100,000 fibers), 2 KiB at 1 MiB, 4 KiB at 2 MiB. A million fibers of
+//!   2 MiB fit.
+//! - **Preemption.** A fiber that never waits keeps its worker; see [`blocking`](super::blocking).
+//! - **FIFOs.** In a fiber, opening an existing FIFO does not wait for the other end.
+//! - **Trait implementations.** `impl Trait for std::net::TcpStream` in another crate does not cover the type of uthread. Most traits are
+//!   implemented for `Read + Write`; for the rest, `From` and `Into` convert between the types.
+//! - **Sealed extension traits.** Methods that a sealed trait of `std` adds (`CommandExt`, `TcpStreamExt`) are inherent methods here, so the
+//!   import of the trait is unused.
 //!
 //! # What is absent
 //!
-//! - What is unstable in `std`, but for what [`items`](super::items) names, such as `TcpStream::set_linger`.
-//! - Of what is deprecated there `thread::sleep_ms`, `thread::park_timeout_ms` and `sync::ONCE_INIT`.
-//! - `os::unix::fs::chroot`: it changes the process, waits for nothing, and is as good from `std`.
-//! - `io::copy` between descriptors does not leave the bytes in the kernel as `std`'s does for its own types:
-//!   [`io::splice`](crate::io::splice), [`TcpStream::send_file`](crate::net::TcpStream::send_file) and
-//!   [`fs::copy`](crate::fs::copy) do.
+//! - Unstable items of `std`, except those that [`items`](super::items) names, such as `TcpStream::set_linger`.
+//! - The deprecated `thread::sleep_ms`, `thread::park_timeout_ms` and `sync::ONCE_INIT`.
+//! - `os::unix::fs::chroot`: it never blocks, so use `std`'s.
+//! - The fast path of `io::copy` between descriptors, which `std` has for its own types. [`io::splice`](crate::io::splice),
+//!   [`TcpStream::send_file`](crate::net::TcpStream::send_file) and [`fs::copy`](crate::fs::copy) keep the bytes in the kernel.
 //!
 //! # What is new
 //!
