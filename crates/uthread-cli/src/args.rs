@@ -1,7 +1,7 @@
-//! The command line: what can be asked of `uthread`, and the text of `--help`.
+//! The command line: arguments, defaults and the text of `--help`.
 //!
-//! Every default is written here and nowhere else; values are checked while they are parsed, so the rest of the program
-//! never meets a zero timeout.
+//! Defaults are written only here. Values are checked while they are parsed, so the rest of the program never sees a zero
+//! timeout.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -15,22 +15,22 @@ use uthread::Driver;
 
 const EXAMPLES: &str = "\
 Examples:
-  uthread serve                              this directory on http://127.0.0.1:8080/
-  uthread serve site --listen 0.0.0.0:80     a directory, to everyone
+  uthread serve                              serve this directory on http://127.0.0.1:8080/
+  uthread serve site --listen 0.0.0.0:80     serve a directory on all interfaces
   uthread serve site --log json | jq .status
-  uthread echo --listen 127.0.0.1:7000       a TCP echo server to measure against
-  uthread load tcp 127.0.0.1:7000            how much it bears: rate, latency, fairness
-  uthread port --main src                    a program for std becomes one for fibers
-  uthread doctor                             what this machine offers, and what to do about the rest
+  uthread echo --listen 127.0.0.1:7000       run a TCP echo server
+  uthread load tcp 127.0.0.1:7000            measure its throughput, latency and fairness
+  uthread port --main src                    port a std program to fibers
+  uthread doctor                             check this machine, and print remedies
 
 Exit codes:
-  0  done; for serve: stopped, and every response was finished
-  1  failed while running; for doctor: something does not work; for load: nothing was answered;
-     for port --check: there is something to change
-  2  wrong usage, or could not start (port taken, directory missing, not permitted)
-  3  stopped, but responses that outlasted the grace period were cut";
+  0  success; serve: stopped after finishing every response
+  1  failed while running; doctor: something does not work; load: no response was received;
+     port --check: there are changes to make
+  2  wrong usage, or cannot start (port in use, directory missing, permission denied)
+  3  serve: stopped, but cut responses that took longer than the grace period";
 
-/// Serve files, echo bytes or load servers, on user-level threads
+/// Servers and tools on user-level threads
 #[derive(Debug, Parser)]
 #[command(name = "uthread", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct CommandLine {
@@ -42,23 +42,23 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Serve a directory over HTTP/1.1
     Serve(ServeArgs),
-    /// Send back whatever is received over TCP
+    /// Run a TCP echo server
     Echo(EchoArgs),
-    /// Load a TCP echo or HTTP server, and check every answer
+    /// Generate load on a TCP echo or HTTP server, and check every response
     Load(LoadArgs),
-    /// Port a program that is written for `std` to fibers, by its paths
+    /// Port a std program to fibers by replacing its imports
     Port(PortArgs),
-    /// Tell what this machine offers to fibers, and what to do about what it lacks
+    /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
     Completions {
-        /// The shell to complete for
+        /// Shell to generate completions for
         #[arg(value_parser = clap::builder::EnumValueParser::<Shell>::new())]
         shell: Shell,
     },
     /// Print a manual page (try: uthread man serve | man -l -)
     Man {
-        /// The subcommand to describe; without it, the program
+        /// Subcommand to describe [default: the program itself]
         command: Option<String>,
     },
 }
@@ -66,46 +66,46 @@ pub(crate) enum Command {
 const SERVE_NOTES: &str = "\
 Signals:
   SIGTERM or Ctrl-C stops accepting, closes idle connections, and lets running responses finish
-  within --grace. A second signal cuts them at once.
+  within --grace. A second signal cuts them immediately.
 
 Never served:
-  names that begin with a dot (but /.well-known/), symbolic links that leave DIR, and anything that
-  is not a regular file or a directory.
+  names that begin with a dot (except /.well-known/), symbolic links that lead out of DIR, and
+  anything that is not a regular file or a directory.
 
-Precompressed neighbours:
-  page.html.br, page.html.zst and page.html.gz are sent in place of page.html to clients that accept
-  them.
+Precompressed files:
+  page.html.br, page.html.zst and page.html.gz are sent instead of page.html to clients that accept
+  the encoding.
 
 Exit codes:
-  0 stopped, all responses finished   1 failed while running   2 could not start   3 responses cut";
+  0 stopped, all responses finished   1 failed while running   2 cannot start   3 responses cut";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_NOTES)]
 pub(crate) struct ServeArgs {
-    /// The directory to serve
+    /// Directory to serve
     #[arg(default_value = ".", value_name = "DIR")]
     pub(crate) dir: PathBuf,
 
-    /// Where to listen; port 0 takes a free one and prints it
+    /// Address to listen on; port 0 picks a free port and prints it
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
     #[command(flatten)]
     pub(crate) runtime: RuntimeArgs,
 
-    /// Answer 403 for a directory without index.html, in place of a list of its files
+    /// Respond 403 to a directory without index.html, instead of listing its files
     #[arg(long, help_heading = "Content")]
     pub(crate) no_listing: bool,
 
-    /// Take error pages from this directory: 404.html, 503.html, ...
+    /// Directory with error pages: 404.html, 503.html, ...
     #[arg(long, value_name = "DIR", help_heading = "Content")]
     pub(crate) error_pages: Option<PathBuf>,
 
-    /// Access log on stdout: common, json or off
+    /// Format of the access log on stdout: common, json or off
     #[arg(long, value_enum, default_value_t = LogFormat::Common, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
     pub(crate) log: LogFormat,
 
-    /// Most connections at once; a further one is answered 503 and closed
+    /// Maximum number of connections; respond 503 to further ones and close them
     #[arg(
         long,
         default_value = "10000",
@@ -114,24 +114,25 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_connections: NonZeroUsize,
 
-    /// Time for a whole request head, from its first byte (then 408)
+    /// Respond 408 if a request head takes longer than this, from its first byte
     #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) header_timeout: Duration,
 
-    /// Time a connection may wait between requests (then closed)
+    /// Close a connection that is idle between requests for this time
     #[arg(long, default_value = "60s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) idle_timeout: Duration,
 
-    /// Time without progress while sending (then cut)
+    /// Cut a response that makes no progress for this time
     #[arg(long, default_value = "30s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) write_timeout: Duration,
 
-    /// Time for running responses to finish after SIGTERM (then cut)
+    /// Let running responses finish for this time after SIGTERM, then cut them
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
     pub(crate) grace: Duration,
 }
 
-/// No doc comments on the variants: one would switch `--help` to its long form, a paragraph per option.
+/// Formats of the access log. The variants have no doc comments: these would switch `--help` to its long form, one paragraph per
+/// option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Common,
@@ -139,60 +140,61 @@ pub(crate) enum LogFormat {
     Off,
 }
 
-/// What every subcommand that runs fibers takes.
+/// Options of every server.
 #[derive(Debug, Args)]
 pub(crate) struct RuntimeArgs {
-    /// OS threads that run the connections [default: one per CPU]
+    /// Number of worker threads [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// What carries calls to the kernel: uring, epoll or threads [default: UTHREAD_DRIVER, else the best there is]
+    /// I/O driver: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
     #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true)]
     pub(crate) driver: Option<Driver>,
 
-    /// Tell which driver it is, how it was set up, and why
+    /// Print the driver, its configuration, and why it was chosen
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
 
-/// Known by name to shell completions too.
+/// Parses a driver by its name, which shell completions offer, too.
 fn driver_parser() -> impl TypedValueParser<Value = Driver> {
     PossibleValuesParser::new(["uring", "epoll", "threads"]).try_map(|name| name.parse::<Driver>())
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct EchoArgs {
-    /// Where to listen; port 0 takes a free one and prints it
+    /// Address to listen on; port 0 picks a free port and prints it
     #[arg(long, default_value = "127.0.0.1:7000", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
     #[command(flatten)]
     pub(crate) runtime: RuntimeArgs,
 
-    /// Busy work before each reply, such as 20us
+    /// Compute for this time before each reply, such as 20us
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]
     pub(crate) compute: Duration,
 }
 
 const LOAD_NOTES: &str = "\
 Closed loop (the default) and open loop (--rate):
-  A closed loop sends on a connection as soon as it has been answered: it finds the rate a server
-  reaches. A slow server is asked less, so its latency looks better than users would find it. An
-  open loop sends when a request is due, at random times of that mean rate, and counts latency from
-  then on: a server that falls behind shows it.
+  A closed loop sends the next request as soon as a response has arrived. It measures the maximum
+  rate. A server that stalls receives fewer requests, so its latency looks better than it is.
+  An open loop sends requests at random times with the given mean rate, whether or not earlier ones
+  were answered, and measures latency from the time when a request was due. It shows every stall.
 
-What is checked:
-  tcp: numbered messages, which have to come back byte for byte. http: status 200, and the body of
-  the first answer, byte for byte; a body without Content-Length cannot be checked and is an error.
-  Connections that fail are opened anew after 100 ms; the report counts errors by kind.
+Checks:
+  tcp: numbered messages must come back byte for byte. http: the status must be 200, and the body
+  must equal that of the first response; a response without Content-Length is an error. The
+  generator reopens failed connections after 100 ms, and counts errors by kind.
 
-What to look for in the report:
-  \"saturated\" says that the generator itself was the limit, and what to do. The CPU share counts
-  its own threads. `answered` counts the warm-up and the last answers too, all else is measured.
+Reading the report:
+  \"saturated\" means that the generator itself was the limit, and tells what to do. The CPU share is
+  that of its own threads. \"answered\" includes the warm-up and the last responses; all other
+  figures cover the measured time only.
 
 Exit codes:
-  0 something was answered; as with other generators, failed requests stand in the report (--json:
-    errors)   1 nothing was answered   2 wrong usage, or could not start";
+  0 received responses, even if some requests failed (see the report; with --json: errors)
+  1 received no response   2 wrong usage, or cannot start";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_NOTES)]
@@ -203,24 +205,24 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadTarget {
-    /// Messages that a TCP server sends back as they are (try: uthread load tcp 127.0.0.1:7000)
+    /// Send messages to a TCP echo server (try: uthread load tcp 127.0.0.1:7000)
     #[command(after_help = LOAD_NOTES)]
     Tcp {
-        /// Where the server listens
+        /// Address of the server
         #[arg(value_name = "HOST:PORT")]
         address: String,
 
-        /// Bytes of a message; all in flight on a connection are at most 65536
+        /// Size of a message in bytes; at most 65536 may be in flight per connection
         #[arg(long, default_value = "16", value_name = "BYTES")]
         size: NonZeroUsize,
 
         #[command(flatten)]
         options: LoadOptions,
     },
-    /// A path over HTTP/1.1 (try: uthread load http 127.0.0.1:8080/index.html)
+    /// Request a path over HTTP/1.1 (try: uthread load http 127.0.0.1:8080/index.html)
     #[command(after_help = LOAD_NOTES)]
     Http {
-        /// What to request, with or without http:// before it
+        /// URL to request, with or without http://
         #[arg(value_name = "HOST:PORT/PATH")]
         url: String,
 
@@ -231,35 +233,35 @@ pub(crate) enum LoadTarget {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadOptions {
-    /// Connections at once; all are opened, and answered once, before the load begins
+    /// Number of connections; the load starts after all are open and have received one response
     #[arg(long, short, default_value = "50", value_name = "N")]
     pub(crate) connections: NonZeroUsize,
 
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(long, short, default_value = "10s", value_parser = positive_duration, value_name = "TIME")]
     pub(crate) duration: Duration,
 
-    /// How long to load before that
+    /// Duration of the load before the measurement
     #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
     pub(crate) warm_up: Duration,
 
-    /// Requests per second over all connections, as an open loop [default: a closed loop]
+    /// Requests per second over all connections; makes the load an open loop [default: closed loop]
     #[arg(long, short, value_name = "N", conflicts_with = "pipelining")]
     pub(crate) rate: Option<NonZeroU64>,
 
-    /// Closed loop: requests in flight on each connection
+    /// Number of requests in flight per connection, in a closed loop
     #[arg(long, default_value = "1", value_name = "DEPTH")]
     pub(crate) pipelining: NonZeroUsize,
 
-    /// After which a request without an answer, or a connection that does not open, has failed
+    /// Fail a request or a connection attempt after this time
     #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
 
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Threads of the generator, each with its share of the connections
+    /// Number of generator threads, which share the connections evenly
     #[arg(
         long,
         default_value = "1",
@@ -268,72 +270,72 @@ pub(crate) struct LoadOptions {
     )]
     pub(crate) workers: NonZeroUsize,
 
-    /// Never sleep: with CPUs of its own, so that the generator's waking up is not measured
+    /// Never sleep, so that wake-ups of the generator are not measured; needs a CPU per thread
     #[arg(long, help_heading = "Generator")]
     pub(crate) spin: bool,
 
-    /// What carries its calls to the kernel: uring, epoll or threads [default: UTHREAD_DRIVER, else the best there is]
+    /// I/O driver of the generator: uring, epoll or threads [default: UTHREAD_DRIVER, or the best available]
     #[arg(long, value_name = "DRIVER", value_parser = driver_parser(), hide_possible_values = true, help_heading = "Generator")]
     pub(crate) driver: Option<Driver>,
 }
 
 const PORT_NOTES: &str = "\
-What is replaced:
-  std::{net, fs, io, sync, thread, time, process} and std::os::unix::{net, fs} by the modules of
-  uthread, wherever code names them. An import of both becomes two. Comments, strings and what
-  uthread does not have stay; what needs a look is listed with its line. Afterwards:
-    cargo fmt                                  the order of the imports
-    cargo add uthread                          the dependency
+Replacements:
+  Paths of std::{net, fs, io, sync, thread, time, process} and std::os::unix::{net, fs} become paths
+  of uthread, in imports and in code. Imports that need both crates are split. Comments, strings and
+  items that uthread lacks stay unchanged. Lines that need attention are listed. Afterwards:
+    cargo fmt             order the imports
+    cargo add uthread     add the dependency
 
 Exit codes:
-  0 done   1 with --check, there is something to change; or a file could not be read or written
+  0 success   1 with --check: there are changes to make; or cannot read or write a file
   2 wrong usage, or no such path";
 
 #[derive(Debug, Args)]
 #[command(after_help = PORT_NOTES)]
 pub(crate) struct PortArgs {
-    /// Files, and folders with all Rust files in them
+    /// Rust files, and directories to search for Rust files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Change nothing, only tell what is to change
+    /// Only list the changes
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Put #[uthread::main] above `fn main`
+    /// Add #[uthread::main] to `fn main`
     #[arg(long)]
     pub(crate) main: bool,
 
-    /// Run tests in fibers: #[uthread::test] for #[test]
+    /// Replace #[test] by #[uthread::test], to run tests in fibers
     #[arg(long)]
     pub(crate) tests: bool,
 
-    /// Give each fiber its own values: uthread::local! for thread_local!
+    /// Replace thread_local! by uthread::local!, to give each fiber its own values
     #[arg(long)]
     pub(crate) locals: bool,
 }
 
 const DOCTOR_NOTES: &str = "\
-Every feature is found by trying it. Where io_uring is refused, the page tells
-why, and the command that allows it.
+Every feature is detected by trying it. If io_uring is refused, the report names
+the reason and the commands that allow it.
 
 Exit codes:
-  0 programs run here, if need be on another driver
-  1 none starts, or a self-test fails";
+  0 programs run here, if necessary on another driver
+  1 no driver starts, or a self-test fails";
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_NOTES)]
 pub(crate) struct DoctorArgs {
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Seconds for the self-test of each driver
+    /// Duration of each driver's self-test in seconds
     #[arg(long, default_value = "1", value_parser = seconds, value_name = "N")]
     pub(crate) seconds: f64,
 }
 
-/// Long enough for a rate, short enough for whoever waits.
+/// Parses the duration of a self-test: long enough to measure a rate, short enough to wait for.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds @ 0.1..=60.0) => Ok(seconds),
@@ -341,7 +343,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A deadline of zero would refuse every client; the kernel reads a zero timeout as "none".
+/// Parses a duration other than zero: a deadline of zero would refuse every client, and the kernel takes a zero timeout for none.
 fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("must be longer than zero".to_owned()),

@@ -1,4 +1,4 @@
-//! `uthread echo`: sends back whatever it receives, after as much busy work as asked for. It is there to be measured.
+//! `uthread echo`: sends back the bytes it receives, optionally after computing for a while. Meant for measurements.
 
 use std::hint::spin_loop;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use crate::listen::{accept_each, listen};
 use crate::runtime;
 use crate::tell;
 
-/// Bytes read, and so sent back, at a time.
+/// Bytes to read and send back at a time.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
             return Exit::CouldNotStart;
         }
     };
-    // Whoever measures waits for this line; if nobody reads it, that is no reason to stop.
+    // Scripts wait for this line. Nobody has to read it.
     let _ = writeln!(io::stdout(), "listening on {addr}");
     let compute = args.compute;
     runtime.run(|| {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
             || false,
             |stream, _| {
                 thread::spawn(move || {
-                    // An error means that the client is gone, which is how every echo ends.
+                    // An error means that the client has disconnected, which is how every echo ends.
                     let _ = echo(stream, compute);
                 });
             },
@@ -62,7 +62,7 @@ fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {
     }
 }
 
-/// Keeps the CPU busy, as the handling of a request would.
+/// Keeps the CPU busy, as handling a request would.
 fn work(compute: Duration) {
     if compute.is_zero() {
         return;

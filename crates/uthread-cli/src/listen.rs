@@ -1,4 +1,4 @@
-//! Listening: binding with errors that say what to do, and an accept loop that outlives a shortage.
+//! Binds listeners with helpful errors, and accepts connections despite shortages of descriptors or memory.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use rustix::io::Errno;
 
 use crate::tell;
 
-/// Connections the kernel completes ahead of `accept`: a burst of clients should wait, not retry. The kernel lowers it to
-/// `net.core.somaxconn`, by default this very number.
+/// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not retry. The kernel
+/// lowers it to `net.core.somaxconn`, whose default is the same number.
 const BACKLOG: i32 = 4096;
-/// Pause when descriptors or memory are short: they come back when some connection ends, not by asking faster.
+/// Pause when descriptors or memory are short: they become free when a connection ends, not by asking faster.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
-/// A shortage is told again after this time: often enough to be seen, too seldom to fill a disk.
+/// Minimum time between two reports of a shortage: often enough to notice, too seldom to fill a disk.
 const SHORTAGE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(addr).map_err(|error| {
         let remedy = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "the port is taken: choose another with --listen, or stop what uses it"
+                "the port is in use: choose another with --listen, or stop the program that uses it"
             }
             io::ErrorKind::PermissionDenied => {
-                "not permitted: ports below 1024 need root or CAP_NET_BIND_SERVICE, others do not"
+                "permission denied: ports below 1024 need root or CAP_NET_BIND_SERVICE"
             }
             io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address: try 127.0.0.1 or 0.0.0.0"
+                "this machine does not have the address: try 127.0.0.1 or 0.0.0.0"
             }
             _ => return anyhow!("cannot listen on {addr}: {error}"),
         };
@@ -38,7 +38,7 @@ pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Hands every connection to `handle` until `stopping`, which is looked at whenever `accept` returns.
+/// Passes every connection to `handle` until `stopping` returns true, which is checked whenever `accept` returns.
 pub(crate) fn accept_each(
     listener: &TcpListener,
     stopping: impl Fn() -> bool,
@@ -57,7 +57,7 @@ pub(crate) fn accept_each(
                 if reported.is_none_or(|at| at.elapsed() >= SHORTAGE_REPORT_INTERVAL) {
                     reported = Some(Instant::now());
                     tell(format_args!(
-                        "cannot accept for now: {error}; if this stays, raise `ulimit -n`"
+                        "cannot accept connections: {error}; if this persists, raise `ulimit -n`"
                     ));
                 }
                 sleep(SHORTAGE_PAUSE);
@@ -66,8 +66,8 @@ pub(crate) fn accept_each(
     }
 }
 
-/// Errors that are over when `accept` returns: the connection broke while it waited. The list is that of accept(2);
-/// whatever is not on it may come back at once, so it is worth a pause.
+/// Returns true for errors of a single connection, which broke while it waited in the queue, as listed in accept(2).
+/// Other errors may occur again immediately, so the caller pauses.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

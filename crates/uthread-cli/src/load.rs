@@ -1,4 +1,4 @@
-//! `uthread load`: loads a server and reports what came of it. The generator is the crate `uthread-load`.
+//! `uthread load`: generates load with the crate `uthread-load`, and prints the report.
 
 use std::io::Write;
 use std::{process, thread};
@@ -53,7 +53,7 @@ fn load(plan: &Plan) -> Result<Report, Error> {
     Crowd::connect_with(plan, &stop)?.run()
 }
 
-/// The first signal has the report come early; a second one is from somebody who does not want it.
+/// Stops the load at the first signal, which still prints the report; exits at the second.
 fn end_on(mut signals: Signals, stop: &Stop) {
     while signals.recv().is_ok() {
         if stop.is_stopped() {
@@ -71,7 +71,7 @@ fn finish(report: &Report, json: bool) -> Exit {
         }
         false => write!(out, "{report}"),
     });
-    // Connections that were answered once, and never again, have not been loaded.
+    // Connections that received one response before the load, and none during it, measured nothing.
     match printed {
         Exit::Done if report.answered == 0 => Exit::FailedRunning,
         exit => exit,

@@ -1,7 +1,7 @@
-//! The program `uthread`: a static web server, an echo server and a load generator on user-level threads, a doctor
-//! for them, and a port of programs to them.
+//! The program `uthread`: a static web server, an echo server, a load generator, a porting tool and a diagnosis, on
+//! user-level threads.
 //!
-//! Here are the dispatch and the one table of exit codes; each subcommand has its own module.
+//! This file has the dispatch and the table of exit codes; each subcommand has its own module.
 
 #![forbid(unsafe_code)]
 
@@ -25,12 +25,12 @@ use clap::{CommandFactory, Parser};
 
 use args::{Command, CommandLine};
 
-/// How the program ends. `args.rs` tells the user the same table.
+/// Exit codes of the program. `args.rs` documents the same table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
     FailedRunning = 1,
-    /// Also what clap uses for wrong usage.
+    /// Also clap's code for wrong usage.
     CouldNotStart = 2,
     ResponsesCut = 3,
 }
@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Tells the operator something, in one line. A stderr that is gone must not take the server with it, as `eprintln!` would.
+/// Prints a message for the operator on stderr, in one line. Ignores errors, unlike `eprintln!`: a closed stderr must
+/// not end a server.
 pub(crate) fn tell(message: impl Display) {
     let _ = writeln!(io::stderr(), "uthread: {message}");
 }
@@ -66,9 +67,7 @@ fn print_manual(name: Option<&str>) -> Exit {
         Some(name) => match program.find_subcommand(name) {
             Some(command) => command.clone(),
             None => {
-                tell(format_args!(
-                    "no subcommand is called '{name}'; see uthread --help"
-                ));
+                tell(format_args!("no subcommand '{name}'; see uthread --help"));
                 return Exit::CouldNotStart;
             }
         },
@@ -76,7 +75,7 @@ fn print_manual(name: Option<&str>) -> Exit {
     print(|out| clap_mangen::Man::new(command).render(out))
 }
 
-/// Renders into memory first, so that only one place meets the errors of stdout.
+/// Prints to stdout. Renders into memory first, so that only one place handles errors of stdout.
 pub(crate) fn print(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Exit {
     let mut text = Vec::new();
     match render(&mut text).and_then(|()| io::stdout().write_all(&text)) {

@@ -1,4 +1,4 @@
-//! Where the program meets the runtime: the workers are started here, and only here.
+//! Starts the runtime of a server from its command-line options.
 
 use anyhow::Context;
 use uthread::Runtime;

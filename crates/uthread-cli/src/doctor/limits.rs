@@ -1,4 +1,4 @@
-//! The limits of the system and of this process, and what each allows in connections and fibers.
+//! The limits of the system and of this process, and how many connections and fibers each allows.
 
 use uthread::{Diagnosis, Feature};
 
@@ -7,23 +7,23 @@ use super::report::{Limit, Remedy};
 use super::system::System;
 use super::text::{bytes, number, rounded};
 
-/// Descriptors besides the connections: standard streams, a listener, open files, and what each worker has.
+/// Descriptors besides the connections: standard streams, a listener and open files; and those of each worker.
 const DESCRIPTORS_RESERVED: u64 = 8;
 const DESCRIPTORS_PER_WORKER: u64 = 2;
 
-/// The memory of a fiber that waits: a page of its stack and its control block. A million took 5 GB.
+/// Memory of a waiting fiber: a page of its stack and its control block. A million took 5 GB.
 const FIBER_BYTES: u64 = 5 * 1024;
 
-/// Mappings besides the stacks: the program, its libraries, its heaps.
+/// Mappings besides the stacks: the program, its libraries and its heaps.
 const MAPPINGS_RESERVED: u64 = 500;
-/// A stack whose guard is no region of its own, a thread's among them: the stack and the guard.
+/// Mappings of a stack without a guard region, such as a thread's: the stack and the guard.
 const MAPPINGS_PER_STACK: u64 = 2;
 
-/// What `uthread serve` takes by default.
+/// Default maximum of `uthread serve`.
 const CONNECTIONS: u64 = 10_000;
-/// For a hundred thousand fibers.
+/// Enough for a hundred thousand fibers.
 const MAPPINGS: u64 = 200_000;
-/// What `uthread serve` and `echo` ask for; also the kernel's own default.
+/// Backlog that `uthread serve` and `uthread echo` request, and the kernel's default maximum.
 const LISTEN_QUEUE: u64 = 4096;
 
 pub(crate) fn judge(system: &System, diagnosis: &Diagnosis) -> Vec<Limit> {
@@ -53,7 +53,7 @@ pub(crate) fn judge(system: &System, diagnosis: &Diagnosis) -> Vec<Limit> {
             memory,
             memory.map_or_else(unknown, |memory| {
                 let fibers = number(rounded(memory / FIBER_BYTES));
-                format!("about {fibers} waiting fibers, at 5 KiB each")
+                format!("about {fibers} waiting fibers of 5 KiB each")
             }),
         ),
         count("mappings", limits.mappings, mappings(system, diagnosis)),
@@ -61,13 +61,13 @@ pub(crate) fn judge(system: &System, diagnosis: &Diagnosis) -> Vec<Limit> {
         count(
             "listen queue",
             limits.listen_queue,
-            "connections waiting for accept, per listener".to_owned(),
+            "connections per listener may wait for accept".to_owned(),
         ),
         local_ports(system),
     ]
 }
 
-/// Limits that are too low for what the program does by default.
+/// Returns remedies for limits that are too low for the defaults of the program.
 pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
     let limits = &system.limits;
     let mut remedies = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
         .is_some_and(|hard| hard < CONNECTIONS)
     {
         remedies.push(Remedy::new(
-            "Few files may be open (RLIMIT_NOFILE): `uthread serve` takes 10,000 connections by default.",
+            "The limit of open files is low (RLIMIT_NOFILE): `uthread serve` accepts 10,000 connections by default.",
             [
                 "ulimit -n 65536  # in a shell, as root",
                 "LimitNOFILE=65536  # systemd",
@@ -87,8 +87,8 @@ pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
     let too_few = |rings: u64| rings < system.processors as u64;
     if diagnosis.ring.is_ok() && full_rings(system, diagnosis).is_some_and(too_few) {
         remedies.push(Remedy::new(
-            "Little memory may be locked (RLIMIT_MEMLOCK): some workers get a smaller ring, which is slower \
-             under load, or none.",
+            "The limit of locked memory is low (RLIMIT_MEMLOCK): some workers get a smaller ring, which is \
+             slower under load, or none.",
             more_locked_memory(),
         ));
     }
@@ -96,8 +96,8 @@ pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
         && limits.mappings.is_some_and(|mappings| mappings < MAPPINGS)
     {
         remedies.push(Remedy::new(
-            "This kernel has no guard regions, so each fiber takes two mappings of few. Only programs with \
-             tens of thousands of fibers need more.",
+            "This kernel has no guard regions, so each fiber takes two of a limited number of mappings. Only \
+             programs with tens of thousands of fibers need a higher limit.",
             ["sysctl -w vm.max_map_count=1048576"],
         ));
     }
@@ -106,7 +106,7 @@ pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
         .is_some_and(|queue| queue < LISTEN_QUEUE)
     {
         remedies.push(Remedy::new(
-            "Few connections may wait to be accepted: clients of a burst have to try again.",
+            "The listen queue is short: in a burst of connections, clients must retry.",
             ["sysctl -w net.core.somaxconn=4096"],
         ));
     }
@@ -114,7 +114,7 @@ pub(crate) fn remedies(system: &System, diagnosis: &Diagnosis) -> Vec<Remedy> {
 }
 
 fn unknown() -> String {
-    "not told by this system".to_owned()
+    "unknown on this system".to_owned()
 }
 
 fn open_files(system: &System) -> String {
@@ -123,12 +123,12 @@ fn open_files(system: &System) -> String {
     let limits = &system.limits;
     let text = match limits.open_files {
         Some(files) => format!("about {} connections", connections(files)),
-        None => "connections are not bounded by it".to_owned(),
+        None => "any number of connections".to_owned(),
     };
     match limits.open_files_hard {
         hard if hard == limits.open_files => text,
-        Some(hard) => format!("{text}; a program may raise it, to {}", connections(hard)),
-        None => format!("{text}; a program may raise it"),
+        Some(hard) => format!("{text}; a program can raise it to {}", connections(hard)),
+        None => format!("{text}; a program can raise it"),
     }
 }
 
@@ -142,21 +142,21 @@ fn locked_memory(system: &System, diagnosis: &Diagnosis) -> String {
             let small = diagnosis.ring_locked_bytes_min as u64;
             let count = number(limit / small);
             format!(
-                "{count} workers with rings of {}, none of {full}",
+                "{count} workers with rings of {}; too low for {full}",
                 bytes(small)
             )
         }
         (Some(rings), _) => format!("{} workers with rings of {full}", number(rings)),
         (None, Some(_)) if system.locks_any_memory => {
-            "rings are not bounded by it (CAP_IPC_LOCK)".to_owned()
+            "any number of rings (CAP_IPC_LOCK)".to_owned()
         }
-        (None, Some(_)) => "rings do not count on this kernel".to_owned(),
-        (None, None) => "rings are not bounded by it".to_owned(),
+        (None, Some(_)) => "any number of rings: not counted by this kernel".to_owned(),
+        (None, None) => "any number of rings".to_owned(),
     }
 }
 
-/// How many rings of full size fit into the memory that may be locked. None where that is not limited or, as
-/// from 5.12 to 6.13, rings do not count, which one shows that has become too large.
+/// Returns how many rings of full size fit into the locked memory. `None` if locked memory is unlimited, or if the
+/// kernel does not count rings (5.12 to 6.13): then a ring exists that exceeds the limit.
 fn full_rings(system: &System, diagnosis: &Diagnosis) -> Option<u64> {
     let limit = system.limits.locked_memory_bytes?;
     let count = limit / diagnosis.ring_locked_bytes as u64;
@@ -170,7 +170,7 @@ fn find(features: &[Feature], name: &str) -> Option<bool> {
     feature.and_then(|feature| feature.available)
 }
 
-/// What is left, but no more than the control group may have.
+/// Returns the available memory, at most as much as the control group may use.
 fn usable_memory(system: &System) -> Option<u64> {
     let [available, group] = [
         system.memory_available_bytes,
@@ -187,11 +187,11 @@ fn mappings(system: &System, diagnosis: &Diagnosis) -> String {
     match (has_guard_regions(diagnosis), system.limits.mappings) {
         (Some(false), Some(mappings)) => {
             format!(
-                "about {} fibers: no guard regions",
+                "about {} fibers, without guard regions",
                 number(rounded(stacks(mappings)))
             )
         }
-        _ => "fibers are not bounded by it (guard regions)".to_owned(),
+        _ => "any number of fibers (guard regions)".to_owned(),
     }
 }
 
@@ -199,7 +199,7 @@ fn stacks(mappings: u64) -> u64 {
     mappings.saturating_sub(MAPPINGS_RESERVED) / MAPPINGS_PER_STACK
 }
 
-/// The lowest of all that bounds them, and which that is.
+/// Returns the lowest of all limits on threads, and its name.
 fn threads(system: &System) -> Limit {
     let limits = &system.limits;
     let bounds = [
@@ -223,9 +223,9 @@ fn threads(system: &System) -> Limit {
         allows: match lowest {
             Some((value, name)) => {
                 let fibers = number(rounded(value));
-                format!("about {fibers} fibers as threads ({name})")
+                format!("about {fibers} fibers with the threads driver ({name})")
             }
-            None => "fibers as threads are not bounded".to_owned(),
+            None => "any number of fibers with the threads driver".to_owned(),
         },
     }
 }
@@ -238,7 +238,7 @@ fn local_ports(system: &System) -> Limit {
         value: ports,
         text: range.map_or_else(unknown, |(first, last)| format!("{first}-{last}")),
         allows: ports.map_or_else(unknown, |ports| {
-            format!("{} connections to any one address", number(ports))
+            format!("{} connections to one address", number(ports))
         }),
     }
 }

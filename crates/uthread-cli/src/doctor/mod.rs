@@ -1,7 +1,7 @@
-//! `uthread doctor`: what this machine offers to fibers, what it lacks and what is done instead, and what to do about it.
+//! `uthread doctor`: checks what this machine supports, and prints replacements for missing features and remedies.
 //!
-//! Facts are gathered (`system`, `limits`, and the library's own diagnosis), judged (`refusal`), and every driver is tried
-//! out (`self_test`). All goes into one report, which is printed as a page (`page`) or as JSON.
+//! Collects facts (`system`, `limits`, and the library's own diagnosis), explains refusals (`refusal`), and tests every
+//! driver (`self_test`). The result is one report, printed as text (`page`) or as JSON.
 
 mod report;
 
@@ -25,7 +25,7 @@ use crate::{Exit, print};
 use report::{Chosen, Findings, IoUring, Remedy, Report};
 use system::System;
 
-/// The order in which they are tried.
+/// Drivers in the order in which they are tested.
 const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
 
 pub(crate) fn run(args: &DoctorArgs) -> Exit {
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Exit {
     }
 }
 
-/// All but the tests of the drivers, which take their time.
+/// Collects everything but the self-tests, which take longer.
 fn examine() -> Findings {
     let system = System::read();
     let diagnosis = uthread::diagnose();
@@ -81,9 +81,9 @@ fn examine() -> Findings {
     }
 }
 
-/// For a program that asks for no driver.
+/// Returns the remedy for a program that requests no driver and cannot start.
 fn no_start(error: &io::Error) -> Remedy {
     let asked_for = env::var_os("UTHREAD_DRIVER").map(|_| "unset UTHREAD_DRIVER");
     let commands = refusal::command(error).into_iter().chain(asked_for);
-    Remedy::new(format!("No program starts here: {error}."), commands)
+    Remedy::new(format!("Programs cannot start: {error}."), commands)
 }

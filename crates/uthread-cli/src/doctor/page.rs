@@ -1,4 +1,4 @@
-//! The report as a page of plain text, for a terminal of 80 columns.
+//! Prints the report as plain text for a terminal of 80 columns.
 
 use std::io::{self, Write};
 
@@ -8,25 +8,25 @@ use super::system::{Seccomp, System};
 use super::text::{bytes, number, wrap};
 
 const WIDTH: usize = 80;
-/// Where values begin, after two blanks and the name.
+/// Column of the values: two blanks and the name come before.
 const VALUE_COLUMN: usize = 22;
-/// Where the text begins after a name and an answer, a name and a limit, or a driver.
+/// Columns of the text after a feature and its answer, a limit and its value, or a driver.
 const FEATURE_COLUMN: usize = 39;
 const LIMIT_COLUMN: usize = 31;
 const TEST_COLUMN: usize = 12;
 
 pub(crate) fn write_findings(out: &mut Vec<u8>, findings: &Findings) -> io::Result<()> {
-    writeln!(out, "uthread {}, doctor", findings.version)?;
+    writeln!(out, "uthread doctor, version {}", findings.version)?;
     write_system(out, &findings.system)?;
 
     section(out, "Driver")?;
     let driver = &findings.driver;
     let io_uring = &findings.io_uring;
-    row(out, "by default", &driver_text(driver))?;
+    row(out, "default", &driver_text(driver))?;
     match &io_uring.cause {
-        _ if io_uring.available => row(out, "io_uring", "yes")?,
-        None => row(out, "io_uring", "no")?,
-        Some(cause) => row(out, "io_uring", &format!("no: {cause}"))?,
+        _ if io_uring.available => row(out, "io_uring", "available")?,
+        None => row(out, "io_uring", "not available")?,
+        Some(cause) => row(out, "io_uring", &format!("not available: {cause}"))?,
     }
 
     section(out, "Features of io_uring")?;
@@ -44,15 +44,15 @@ pub(crate) fn write_findings(out: &mut Vec<u8>, findings: &Findings) -> io::Resu
     section(out, "Self-test")
 }
 
-/// What goes on below [`write_findings`].
+/// Writes the part below [`write_findings`].
 pub(crate) fn write_outcome(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     for test in &report.self_test {
         write_test(out, test, &report.findings.io_uring)?;
     }
-    section(out, "What to do")?;
+    section(out, "Remedies")?;
     let remedies = &report.findings.remedies;
     if remedies.is_empty() {
-        writeln!(out, "  Nothing: all is well.")?;
+        writeln!(out, "  None needed.")?;
     }
     for (index, remedy) in remedies.iter().enumerate() {
         write_remedy(out, index + 1, remedy)?;
@@ -79,19 +79,19 @@ fn write_system(out: &mut Vec<u8>, system: &System) -> io::Result<()> {
         &format!("{}{administrator}", system.user_id),
     )?;
     let disabled = match (system.io_uring_disabled, system.io_uring_group) {
-        (None, _) => "not there".to_owned(),
-        (Some(0), _) => "0: allowed to all".to_owned(),
+        (None, _) => "not present".to_owned(),
+        (Some(0), _) => "0: allowed for all users".to_owned(),
         (Some(1), Some(group)) if group >= 0 => {
-            format!("1: allowed to administrators and to group {group}")
+            format!("1: allowed for administrators and group {group}")
         }
-        (Some(1), _) => "1: allowed to administrators".to_owned(),
-        (Some(other), _) => format!("{other}: forbidden to all"),
+        (Some(1), _) => "1: allowed for administrators only".to_owned(),
+        (Some(other), _) => format!("{other}: disabled"),
     };
     row(out, "io_uring_disabled", &disabled)?;
     let seccomp = match system.seccomp {
         Some(Seccomp::None) => "no filter",
         Some(Seccomp::Strict) => "strict mode",
-        Some(Seccomp::Filter) => "under a filter, as in a container",
+        Some(Seccomp::Filter) => "filtered, as in a container",
         None => "unknown",
     };
     row(out, "seccomp", seccomp)
@@ -104,7 +104,7 @@ fn driver_text(driver: &Chosen) -> String {
             details: Some(details),
             stands_in: true,
             ..
-        } => format!("{name} ({details}), in place of io_uring"),
+        } => format!("{name} ({details}), because io_uring is not available"),
         Chosen {
             description: Some(description),
             ..
@@ -115,7 +115,7 @@ fn driver_text(driver: &Chosen) -> String {
 
 fn write_features(out: &mut Vec<u8>, features: &[Finding]) -> io::Result<()> {
     if features.iter().all(|feature| feature.available.is_none()) {
-        return writeln!(out, "  not tried, for lack of a ring");
+        return writeln!(out, "  not tested: io_uring is not available");
     }
     for feature in features {
         let (answer, text) = answer(feature);
@@ -125,10 +125,10 @@ fn write_features(out: &mut Vec<u8>, features: &[Finding]) -> io::Result<()> {
     Ok(())
 }
 
-/// Those of one answer together, as there are many and they differ little.
+/// Writes features with the same answer together: there are many, and they differ little.
 fn write_groups(out: &mut Vec<u8>, features: &[Finding]) -> io::Result<()> {
     if features.iter().all(|feature| feature.available.is_none()) {
-        return writeln!(out, "  not told by the kernel");
+        return writeln!(out, "  not reported by the kernel");
     }
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for feature in features {
@@ -150,7 +150,7 @@ fn answer(feature: &Finding) -> (&'static str, String) {
     match feature.available {
         Some(true) => ("yes", feature.usage.to_owned()),
         Some(false) => ("no", format!("instead: {}", feature.instead)),
-        None => ("-", "not tried".to_owned()),
+        None => ("-", "not tested".to_owned()),
     }
 }
 
@@ -162,7 +162,7 @@ fn write_test(out: &mut Vec<u8>, test: &Test, io_uring: &IoUring) -> io::Result<
             number(rates.file_reads_per_second),
             number(rates.timer_lateness_us),
         ),
-        // Nothing new.
+        // The page shows this error already.
         Verdict::Unavailable { error } if Some(error) == io_uring.error.as_ref() => {
             "not available".to_owned()
         }
@@ -175,7 +175,7 @@ fn write_test(out: &mut Vec<u8>, test: &Test, io_uring: &IoUring) -> io::Result<
 fn write_remedy(out: &mut Vec<u8>, number: usize, remedy: &Remedy) -> io::Result<()> {
     columns(out, &format!("{number}."), 5, &remedy.problem)?;
     for command in &remedy.commands {
-        // Whole, so that it can be copied.
+        // On one line, so that it can be copied.
         writeln!(out, "       {command}")?;
     }
     Ok(())
@@ -189,7 +189,7 @@ fn row(out: &mut Vec<u8>, name: &str, value: &str) -> io::Result<()> {
     columns(out, name, VALUE_COLUMN, value)
 }
 
-/// A name, and from `column` on a text in as many lines as it takes.
+/// Writes a name, and a text that starts at `column` and wraps.
 fn columns(out: &mut Vec<u8>, name: &str, column: usize, text: &str) -> io::Result<()> {
     for (index, line) in wrap(text, WIDTH - column).iter().enumerate() {
         let name = if index == 0 { name } else { "" };

@@ -1,4 +1,5 @@
-//! Why there is no ring, told apart by the kernel's error and by what the system says, and the exact remedy for each.
+//! Explains why io_uring is not available, from the kernel's error and the system's settings, with the remedy for each
+//! cause.
 
 use std::io;
 
@@ -10,7 +11,7 @@ use super::text::bytes;
 
 const CALLS: &str = "io_uring_setup, io_uring_enter and io_uring_register";
 
-/// The kernel's error number, which the library keeps as the source of its own.
+/// Returns the kernel's error number, which the library keeps as the source of its own error.
 pub(crate) fn errno(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).or_else(|| {
         let source = error.get_ref().and_then(|inner| inner.source())?;
@@ -18,7 +19,7 @@ pub(crate) fn errno(error: &io::Error) -> Option<Errno> {
     })
 }
 
-/// What to do about it, the most likely cause first.
+/// Returns the remedies, the most likely one first.
 pub(crate) fn remedies(error: &io::Error, system: &System, ring_bytes: u64) -> Vec<Remedy> {
     match errno(error) {
         Some(Errno::PERM) => forbidden(system),
@@ -26,18 +27,22 @@ pub(crate) fn remedies(error: &io::Error, system: &System, ring_bytes: u64) -> V
         Some(Errno::NOSYS) => missing(system),
         Some(Errno::NOMEM) => vec![memory(system, ring_bytes)],
         Some(Errno::MFILE | Errno::NFILE) => {
-            vec![Remedy::new(format!("No ring: {error}."), command(error))]
+            vec![Remedy::new(
+                format!("io_uring failed: {error}."),
+                command(error),
+            )]
         }
         _ => vec![Remedy::new(
             format!(
-                "No ring: {error}. If this kernel is older than 5.11, take a newer one; else please report."
+                "io_uring failed: {error}. If this kernel is older than 5.11, use a newer one; otherwise please \
+                 report this."
             ),
             [],
         )],
     }
 }
 
-/// The command that helps against a shortage, of which any call may tell.
+/// Returns the command that helps against a shortage, which any call may report.
 pub(crate) fn command(error: &io::Error) -> Option<&'static str> {
     Some(match errno(error)? {
         Errno::MFILE => "ulimit -n 65536",
@@ -49,7 +54,7 @@ pub(crate) fn command(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// EPERM: the sysctl, or a filter, and where it is neither, a security module.
+/// Explains `EPERM`: the sysctl, a seccomp filter or, if neither is set, a security module.
 fn forbidden(system: &System) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     let member = system
@@ -57,32 +62,30 @@ fn forbidden(system: &System) -> Vec<Remedy> {
         .is_some_and(|group| system.group_ids.iter().any(|own| i64::from(*own) == group));
     match system.io_uring_disabled {
         Some(2) => remedies.push(by_sysctl(
-            "kernel.io_uring_disabled is 2: io_uring is forbidden to all.",
+            "kernel.io_uring_disabled is 2: io_uring is disabled for all users.",
             None,
         )),
         Some(1) if !member && !system.is_administrator => remedies.push(by_sysctl(
-            "kernel.io_uring_disabled is 1: io_uring is for administrators and one group only.",
+            "kernel.io_uring_disabled is 1: io_uring is allowed only for administrators and one group.",
             system.group_ids.first(),
         )),
         _ => {}
     }
     match (system.seccomp, remedies.is_empty()) {
         (Some(Seccomp::Filter), true) => remedies.push(by_filter("forbids")),
-        (Some(Seccomp::Filter), false) => {
-            remedies.push(by_filter("may forbid, beside the sysctl,"))
-        }
+        (Some(Seccomp::Filter), false) => remedies.push(by_filter("may also forbid")),
         (_, true) => remedies.push(security_module()),
         (_, false) => {}
     }
     remedies
 }
 
-/// ENOSYS: a filter hides it from a kernel that has it, or the kernel has none.
+/// Explains `ENOSYS`: a filter hides io_uring, or the kernel has none.
 fn missing(system: &System) -> Vec<Remedy> {
     let kernel = Remedy::new(
-        "This kernel has no io_uring that can be used: it is older than 5.11 or was built without \
-         (CONFIG_IO_URING), or it is not Linux itself but a sandbox such as gVisor.",
-        ["run on Linux 5.11 or newer; best is 6.13 or newer"],
+        "This kernel has no usable io_uring: it is older than 5.11, was built without CONFIG_IO_URING, or is \
+         a sandbox such as gVisor.",
+        ["run on Linux 5.11 or newer, at best 6.13 or newer"],
     );
     let known = system.io_uring_disabled.is_some();
     match (system.seccomp, known) {
@@ -97,11 +100,12 @@ fn by_sysctl(problem: &str, group: Option<&u32>) -> Remedy {
         problem,
         [
             "sysctl -w kernel.io_uring_disabled=0",
-            "echo kernel.io_uring_disabled=0 > /etc/sysctl.d/io_uring.conf  # to keep",
+            "echo kernel.io_uring_disabled=0 > /etc/sysctl.d/io_uring.conf  # permanently",
         ],
     );
     if let Some(group) = group {
-        let command = format!("sysctl -w kernel.io_uring_group={group}  # or only for this group");
+        let command =
+            format!("sysctl -w kernel.io_uring_group={group}  # or allow only this group");
         remedy.commands.push(command);
     }
     remedy
@@ -110,9 +114,8 @@ fn by_sysctl(problem: &str, group: Option<&u32>) -> Remedy {
 fn by_filter(verb: &str) -> Remedy {
     Remedy::new(
         format!(
-            "This process runs under a seccomp filter, which {verb} io_uring, as the default profiles of \
-             container engines do. FILE is such a profile (Docker's default.json) with {CALLS} added \
-             to the calls it allows."
+            "A seccomp filter {verb} io_uring, as the default profiles of container engines do. Copy the \
+             profile (Docker's is default.json) to FILE, and add {CALLS} to the allowed calls."
         ),
         [
             "docker run --security-opt seccomp=FILE ...  # podman too",
@@ -124,8 +127,8 @@ fn by_filter(verb: &str) -> Remedy {
 
 fn security_module() -> Remedy {
     Remedy::new(
-        "A security module (AppArmor, SELinux) seems to forbid io_uring: neither a sysctl nor a seccomp \
-         filter does. The kernel's log names the rule.",
+        "A security module (AppArmor, SELinux) seems to forbid io_uring: no sysctl or seccomp filter does. \
+         The kernel log names the rule.",
         ["dmesg | grep -i -e denied -e io_uring"],
     )
 }
@@ -135,22 +138,22 @@ fn memory(system: &System, ring_bytes: u64) -> Remedy {
     match system.limits.locked_memory_bytes {
         Some(limit) if !system.locks_any_memory => Remedy::new(
             format!(
-                "No ring: this process may lock {} of memory (RLIMIT_MEMLOCK), and all of its user's \
-                 rings count. One per worker takes {ring}.",
+                "io_uring failed: this process may lock {} of memory (RLIMIT_MEMLOCK), and all rings of its \
+                 user count. Each worker needs {ring}.",
                 bytes(limit)
             ),
             more_locked_memory(),
         ),
         _ => Remedy::new(
             format!(
-                "No ring: the kernel has no memory for one ({ring}), or the control group has none left."
+                "io_uring failed: the kernel or the control group has no memory left for a ring ({ring})."
             ),
             ["free -m; cat /sys/fs/cgroup/memory.max"],
         ),
     }
 }
 
-/// The ways to raise the limit, by what starts the program.
+/// Returns the commands that raise the limit, one for each way to start the program.
 pub(crate) fn more_locked_memory() -> [&'static str; 3] {
     [
         "ulimit -l unlimited  # in a shell, as root",
@@ -164,7 +167,7 @@ mod tests {
     use super::*;
     use crate::doctor::system::Limits;
 
-    /// A system under a filter or not, where `kernel.io_uring_disabled` is that.
+    /// Makes a system with or without a filter, and with this value of `kernel.io_uring_disabled`.
     fn system(seccomp: Seccomp, io_uring_disabled: Option<u32>) -> System {
         System {
             seccomp: Some(seccomp),
@@ -175,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Each remedy has to begin with, or contain, the words expected of it.
+    /// Checks that each remedy contains the expected words.
     #[track_caller]
     fn check(errno: Errno, system: &System, expected: &[&str]) {
         let remedies = remedies(&io::Error::from(errno), system, 84 * 1024);
@@ -221,7 +224,7 @@ mod tests {
     fn a_ring_that_is_not_there() {
         let errno = Errno::NOSYS;
         check(errno, &system(Seccomp::None, None), &["older than 5.11"]);
-        // Only a kernel that has it has the sysctl.
+        // Only kernels with io_uring have the sysctl.
         check(errno, &system(Seccomp::Filter, Some(0)), &["hides"]);
         check(
             errno,
@@ -241,7 +244,11 @@ mod tests {
         };
         check(Errno::NOMEM, &system, &["4 KiB"]);
         system.locks_any_memory = true;
-        check(Errno::NOMEM, &system, &["no memory for one (84 KiB)"]);
+        check(
+            Errno::NOMEM,
+            &system,
+            &["no memory left for a ring (84 KiB)"],
+        );
         check(Errno::MFILE, &system, &["ulimit -n"]);
         check(Errno::NFILE, &system, &["fs.file-max"]);
         check(Errno::INVAL, &system, &["Invalid argument"]);

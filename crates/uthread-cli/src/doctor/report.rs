@@ -1,4 +1,4 @@
-//! The report: all that the doctor has found, as it is written to JSON. Its keys stay as they are.
+//! The report of the doctor, which is also its JSON format. The keys are stable.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::refusal;
 use super::self_test::{Test, Verdict};
 use super::system::System;
 
-/// What is known before the drivers are tried out.
+/// Findings that need no self-test.
 #[derive(Debug, Serialize)]
 pub(crate) struct Findings {
     pub(crate) version: &'static str,
@@ -27,18 +27,18 @@ pub(crate) struct Report {
     #[serde(flatten)]
     pub(crate) findings: Findings,
     pub(crate) self_test: Vec<Test>,
-    /// Whether a program would run.
+    /// True if programs run on this machine.
     pub(crate) healthy: bool,
 }
 
-/// The driver that a program gets which asks for none, or why it gets none.
+/// The default driver, or the reason why there is none.
 #[derive(Debug, Serialize)]
 pub(crate) struct Chosen {
     pub(crate) name: Option<String>,
     pub(crate) details: Option<String>,
-    /// The two, and why it was chosen.
+    /// Name, details, and the reason for the choice.
     pub(crate) description: Option<String>,
-    /// Whether it stands in for io_uring, which is refused.
+    /// True if the driver replaces io_uring, which was refused.
     pub(crate) stands_in: bool,
     pub(crate) error: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct IoUring {
     pub(crate) available: bool,
     pub(crate) setup: Option<String>,
     pub(crate) error: Option<String>,
-    /// The kernel's own number and words, of which the error was made.
+    /// The kernel's error number behind `error`, and its message.
     pub(crate) errno: Option<i32>,
     pub(crate) cause: Option<String>,
     pub(crate) features: Vec<Finding>,
@@ -59,24 +59,24 @@ pub(crate) struct IoUring {
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) name: &'static str,
-    /// `None` where it could not be tried.
+    /// `None` if it could not be tested.
     pub(crate) available: Option<bool>,
     pub(crate) usage: &'static str,
     pub(crate) instead: &'static str,
 }
 
-/// A limit, and what it allows.
+/// A limit, and how much it allows.
 #[derive(Debug, Serialize)]
 pub(crate) struct Limit {
     pub(crate) name: &'static str,
-    /// `None` is unlimited or unknown.
+    /// `None` if unlimited or unknown.
     pub(crate) value: Option<u64>,
-    /// The value in words.
+    /// The value as text.
     pub(crate) text: String,
     pub(crate) allows: String,
 }
 
-/// Something that needs attention, and what to do about it.
+/// A problem, and the commands that solve it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Remedy {
     pub(crate) problem: String,
@@ -98,7 +98,7 @@ impl Remedy {
 impl Report {
     pub(crate) fn new(mut findings: Findings, self_test: Vec<Test>) -> Report {
         let healthy = findings.driver.error.is_none();
-        // Drivers of one fault together: it may be nobody's own.
+        // Drivers that fail with the same error share a remedy: the cause may not be theirs.
         let mut faults: Vec<(&str, &str, Vec<&str>)> = Vec::new();
         for test in &self_test {
             let Verdict::Failed { error, command } = &test.verdict else {
@@ -111,7 +111,7 @@ impl Report {
         }
         let healthy = healthy && faults.is_empty();
         for (error, command, drivers) in faults {
-            let problem = format!("The self-test of {} fails: {error}.", drivers.join(", "));
+            let problem = format!("The self-test fails with {}: {error}.", drivers.join(", "));
             findings.remedies.push(Remedy::new(problem, [command]));
         }
         Report {
@@ -160,8 +160,8 @@ pub(crate) fn features(features: &[Feature]) -> Vec<Finding> {
         available: feature.available,
         usage: match feature.usage {
             Usage::Used => "used",
-            Usage::Reserve => "in reserve",
-            Usage::OnRequest => "used where asked for",
+            Usage::Reserve => "used as a fallback",
+            Usage::OnRequest => "used on request",
             _ => "not used yet",
         },
         instead: feature.instead,

@@ -1,4 +1,4 @@
-//! Tries a driver out, by what programs do: echoes over loopback, reads of a file, timeouts.
+//! Tests a driver with typical operations: echoes over loopback, file reads and timeouts.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -14,23 +14,23 @@ use uthread::{Driver, Runtime};
 
 use super::refusal;
 
-/// Enough to keep all workers of most machines at it.
+/// Enough connections to keep the workers of most machines busy.
 const CONNECTIONS: usize = 16;
 const MESSAGE: &[u8; 16] = b"uthread's doctor";
-/// The shares of the time that go to the three parts, in percent.
+/// Share of the duration for each part, in percent.
 const ECHO_SHARE: u32 = 60;
 const FILE_SHARE: u32 = 20;
 const TIMER_SHARE: u32 = 20;
 const TIMEOUT: Duration = Duration::from_millis(1);
 
-/// Far beyond what any step takes on a loaded machine: only a fault gets there.
+/// Far longer than any step takes on a loaded machine: only a fault exceeds it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What helps where nothing else is known to.
+/// Remedy for faults of unknown cause.
 const OTHER_DRIVER: &str =
-    "run with another driver (--driver or UTHREAD_DRIVER), and please report";
+    "use another driver (--driver or UTHREAD_DRIVER), and please report this";
 
-/// The test of one driver.
+/// The self-test of one driver.
 #[derive(Debug, Serialize)]
 pub(crate) struct Test {
     pub(crate) driver: String,
@@ -48,7 +48,7 @@ pub(crate) enum Verdict {
     },
     Failed {
         error: String,
-        /// What to do about it.
+        /// Command that may help.
         #[serde(skip)]
         command: &'static str,
     },
@@ -58,15 +58,15 @@ pub(crate) enum Verdict {
 pub(crate) struct Rates {
     pub(crate) echoes_per_second: u64,
     pub(crate) file_reads_per_second: u64,
-    /// The median.
+    /// Median.
     pub(crate) timer_lateness_us: u64,
 }
 
-/// Tries the driver for so long, and a little more.
+/// Tests a driver for about `duration`.
 pub(crate) fn run(driver: Driver, duration: Duration) -> Test {
     let builder = Runtime::builder()
         .driver(driver)
-        // On a busy machine: not what is examined, and no part of the report.
+        // Stalls on a busy machine are not part of this test.
         .on_stall(|_| ());
     let verdict = match builder.build() {
         Err(error) => Verdict::Unavailable {
@@ -89,18 +89,18 @@ pub(crate) fn run(driver: Driver, duration: Duration) -> Test {
     }
 }
 
-/// Gives up on a test that does not end, and leaves it behind.
+/// Runs the test with a time limit, and abandons a test that exceeds it.
 fn watched(runtime: Runtime, duration: Duration) -> anyhow::Result<Rates> {
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new().spawn(move || {
         let tested = runtime.run(|| test(duration));
         drop(runtime);
-        // Nobody may be waiting any more.
+        // The receiver may have given up.
         let _ = sender.send(tested);
     })?;
     match receiver.recv_timeout(duration + PATIENCE) {
         Ok(tested) => tested,
-        Err(mpsc::RecvTimeoutError::Timeout) => bail!("it does not end"),
+        Err(mpsc::RecvTimeoutError::Timeout) => bail!("it did not finish in time"),
         Err(mpsc::RecvTimeoutError::Disconnected) => bail!("it panicked"),
     }
 }
@@ -132,7 +132,7 @@ fn echoes(duration: Duration) -> io::Result<u64> {
             .collect();
         uthread::sleep(duration);
         ended.store(true, Ordering::Relaxed);
-        // All, before one's error counts: a scope does not overlook a panic.
+        // Join all clients before reporting an error: the scope would panic otherwise.
         let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         ends.into_iter().try_for_each(joined)
     });
@@ -162,14 +162,14 @@ fn client(addr: SocketAddr, count: &AtomicU64, ended: &AtomicBool) -> io::Result
         let mut echo = [0; MESSAGE.len()];
         stream.read_exact(&mut echo)?;
         if echo != *MESSAGE {
-            return Err(fault("an echo differs from what was sent"));
+            return Err(fault("an echo differs from the message"));
         }
         count.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// Reads this program's own file: there always is one, and it has some length.
+/// Reads this program's own file, which always exists and is not empty.
 fn file_reads(duration: Duration) -> io::Result<u64> {
     let file = File::open("/proc/self/exe")?;
     let pages = file.metadata()?.len() / PAGE_BYTES as u64;
@@ -179,7 +179,9 @@ fn file_reads(duration: Duration) -> io::Result<u64> {
     while start.elapsed() < duration {
         file.read_exact_at(&mut page, count % pages * PAGE_BYTES as u64)?;
         if count % pages == 0 && !page.starts_with(b"\x7fELF") {
-            return Err(fault("the program's file begins with something else"));
+            return Err(fault(
+                "the program's file does not begin with an ELF header",
+            ));
         }
         count += 1;
     }
@@ -188,7 +190,7 @@ fn file_reads(duration: Duration) -> io::Result<u64> {
 
 const PAGE_BYTES: usize = 4096;
 
-/// Sleeps, and waits in vain for a byte; the median of what they last too long.
+/// Sleeps, and times out reads; returns the median lateness.
 fn timers(duration: Duration) -> io::Result<u64> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut silent = TcpStream::connect(listener.local_addr()?)?;
@@ -203,7 +205,7 @@ fn timers(duration: Duration) -> io::Result<u64> {
         lateness.push(beyond_timeout(|| match silent.read(&mut [0]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error),
-            Ok(_) => Err(fault("a silent connection sent something")),
+            Ok(_) => Err(fault("received data from a silent connection")),
         })?);
     }
     lateness.sort_unstable();
@@ -211,17 +213,17 @@ fn timers(duration: Duration) -> io::Result<u64> {
     Ok(u64::try_from(median.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// How much longer than the timeout a call takes that must last so long.
+/// Returns how much longer than `TIMEOUT` a call takes.
 fn beyond_timeout(call: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
     let start = Instant::now();
     call()?;
     let lateness = start.elapsed().checked_sub(TIMEOUT);
-    lateness.ok_or_else(|| fault("a timeout came early"))
+    lateness.ok_or_else(|| fault("a timeout expired early"))
 }
 
 fn joined(result: std::thread::Result<io::Result<()>>) -> io::Result<()> {
     result.unwrap_or_else(|payload| {
-        // A fiber for which there is no thread says so.
+        // A fiber that got no thread panics with this text.
         let text = payload.downcast_ref::<String>();
         Err(fault(text.map_or("a fiber panicked", String::as_str)))
     })

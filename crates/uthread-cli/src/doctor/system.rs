@@ -1,4 +1,4 @@
-//! The facts that the system tells about itself and about this process.
+//! Reads facts about the system and this process from `/proc`, `/sys` and resource limits.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_RESOURCE: u32 = 24;
 
-/// Where the control groups are, in both versions of their layout.
+/// Mount point of the control groups, in both versions.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
-/// What version 1 shows for "no limit": the largest number of whole pages, and anything near it.
+/// Smallest value that version 1 shows for "no limit": the largest number of whole pages, and anything near it.
 const NO_MEMORY_LIMIT: u64 = 1 << 60;
 
-/// Whatever is `None` the system does not tell.
+/// Facts about the system; `None` if the system does not report one.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct System {
     pub(crate) kernel: Option<String>,
@@ -27,22 +27,22 @@ pub(crate) struct System {
     pub(crate) memory_available_bytes: Option<u64>,
     pub(crate) user_id: u32,
     pub(crate) group_ids: Vec<u32>,
-    /// Whether this process has the capability: an administrator's.
+    /// True if this process has `CAP_SYS_ADMIN`.
     pub(crate) is_administrator: bool,
-    /// Whether the limit of locked memory does not bind this process.
+    /// True if the limit of locked memory does not apply to this process.
     pub(crate) locks_any_memory: bool,
-    /// Whether the limit of processes does not bind this process.
+    /// True if the limit of processes does not apply to this process.
     pub(crate) starts_any_thread: bool,
-    /// `kernel.io_uring_disabled`; a kernel that has it has io_uring, or at least its code.
+    /// Value of `kernel.io_uring_disabled`. A kernel that has it was built with io_uring.
     pub(crate) io_uring_disabled: Option<u32>,
-    /// `kernel.io_uring_group`: who may, where it is 1.
+    /// Value of `kernel.io_uring_group`: the group that may use io_uring if `io_uring_disabled` is 1.
     pub(crate) io_uring_group: Option<i64>,
     pub(crate) seccomp: Option<Seccomp>,
     #[serde(skip)]
     pub(crate) limits: Limits,
 }
 
-/// What restricts the system calls of this process.
+/// Restriction of this process's system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Seccomp {
@@ -51,7 +51,7 @@ pub(crate) enum Seccomp {
     Filter,
 }
 
-/// The numbers behind the report's limits; `None` is unlimited or unknown.
+/// Limits as numbers; `None` if unlimited or unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) open_files: Option<u64>,
@@ -80,7 +80,7 @@ impl System {
         let capabilities = field(&status, "CapEff")
             .and_then(|bits| u64::from_str_radix(bits, 16).ok())
             .unwrap_or_default();
-        // The root of a user namespace has them all, but not where the whole system is concerned.
+        // Root in a user namespace has all capabilities, but not for the whole system.
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let is_initial = map.split_whitespace().eq(["0", "0", "4294967295"]);
         let has = |capability: u32| is_initial && capabilities & 1 << capability != 0;
@@ -133,13 +133,13 @@ impl Limits {
     }
 }
 
-/// The value of `name:` in a file of such lines, up to the first blank.
+/// Returns the first word of the value of `name:` in a file of such lines.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
     text.lines().find_map(value)?.split_whitespace().next()
 }
 
-/// The effective group and the supplementary ones.
+/// Returns the effective group and the supplementary groups.
 fn groups(status: &str) -> Vec<u32> {
     let numbers = |name: &str| {
         let line = status
@@ -162,7 +162,7 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The lowest of the limits on the way from this process's control group up to the root, in either version.
+/// Returns the lowest of the limits from this process's control group up to the root, in either version.
 fn control_group(controller: &str, file: &str, old_file: &str) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut limits = Vec::new();

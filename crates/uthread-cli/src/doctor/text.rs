@@ -1,6 +1,6 @@
-//! Numbers and paragraphs as people read them.
+//! Formats numbers and paragraphs for people.
 
-/// With a comma after each three digits.
+/// Formats a number with a comma after every three digits.
 pub(crate) fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -13,13 +13,13 @@ pub(crate) fn number(value: u64) -> String {
     text
 }
 
-/// To three digits, downwards: what is only estimated.
+/// Rounds an estimate down to three digits.
 pub(crate) fn rounded(value: u64) -> u64 {
     let unit = 10_u64.pow(value.checked_ilog10().unwrap_or_default().saturating_sub(2));
     value / unit * unit
 }
 
-/// In the largest unit of which there is at least one.
+/// Formats a size in the largest unit of which there is at least one.
 pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| value >= *unit) else {
@@ -31,7 +31,7 @@ pub(crate) fn bytes(value: u64) -> String {
     }
 }
 
-/// The words of a text in lines of at most so many characters; longer words stay whole.
+/// Breaks a text into lines of at most `width` characters; longer words stay whole.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

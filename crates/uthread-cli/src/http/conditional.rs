@@ -1,12 +1,12 @@
-//! Conditional requests: does the client already have it, or hold what it means to continue (RFC 9110, section 13).
+//! Conditional requests: check the state that the client knows against the current one (RFC 9110, section 13).
 
 use super::date;
 use super::request::{Method, Request};
 
-/// What tells one state of a representation from another.
+/// Identifies one state of a representation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
-    /// With its quotes; always a strong one.
+    /// With its quotes; always strong.
     pub(crate) etag: &'a [u8],
     pub(crate) modified_s: i64,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// Weighs the preconditions in the order section 13.2.2 prescribes: tags before dates, "must match" before "must not".
+/// Evaluates the preconditions in the order of section 13.2.2: tags before dates, "must match" before "must not".
 pub(crate) fn weigh(request: &Request<'_, '_>, current: &Validators<'_>) -> Verdict {
     debug_assert!(
         request.method != Method::Other,
@@ -43,7 +43,8 @@ pub(crate) fn weigh(request: &Request<'_, '_>, current: &Validators<'_>) -> Verd
     Verdict::Proceed
 }
 
-/// Whether a `Range` may be followed: without `If-Range` always, else only if the client's part is of this very state.
+/// Returns true if a `Range` applies: without `If-Range` always, otherwise only if the client has a part of this very
+/// state.
 pub(crate) fn range_holds(request: &Request<'_, '_>, current: &Validators<'_>, now_s: i64) -> bool {
     if request.values("if-range").next().is_none() {
         return true;
@@ -54,11 +55,11 @@ pub(crate) fn range_holds(request: &Request<'_, '_>, current: &Validators<'_>, n
     if let Some((tag, _)) = Tag::read(value) {
         return tag.strongly(current.etag);
     }
-    // A date names a state for certain only when its second is over: before that, the file may change once more in it.
+    // A date identifies a state only after its second is over: until then, the file may change again within it.
     date::parse(value) == Some(current.modified_s) && current.modified_s < now_s
 }
 
-/// Whether any tag in the field satisfies `same`; `None` when the field is absent.
+/// Returns true if any tag in the field satisfies `same`; `None` if the field is absent.
 fn any_tag(
     request: &Request<'_, '_>,
     field: &str,
@@ -81,7 +82,7 @@ fn any_tag(
     present.then_some(false)
 }
 
-/// A date that cannot be read is no condition.
+/// Parses a date field; an invalid date is no condition.
 fn date_field(request: &Request<'_, '_>, field: &str) -> Option<i64> {
     date::parse(request.single(field)?)
 }
@@ -93,7 +94,7 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// The first tag of a list, and the list after it.
+    /// Parses the first tag of a list, and returns the rest of the list.
     fn read(list: &'a [u8]) -> Option<(Tag<'a>, &'a [u8])> {
         let start = list.iter().position(|byte| !b" \t,".contains(byte))?;
         let list = &list[start..];

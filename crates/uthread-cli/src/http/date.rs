@@ -1,22 +1,22 @@
-//! Dates as HTTP writes them, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+//! Dates in HTTP, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 
 use std::cell::Cell;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A date in the one form HTTP sends.
+/// A date in the only form that HTTP sends.
 pub(crate) type DateText = [u8; 29];
 
-/// The last second of the year 9999, the last that four digits can name.
+/// Last second of the year 9999, the last that four digits can represent.
 const SECONDS_MAX: i64 = 253_402_300_799;
 
 thread_local! {
-    /// The current second and its text: formatting it once per second instead of once per response.
+    /// The current second as text, formatted once per second instead of once per response.
     static CURRENT: Cell<(i64, DateText)> = Cell::new((0, format(0)));
 }
 
-/// The current date. Never inlined: a fiber may be on another thread after any blocking call, so the address of a
-/// thread-local must not be remembered across one.
+/// Returns the current date. Never inlined: a fiber may be on another thread after a blocking call, so the address of a
+/// thread-local must not be cached across one.
 #[inline(never)]
 pub(crate) fn now() -> DateText {
     let now_s = now_s();
@@ -29,12 +29,12 @@ pub(crate) fn now() -> DateText {
     text
 }
 
-/// The current time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn now_s() -> i64 {
     unix_seconds(SystemTime::now())
 }
 
-/// The date of a time in seconds since 1970. A file may carry any time at all: those HTTP cannot write are clamped.
+/// Formats a time in seconds since 1970. Files may have any time: those that HTTP cannot represent are clamped.
 pub(crate) fn format(unix_s: i64) -> DateText {
     let clamped_s = unix_s.clamp(0, SECONDS_MAX).unsigned_abs();
     let date = httpdate::HttpDate::from(UNIX_EPOCH + Duration::from_secs(clamped_s));
@@ -43,7 +43,7 @@ pub(crate) fn format(unix_s: i64) -> DateText {
     text
 }
 
-/// Seconds since 1970 of a date in any of the three forms HTTP receives.
+/// Parses a date in any of the three forms that HTTP accepts, into seconds since 1970.
 pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     let time = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
     Some(unix_seconds(time))

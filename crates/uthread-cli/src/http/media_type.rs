@@ -1,13 +1,13 @@
-//! What kind of content a file is, told by its name.
+//! Media types, derived from file names.
 
-/// A media type, and what else follows from it.
+/// A media type, and the properties that follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MediaType {
     essence: &'static str,
     text: bool,
 }
 
-/// Binary types that still shrink well. The other binary types are compressed by their own format.
+/// Binary types that compress well. The formats of other binary types are already compressed.
 const COMPRESSIBLE: [&str; 5] = [
     "application/wasm",
     "application/vnd.ms-fontobject",
@@ -17,7 +17,7 @@ const COMPRESSIBLE: [&str; 5] = [
 ];
 
 impl MediaType {
-    /// The type of a file of this name; unknown names are bytes to download, never text to guess at.
+    /// Returns the type for a file name. Unknown names are binary downloads, never guessed text.
     pub(crate) fn of_name(name: &[u8]) -> MediaType {
         let essence = extension(name)
             .and_then(|extension| mime_guess::from_ext(extension).first_raw())
@@ -32,13 +32,13 @@ impl MediaType {
         self.essence
     }
 
-    /// What follows the essence in `Content-Type`. Text without a charset is guessed at by browsers; UTF-8 is what files
-    /// are written in.
+    /// Returns the suffix of the essence in `Content-Type`. Browsers guess the charset of text without one; files are
+    /// UTF-8.
     pub(crate) fn charset(self) -> &'static str {
         if self.text { "; charset=utf-8" } else { "" }
     }
 
-    /// Whether a precompressed neighbour is worth looking for.
+    /// Returns true if it is worth looking for a precompressed variant.
     pub(crate) fn compresses(self) -> bool {
         self.text || COMPRESSIBLE.contains(&self.essence)
     }

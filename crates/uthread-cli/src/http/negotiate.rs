@@ -1,6 +1,6 @@
-//! `Accept-Encoding`: which codings a client takes, best first (RFC 9110, section 12.5.3).
+//! `Accept-Encoding`: the codings that a client accepts, best first (RFC 9110, section 12.5.3).
 
-/// How a representation is coded. In our order of preference among equals: the smallest result first.
+/// Content codings, in the server's order of preference: the smallest result first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Brotli,
@@ -12,7 +12,7 @@ pub(crate) enum Coding {
 impl Coding {
     const ALL: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
-    /// The name in `Accept-Encoding` and `Content-Encoding`.
+    /// Returns the name in `Accept-Encoding` and `Content-Encoding`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Coding::Brotli => "br",
@@ -22,7 +22,7 @@ impl Coding {
         }
     }
 
-    /// What a file coded so has behind its name.
+    /// Returns the suffix of files in this coding.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Coding::Brotli => ".br",
@@ -38,10 +38,10 @@ impl Coding {
     }
 }
 
-/// Weights are in thousandths: HTTP gives them three decimals.
+/// Weights are in thousandths, because HTTP allows three decimals.
 const WEIGHT_MAX: u16 = 1000;
 
-/// The codings acceptable to a client, best first. Identity is missing only when the client refuses it.
+/// Returns the acceptable codings, best first. Identity is missing only if the client refuses it.
 pub(crate) fn rank<'a>(fields: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = Coding> {
     let mut named: [Option<u16>; 4] = [None; 4];
     let mut others: Option<u16> = None;
@@ -61,14 +61,14 @@ pub(crate) fn rank<'a>(fields: impl Iterator<Item = &'a [u8]>) -> impl Iterator<
         }
     }
     let mut ranked = Coding::ALL.map(|coding| {
-        // Left unsaid, identity is acceptable but nobody's wish, the others are not acceptable.
+        // If not mentioned, identity is acceptable with the lowest preference, and other codings are not.
         let unsaid = match coding {
             Coding::Identity => others.map_or(1, |weight| weight.min(1)),
             _ => others.unwrap_or(0),
         };
         (named[coding as usize].unwrap_or(unsaid), coding)
     });
-    // Stable, so that equals keep our order.
+    // Stable, to keep the server's order among equals.
     ranked.sort_by_key(|&(weight, _)| WEIGHT_MAX - weight);
     ranked
         .into_iter()
@@ -76,7 +76,7 @@ pub(crate) fn rank<'a>(fields: impl Iterator<Item = &'a [u8]>) -> impl Iterator<
         .map(|(_, coding)| coding)
 }
 
-/// The weight in `q=0.5`; 1 when there is none, `None` when it cannot be read.
+/// Parses the weight in `q=0.5`; 1 if absent, `None` if invalid.
 fn weight(parameter: Option<&[u8]>) -> Option<u16> {
     let Some(parameter) = parameter else {
         return Some(WEIGHT_MAX);

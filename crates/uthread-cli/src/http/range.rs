@@ -1,9 +1,9 @@
-//! The `Range` field: which bytes of a representation were asked for (RFC 9110, section 14).
+//! The `Range` field: selects bytes of a representation (RFC 9110, section 14).
 
-/// Most ranges answered one by one. Readers of PDF and video ask for a few; beyond that the whole is cheaper.
+/// Maximum number of ranges in a response. Readers of PDF and video request a few; for more, the whole file is cheaper.
 pub(crate) const RANGES_MAX: usize = 16;
 
-/// A run of bytes that lies within the representation; never empty.
+/// A range of bytes inside the representation; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
@@ -18,16 +18,16 @@ impl Span {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// The field says nothing we follow: send everything, as if it were absent.
+    /// The field does not apply: send everything.
     Whole,
-    /// In the order asked for; at least one.
+    /// In the requested order; at least one.
     Spans(Vec<Span>),
     Unsatisfiable,
 }
 
-/// What `field` selects from a representation of `total` bytes.
+/// Returns the ranges that `field` selects from a representation of `total` bytes.
 pub(crate) fn select(field: &[u8], total: u64) -> Selection {
-    // Some clients put a range on every request to bound its size: nothing of nothing is not an error.
+    // Some clients send a range with every request to limit its size: a range of an empty file is not an error.
     if total == 0 {
         return Selection::Whole;
     }
@@ -48,7 +48,7 @@ pub(crate) fn select(field: &[u8], total: u64) -> Selection {
     if spans.is_empty() {
         return Selection::Unsatisfiable;
     }
-    // The same byte twice makes a small request a large response; nobody needs it.
+    // Overlapping ranges turn a small request into a large response, and have no use.
     if overlap(&spans) {
         return Selection::Whole;
     }
@@ -57,7 +57,7 @@ pub(crate) fn select(field: &[u8], total: u64) -> Selection {
 
 struct Malformed;
 
-/// The list in `bytes=LIST`.
+/// Returns the list in `bytes=LIST`.
 fn list_of_bytes(field: &[u8]) -> Option<&[u8]> {
     let equals = field.iter().position(|&byte| byte == b'=')?;
     field[..equals]
@@ -65,7 +65,7 @@ fn list_of_bytes(field: &[u8]) -> Option<&[u8]> {
         .then(|| &field[equals + 1..])
 }
 
-/// One of `first-last`, `first-` and `-suffix`; `None` when it lies outside the representation.
+/// Parses one of `first-last`, `first-` and `-suffix`; returns `None` for a range outside the representation.
 fn span(item: &[u8], total: u64) -> Result<Option<Span>, Malformed> {
     let dash = item
         .iter()
@@ -86,7 +86,7 @@ fn span(item: &[u8], total: u64) -> Result<Option<Span>, Malformed> {
     }))
 }
 
-/// A number of any length: beyond `u64` every one means "past the end".
+/// Parses a number of any length: any number beyond `u64` means "past the end".
 fn number(digits: &[u8]) -> Result<Option<u64>, Malformed> {
     if digits.is_empty() {
         return Ok(None);

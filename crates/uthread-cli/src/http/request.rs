@@ -1,24 +1,25 @@
-//! Request heads: where one ends, and what it says.
+//! Request heads: finds the end of a head, and parses it.
 //!
-//! `httparse` knows the grammar but is lenient where leniency lets two servers in a row read one byte stream as different
-//! requests (smuggling). So the strict part is here: line ends are CRLF and nothing else, a body has exactly one length,
-//! and a head that could be read in two ways is refused.
+//! `httparse` knows the grammar, but is lenient where two servers in a row could read one byte stream as different
+//! requests (smuggling). The strict rules are here: lines end with CRLF only, a body has exactly one length, and
+//! ambiguous heads are refused.
 
 use std::mem::MaybeUninit;
 
 use super::response::Status;
 
-/// Longest request line. Browsers and proxies stop at about 8 KiB, and so do the other servers.
+/// Maximum length of a request line. Browsers, proxies and other servers stop at about 8 KiB.
 pub(crate) const REQUEST_LINE_BYTES_MAX: usize = 8 * 1024;
-/// Longest head: the longest request line and as much again for the fields (cookies are the largest).
+/// Maximum length of a head: the longest request line, and as much again for the fields (cookies are the largest).
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Most header fields. Browsers send about 20; 100 is what the other servers allow.
+/// Maximum number of header fields. Browsers send about 20; other servers allow 100.
 pub(crate) const HEADERS_MAX: usize = 100;
 
 const LINE_END: &[u8] = b"\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Room for the fields of one head; uninitialised, as clearing 3 KiB per request would be the dearest part of parsing.
+/// Room for the fields of one head; uninitialised, because clearing 3 KiB per request would be the most expensive part
+/// of parsing.
 pub(crate) type HeaderSlots<'b> = [MaybeUninit<httparse::Header<'b>>; HEADERS_MAX];
 
 pub(crate) const fn header_slots<'b>() -> HeaderSlots<'b> {
@@ -38,30 +39,31 @@ pub(crate) enum Version {
     Http11,
 }
 
-/// One request head that was found unambiguous.
+/// One unambiguous request head.
 #[derive(Debug)]
 pub(crate) struct Request<'h, 'b> {
     pub(crate) method: Method,
     pub(crate) method_name: &'b str,
     /// As received, for the log.
     pub(crate) target: &'b str,
-    /// The path and query of the target; begins with a slash, or is empty or a query in the absolute form.
+    /// The path and query of the target. Begins with a slash; in the absolute form it may also be empty or only a
+    /// query.
     pub(crate) path_and_query: &'b str,
     pub(crate) version: Version,
-    /// Whether the client would send another request on this connection.
+    /// True if the client may send another request on this connection.
     pub(crate) keep_alive: bool,
-    /// Bytes of body that follow the head.
+    /// Length of the body that follows the head.
     pub(crate) body_bytes: u64,
     headers: &'h [httparse::Header<'b>],
 }
 
 impl<'b> Request<'_, 'b> {
-    /// Every value of the field `name`, in order.
+    /// Returns every value of the field `name`, in order.
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'b [u8]> + 'a {
         values(self.headers, name)
     }
 
-    /// The value of a field that may occur once; a field given twice says nothing.
+    /// Returns the value of a field that may occur once; `None` if it occurs twice.
     pub(crate) fn single(&self, name: &str) -> Option<&'b [u8]> {
         let mut values = values(self.headers, name);
         let first = values.next()?;
@@ -69,9 +71,9 @@ impl<'b> Request<'_, 'b> {
     }
 }
 
-/// The length of the head that `bytes` begins with, or `None` when more bytes are needed.
+/// Returns the length of the head at the start of `bytes`, or `None` if more bytes are needed.
 ///
-/// The first `scanned` bytes were seen by an earlier call and are not read again.
+/// Skips the first `scanned` bytes, which an earlier call has examined.
 pub(crate) fn head_length(bytes: &[u8], scanned: usize) -> Result<Option<usize>, Status> {
     let mut found = None;
     for at in scanned..bytes.len() {
@@ -99,7 +101,7 @@ pub(crate) fn head_length(bytes: &[u8], scanned: usize) -> Result<Option<usize>,
     Ok(found)
 }
 
-/// Reads a whole head, as measured by [`head_length`].
+/// Parses a whole head, as measured by [`head_length`].
 pub(crate) fn parse<'h, 'b>(
     head: &'b [u8],
     slots: &'h mut HeaderSlots<'b>,
@@ -143,7 +145,7 @@ pub(crate) fn parse<'h, 'b>(
     })
 }
 
-/// A well-formed version that is not ours gets 505; anything else in its place is no HTTP at all.
+/// Returns 505 for a well-formed version that is not supported, and 400 for anything else in its place.
 fn version_refusal(head: &[u8]) -> Status {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or(head);
     let mut words = line.split(|&byte| byte == b' ').skip(2);
@@ -162,7 +164,7 @@ fn version_refusal(head: &[u8]) -> Status {
 
 /// Reduces the origin form (`/a?b`) and the absolute form (`http://host/a?b`) to the path and query.
 fn path_and_query(target: &str) -> Result<&str, Status> {
-    // A fragment never travels; whoever sends one would have us and a proxy before us cut at different places.
+    // Clients never send a fragment: this one tries to make this server and a proxy split the target differently.
     if target.contains('#') {
         return Err(Status::BadRequest);
     }
@@ -190,13 +192,14 @@ fn check_host(headers: &[httparse::Header<'_>], version: Version) -> Result<(), 
     }
 }
 
-/// The characters of a host and port (RFC 3986), without the comma: two hosts in a list are two hosts.
+/// Returns true for the characters of a host and port (RFC 3986). A comma is excluded, because two hosts in a list are
+/// ambiguous.
 fn is_host(host: &[u8]) -> bool {
     host.iter()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(byte))
 }
 
-/// The one length of the body. Two ways to say it are one too many, even when they agree.
+/// Returns the length of the body. Two statements of the length are an error, even if they agree.
 fn body_bytes(headers: &[httparse::Header<'_>], version: Version) -> Result<u64, Status> {
     let mut lengths = values(headers, "content-length");
     let mut codings = values(headers, "transfer-encoding");
@@ -215,7 +218,7 @@ fn body_bytes(headers: &[httparse::Header<'_>], version: Version) -> Result<u64,
     }
 }
 
-/// Digits and nothing else: `str::parse` would take "+5".
+/// Parses digits and nothing else: `str::parse` would accept "+5".
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The whole way of a head: measured, then read.
+    /// Measures a head, and then parses it.
     fn read(head: &[u8]) -> Result<(String, u64, bool), Status> {
         let length = head_length(head, 0)?.ok_or(Status::RequestTimeout)?;
         let mut slots = header_slots();
@@ -270,7 +273,7 @@ mod tests {
         assert_eq!(read(head.as_bytes()), expected, "{head:?}");
     }
 
-    /// `fields` in an otherwise blameless request.
+    /// Checks `fields` in an otherwise valid request.
     fn check_fields(fields: &str, expected: Result<(&str, u64, bool), Status>) {
         check(
             &format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"),
@@ -438,7 +441,7 @@ mod tests {
         check_fields(&"X: x\r\n".repeat(HEADERS_MAX - 1), Ok(("/", 0, true)));
     }
 
-    /// Bytes that look like a request more often than chance would have it.
+    /// Generates bytes that resemble a request more often than chance would.
     fn almost_a_head() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             4 => Just(&b"\r\n"[..]), 1 => Just(&b"\n"[..]), 1 => Just(&b"\r"[..]), 1 => Just(&b"\0"[..]),

@@ -1,10 +1,10 @@
-//! Response heads: the statuses this server knows, and how a head is written.
+//! Response heads: the statuses of this server, and a writer for heads.
 
 use std::io::Write;
 
 use super::date;
 
-/// Every status this server sends. A closed set, so that each has its phrase and its page.
+/// Every status that this server sends. The set is closed, so each has its phrase and its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok = 200,
@@ -30,7 +30,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Those that have a page of their own.
+    /// Statuses with a page.
     pub(crate) const ERRORS: [Status; 16] = [
         Status::BadRequest,
         Status::Forbidden,
@@ -80,23 +80,23 @@ impl Status {
     }
 }
 
-/// What happens to the connection after the response, and how the head says so.
+/// The state of the connection after the response, and how the head announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// HTTP/1.1 stays open without a word.
+    /// HTTP/1.1 keeps the connection open by default.
     Open,
-    /// HTTP/1.0 stays open only when told.
+    /// HTTP/1.0 keeps the connection open only with a header field.
     OpenAsAsked,
     Close,
 }
 
-/// The fields of every response: who answers, and what a browser must not do with the content.
+/// Fields of every response: the server's name, and restrictions for browsers.
 const COMMON_FIELDS: &[u8] = b"\r\nServer: uthread\
     \r\nX-Content-Type-Options: nosniff\
     \r\nReferrer-Policy: strict-origin-when-cross-origin\
     \r\nX-Frame-Options: SAMEORIGIN\r\n";
 
-/// Writes one head, field by field, behind whatever the buffer holds.
+/// Writes one head, field by field, at the end of a buffer.
 pub(crate) struct HeadWriter<'o> {
     out: &'o mut Vec<u8>,
 }
@@ -121,7 +121,7 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// A value of two pieces, joined without a buffer between.
+    /// Writes a value of two parts, without an intermediate buffer.
     pub(crate) fn text_pair(&mut self, name: &str, first: &str, second: &str) -> &mut Self {
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
@@ -153,7 +153,8 @@ impl<'o> HeadWriter<'o> {
     }
 }
 
-/// Appends `value` in decimal; on the path of every response, where `write!` would cost more than the rest of the head.
+/// Appends `value` in decimal. It is on the path of every response, where `write!` would cost more than the rest of the
+/// head.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, mut value: u64) {
     // u64::MAX has 20 digits.
     let mut digits = [0_u8; 20];

@@ -1,34 +1,34 @@
-//! Which paths of `std` a port replaces, and what to do about those that it leaves.
+//! Decides which paths of `std` to replace, and what to say about paths that stay.
 //!
-//! The modules and their items are those of the chapter `items` in the library's guide.
+//! The modules and items are those in the chapter `items` of the library's guide.
 
-/// What a port does with a path that begins with `std`.
+/// How porting treats a path that begins with `std`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// `uthread` has it by the same name.
+    /// Replace it: `uthread` has the same name.
     Ours,
-    /// It stays, and needs no attention.
+    /// Keep it; it needs no attention.
     Std,
-    /// It stays, and its user has to look at it.
+    /// Keep it, and tell the user why it needs attention.
     Left(&'static str),
 }
 
-/// The modules that `uthread` has whole.
+/// Modules that `uthread` replaces completely.
 const MODULES: [&str; 7] = ["net", "fs", "io", "sync", "thread", "time", "process"];
 
-const DEPRECATED: &str = "uthread lacks it, as it is deprecated";
-const WHOLE: &str = "it names modules of both: write `uthread` where its modules are meant";
-const INHERENT: &str = "on the types of uthread its methods need no trait: delete the import";
+const DEPRECATED: &str = "uthread lacks it, because it is deprecated";
+const WHOLE: &str = "it contains modules of both crates: write `uthread` for its modules";
+const INHERENT: &str = "uthread's types have these methods without a trait: delete the import";
 const NO_PTHREAD: &str = "a fiber has no pthread_t";
 
-/// What a name as a whole path, or as the beginning of one, means; the first line that fits counts.
+/// Decisions for a whole path or its beginning; the first match counts.
 const EXCEPTIONS: [(&str, Fate); 18] = [
     ("thread::sleep_ms", Fate::Left(DEPRECATED)),
     ("thread::park_timeout_ms", Fate::Left(DEPRECATED)),
     ("sync::ONCE_INIT", Fate::Left(DEPRECATED)),
     (
         "os::unix::fs::chroot",
-        Fate::Left("it changes the process and waits for nothing: std's serves"),
+        Fate::Left("it never blocks, so keep using std's"),
     ),
     ("os::unix::net", Fate::Ours),
     ("os::unix::fs", Fate::Ours),
@@ -37,14 +37,14 @@ const EXCEPTIONS: [(&str, Fate); 18] = [
     ("os::linux::net::TcpStreamExt", Fate::Left(INHERENT)),
     (
         "os::linux::process",
-        Fate::Left("uthread::process knows its children by pidfds of its own"),
+        Fate::Left("uthread::process has pidfds of its own"),
     ),
     (
         "thread_local",
-        Fate::Left("import `uthread::local` and declare with it, where each fiber needs a value"),
+        Fate::Left("to give each fiber its own value, import `uthread::local` and declare with it"),
     ),
     ("os::unix::*", Fate::Left(WHOLE)),
-    // What is below these and not named above stays without a note.
+    // Paths below these that are not named above stay without a note.
     ("os::unix::", Fate::Std),
     ("os::linux::", Fate::Std),
     ("os::fd", Fate::Std),
@@ -53,7 +53,7 @@ const EXCEPTIONS: [(&str, Fate); 18] = [
     ("os::wasi", Fate::Std),
 ];
 
-/// What becomes of the path with these segments behind `std`; `*` stands for a glob.
+/// Decides about the path with these segments after `std`; `*` stands for a glob.
 pub(super) fn fate(segments: &[&str]) -> Fate {
     let path = segments.join("::");
     let fits = |name: &str| {

@@ -1,4 +1,4 @@
-//! A file's port: the edits of its text, and what stays for its user to look at.
+//! Ports one file: the edits of its text, and the notes on lines that need attention.
 
 use std::ops::Range;
 
@@ -6,18 +6,18 @@ use super::fate::{Fate, fate};
 use super::imports::Tree;
 use super::tokens::Tokens;
 
-/// What is asked for beside the paths.
+/// Options besides replacing paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Also {
-    /// `thread_local!` becomes `uthread::local!`.
+    /// Replace `thread_local!` by `uthread::local!`.
     pub(crate) locals: bool,
-    /// `fn main` gets `#[uthread::main]`.
+    /// Add `#[uthread::main]` to `fn main`.
     pub(crate) main: bool,
-    /// `#[test]` becomes `#[uthread::test]`.
+    /// Replace `#[test]` by `#[uthread::test]`.
     pub(crate) tests: bool,
 }
 
-/// A file as it is to be.
+/// A ported file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ported {
     pub(super) text: String,
@@ -25,7 +25,7 @@ pub(super) struct Ported {
     pub(super) notes: Vec<Note>,
 }
 
-/// Something that stays, and why or what to do.
+/// A path that stays, with the reason or a suggestion.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) line: usize,
@@ -33,12 +33,12 @@ pub(super) struct Note {
     pub(super) remedy: &'static str,
 }
 
-const THREAD_LOCAL: &str = "its values are the worker's, which its fibers share: \
-     `--locals` gives each fiber its own";
+const THREAD_LOCAL: &str =
+    "the fibers of a worker share its values: `--locals` gives each fiber its own";
 
 /// Ports the text of a file.
 pub(super) fn port(source: &str, also: Also) -> Ported {
-    // No token has the mark, which only the beginning of a file may have.
+    // Tokens do not include a byte order mark, which may only start a file.
     let start = source.len() - source.trim_start_matches('\u{feff}').len();
     let (mark, source) = source.split_at(start);
     let mut port = match Tokens::new(source) {
@@ -70,7 +70,7 @@ fn not_rust(mark: &str, source: &str, line: usize) -> Ported {
     let note = Note {
         line,
         what: "the file".to_owned(),
-        remedy: "it is no Rust: nothing was done",
+        remedy: "it is not Rust",
     };
     Ported {
         text: mark.to_owned() + source,
@@ -82,13 +82,13 @@ fn not_rust(mark: &str, source: &str, line: usize) -> Ported {
 struct Port<'a> {
     tokens: Tokens<'a>,
     also: Also,
-    /// In the order of their places, which do not overlap.
+    /// In order of position, without overlaps.
     edits: Vec<(Range<usize>, String)>,
     notes: Vec<Note>,
 }
 
 impl Port<'_> {
-    /// Treats what begins at a token, and returns the token behind it.
+    /// Processes the code that begins at a token, and returns the next token.
     fn step(&mut self, at: usize) -> usize {
         match self.tokens.text(at) {
             "use" => match Tree::parse(&self.tokens, at + 1) {
@@ -147,7 +147,7 @@ impl Port<'_> {
         }
     }
 
-    /// The text of an import up to its tree: the indent, attributes, visibility, `use`.
+    /// Returns the text of an import before its tree: indentation, attributes, visibility, `use`.
     fn head(&self, at: usize) -> String {
         let tokens = &self.tokens;
         let mut first = self.visibility(at);
@@ -161,7 +161,7 @@ impl Port<'_> {
         format!("{indent}{} ", &tokens.source[start..tokens.range(at).end])
     }
 
-    /// The first token of an item's visibility, by the one behind it; that one, if there is none.
+    /// Returns the first token of an item's visibility, given the token behind it; the given token if there is none.
     fn visibility(&self, at: usize) -> usize {
         let mut first = at;
         if self.tokens.before(at) == ")" {
@@ -174,7 +174,7 @@ impl Port<'_> {
         }
     }
 
-    /// The `#` of the attribute that ends before a token.
+    /// Returns the `#` of the attribute that ends before a token.
     fn attribute_before(&self, at: usize) -> Option<usize> {
         let close = at
             .checked_sub(1)
@@ -185,7 +185,7 @@ impl Port<'_> {
         (self.tokens.before(open) == "#").then(|| open - 1)
     }
 
-    /// Treats a path that begins with `std`, and returns the token behind it.
+    /// Processes a path that begins with `std`, and returns the next token.
     fn path(&mut self, at: usize) -> usize {
         let mut end = at + 1;
         let mut segments = Vec::new();
@@ -210,7 +210,7 @@ impl Port<'_> {
         end
     }
 
-    /// Treats the name of the macro, from token to token.
+    /// Processes the name of the macro, which spans these tokens.
     fn thread_local(&mut self, first: usize, last: usize) {
         match self.also.locals {
             true => self.replace(first, last, "uthread::local"),
@@ -218,7 +218,7 @@ impl Port<'_> {
         }
     }
 
-    /// Whether `std` is the crate here, and not a module of that name or a variable of a macro.
+    /// Returns true if `std` is the crate here, and not a module of that name or a variable of a macro.
     fn begins_path(&self, at: usize) -> bool {
         if !self.follows_colons(at) {
             return self.tokens.before(at) != "$";
@@ -241,7 +241,7 @@ impl Port<'_> {
         let first = self.visibility(at);
         let mut attribute = self.attribute_before(first);
         while let Some(start) = attribute {
-            // Of whatever crate: two would be one too many.
+            // From any crate: a second such attribute would be an error.
             if (start..first).any(|it| self.tokens.text(it) == "main") {
                 return;
             }
@@ -270,7 +270,7 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Words of the language that may stand before `::std`, and are no part of a path.
+/// Returns true for keywords that can precede `::std` and are not part of a path.
 fn is_keyword_before_path(word: &str) -> bool {
     const WORDS: [&str; 16] = [
         "use", "as", "in", "for", "return", "mut", "dyn", "impl", "if", "match", "while", "else",

@@ -1,24 +1,24 @@
-//! Imports: the tree behind `use`, and how one that names both what is ours and what stays becomes two.
+//! Imports: parses the tree of a `use`, and splits an import that names both ported and other items.
 //!
 //! ```text
 //!   use std::{fmt, io::{self, Read}};      ->    use std::fmt; use uthread::io::{self, Read};
 //! ```
 //!
-//! Texts are cut out of the source with the comments in them, so that nothing is lost.
+//! Texts are copied from the source including their comments, so nothing is lost.
 
 use super::fate::{Fate, fate};
 use super::tokens::Tokens;
 
 /// A branch of an import: `a::b as c`, `a::b::*`, `a::b::{..}` or `{..}`.
 pub(super) struct Tree<'a> {
-    /// The tokens of its path, without a `::` at its beginning.
+    /// Tokens of the path, without a leading `::`.
     path: Vec<(usize, &'a str)>,
     kind: Kind<'a>,
-    /// Its source; of a group, up to the braces.
+    /// Source text; of a group, up to the braces.
     text: &'a str,
-    /// The comments around it, if it stands in braces.
+    /// Comments before and after it, if it is inside braces.
     comments: [&'a str; 2],
-    /// The tokens from the first to behind the last.
+    /// Token range of the branch.
     pub(super) first: usize,
     pub(super) end: usize,
 }
@@ -30,7 +30,7 @@ enum Kind<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The tree that begins at a token; none where there is another thing.
+    /// Parses the tree that begins at a token; `None` if there is none.
     pub(super) fn parse(tokens: &Tokens<'a>, first: usize) -> Option<Tree<'a>> {
         let mut at = first + usize::from(tokens.text(first) == "::");
         let mut open = None;
@@ -65,7 +65,7 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// The roots in this tree: itself, or those in its braces if it has no path.
+    /// Returns the roots of this tree: itself, or the trees in its braces if it has no path.
     pub(super) fn roots(&self) -> Vec<&Tree<'a>> {
         match &self.kind {
             Kind::Group(elements) if self.path.is_empty() => {
@@ -75,12 +75,12 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The token of the name that it begins with.
+    /// Returns the token and name that the tree begins with.
     pub(super) fn root(&self) -> Option<(usize, &'a str)> {
         self.path.first().copied()
     }
 
-    /// What becomes of each name that is imported, with a token of it and its path behind the root.
+    /// Returns the decision for each imported name, with a token of the name and its path after the root.
     pub(super) fn fates(&self) -> Vec<(usize, String, Fate)> {
         let mut found = Vec::new();
         self.visit(&[], &mut |token, path| {
@@ -89,7 +89,7 @@ impl<'a> Tree<'a> {
         found
     }
 
-    /// The text of the tree with only what is ours, or only what is not.
+    /// Returns the text of the tree, reduced to the ported items or to the others.
     pub(super) fn part(&self, ours: bool) -> Option<String> {
         self.part_below(&[], ours)
     }
@@ -130,7 +130,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The path of what is imported, behind the root.
+    /// Returns the path of the imported item after the root.
     fn whole<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
     where
         'a: 'b,
@@ -143,7 +143,7 @@ impl<'a> Tree<'a> {
         path
     }
 
-    /// The path in front of what this tree has in braces, behind the root.
+    /// Returns the path in front of the braces, after the root.
     fn below<'b>(&self, above: &[&'b str]) -> Vec<&'b str>
     where
         'a: 'b,
@@ -155,12 +155,12 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The elements of the braces that open at the token `at`, which becomes the token that closes them.
+/// Parses the elements of the braces that open at the token `at`, and sets `at` to the closing token.
 fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
     let mut found: Vec<Tree<'a>> = Vec::new();
     let between = |from: usize, to: usize| {
         let text = &tokens.source[tokens.range(from).end..tokens.range(to).start];
-        // A comment that goes to the end of its line needs that end.
+        // A line comment needs the end of its line.
         if text.contains("//") {
             text
         } else {
@@ -187,7 +187,7 @@ fn elements<'a>(tokens: &Tokens<'a>, at: &mut usize) -> Option<Vec<Tree<'a>>> {
     Some(found)
 }
 
-/// Elements with commas between them, none of which is behind a comment that goes to the end of its line.
+/// Joins elements with commas, but never puts a comma behind a line comment.
 fn list<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     let ended = parts.map(|part| {
         let last = part.rsplit('\n').next().unwrap_or_default();

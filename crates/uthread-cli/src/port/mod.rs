@@ -1,7 +1,7 @@
-//! `uthread port`: makes a program that is written for `std` one for fibers, by its paths.
+//! `uthread port`: ports a program from `std` to fibers by replacing paths.
 //!
-//! A file is taken as [`tokens`], so that comments and strings stay as they are. [`fate`] says which paths are replaced;
-//! [`imports`] splits groups of both; [`file`] brings it together.
+//! Files are processed as [`tokens`], so comments and strings stay unchanged. [`fate`] decides which paths to replace,
+//! [`imports`] splits imports that need both crates, and [`file`] combines the edits.
 
 mod fate;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &PortArgs) -> Exit {
     }
 }
 
-/// Ports these files, or only tells what that would change; returns the number of changes.
+/// Ports these files, or only prints the changes; returns the number of changes.
 fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
     let (mut changes, mut changed_files, mut notes) = (0, 0, 0);
     let mut out = io::stdout().lock();
@@ -55,13 +55,13 @@ fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
         let name = path.display();
         let source = fs::read(path).with_context(|| format!("cannot read {name}"))?;
         let Ok(source) = String::from_utf8(source) else {
-            writeln!(out, "{name}:1: the file stays: it is not UTF-8")?;
+            writeln!(out, "{name}:1: kept the file: it is not UTF-8")?;
             continue;
         };
         let ported = file::port(&source, also);
         for note in &ported.notes {
             let file::Note { line, what, remedy } = note;
-            writeln!(out, "{name}:{line}: {what} stays: {remedy}")?;
+            writeln!(out, "{name}:{line}: kept {what}: {remedy}")?;
         }
         notes += ported.notes.len();
         if ported.changes == 0 {
@@ -70,22 +70,22 @@ fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
         changes += ported.changes;
         changed_files += 1;
         match check {
-            true => writeln!(out, "{name}: {} to change", ported.changes)?,
+            true => writeln!(out, "{name}: changes to make: {}", ported.changes)?,
             false => {
                 fs::write(path, ported.text).with_context(|| format!("cannot write {name}"))?;
             }
         }
     }
-    let done = if check { "to change" } else { "changed" };
+    let title = if check { "to make" } else { "made" };
     writeln!(
         out,
-        "{changes} {done} in {changed_files} of {} files, {notes} left to look at",
+        "changes {title}: {changes} in {changed_files} of {} files; lines that need attention: {notes}",
         files.len()
     )?;
     Ok(changes)
 }
 
-/// The Rust files that the paths mean, in order: in folders all but those that are hidden or cargo's.
+/// Returns the Rust files of these paths in order. In directories, skips hidden files and those of cargo.
 fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {

@@ -1,8 +1,8 @@
-//! The port of files, as data: what is written, what is to come out.
+//! Tests of porting as data: source text and expected result.
 
 use super::file::{Also, Note, Ported, port};
 
-/// Expects a text after the port, and the same after a second.
+/// Expects a text after porting, and no change when porting again.
 #[track_caller]
 fn check(also: Also, source: &str, expected: &str) -> Vec<Note> {
     let Ported {
@@ -17,7 +17,7 @@ fn check(also: Also, source: &str, expected: &str) -> Vec<Note> {
     notes
 }
 
-/// Expects a text after the port, and no notes.
+/// Expects a text after porting, and no notes.
 #[track_caller]
 fn becomes(source: &str, expected: &str) {
     assert_eq!(check(Also::default(), source, expected), []);
@@ -28,7 +28,7 @@ fn stays(source: &str) {
     becomes(source, source);
 }
 
-/// Expects notes on these paths, in their lines.
+/// Expects notes on these paths in these lines.
 #[track_caller]
 fn notes(source: &str, expected: &[(usize, &str)]) {
     let found = port(source, Also::default()).notes;

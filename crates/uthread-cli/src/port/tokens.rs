@@ -1,4 +1,4 @@
-//! A Rust file as a row of tokens that know their places: comments are gone, a string is one token, and so is `::`.
+//! A Rust file as a list of tokens with positions: without comments; a string is one token, and so is `::`.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -12,14 +12,14 @@ pub(super) struct Tokens<'a> {
 
 struct Token {
     range: Range<usize>,
-    /// How many brackets are open around it.
+    /// Number of open brackets around it.
     depth: usize,
 }
 
 impl<'a> Tokens<'a> {
     /// # Errors
     ///
-    /// `source` is not Rust, not even as tokens.
+    /// `LexError` if `source` is not a list of Rust tokens.
     pub(super) fn new(source: &'a str) -> Result<Self, LexError> {
         let mut tokens = Tokens {
             source,
@@ -33,17 +33,17 @@ impl<'a> Tokens<'a> {
         self.tokens.len()
     }
 
-    /// The text of a token, empty behind the end.
+    /// Returns the text of a token; empty behind the end.
     pub(super) fn text(&self, index: usize) -> &'a str {
         &self.source[self.range(index)]
     }
 
-    /// The text of the token before this one, empty before the first.
+    /// Returns the text of the previous token; empty before the first.
     pub(super) fn before(&self, index: usize) -> &'a str {
         index.checked_sub(1).map_or("", |index| self.text(index))
     }
 
-    /// Where a token stands, in bytes; behind the end an empty place.
+    /// Returns the byte range of a token; behind the end an empty range.
     pub(super) fn range(&self, index: usize) -> Range<usize> {
         let end = self.source.len();
         let token = self.tokens.get(index);
@@ -54,7 +54,7 @@ impl<'a> Tokens<'a> {
         self.tokens.get(index).map_or(0, |token| token.depth)
     }
 
-    /// Whether tokens from `index` on have these texts.
+    /// Returns true if the tokens from `index` on have these texts.
     pub(super) fn starts_with(&self, index: usize, texts: &[&str]) -> bool {
         let found = texts.iter().enumerate();
         found
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
             .all(|(found, text)| found == *text)
     }
 
-    /// The line of a token, from one on.
+    /// Returns the line of a token, counted from one.
     pub(super) fn line(&self, index: usize) -> usize {
         let before = &self.source[..self.range(index).start];
         before.matches('\n').count() + 1
@@ -76,12 +76,12 @@ impl<'a> Tokens<'a> {
                 continue;
             }
             match tree {
-                // A doc comment comes as an attribute whose `#` spans the whole comment.
+                // A doc comment is an attribute whose `#` spans the whole comment.
                 TokenTree::Punct(punct) if punct.as_char() == '#' && range.len() > 1 => {
                     comment = Some(range.start);
                 }
                 TokenTree::Group(group) => self.flatten_group(&group, depth),
-                // The second one, directly behind the first.
+                // The second token, directly behind the first.
                 TokenTree::Punct(punct)
                     if punct.as_char() == ':' && colon.take() == Some(range.start) =>
                 {

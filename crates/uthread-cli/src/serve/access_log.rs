@@ -1,12 +1,12 @@
-//! The access log: one line per request on stdout, written off the path of the responses.
+//! The access log: one line per request on stdout, written in the background.
 //!
-//! A connection formats its line and appends it to a bounded buffer under a short lock; a native thread writes the buffer
-//! out. When the buffer is full the connections wait, so a slow reader of the log slows the server and loses nothing.
+//! A connection formats its line and appends it to a bounded buffer under a short lock; an OS thread writes the buffer.
+//! When the buffer is full, connections wait. So a slow reader slows down the server, and no line is lost.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-// The writer blocks on stdout for as long as it takes: it is an OS thread, never a fiber.
+// The writer blocks on stdout for any time, so it is an OS thread, not a fiber.
 use std::thread as native;
 use std::time::{Duration, Instant, SystemTime};
 use uthread::sleep;
@@ -18,26 +18,26 @@ use crate::http::request::{Request, Version};
 use crate::http::response::{Status, push_decimal};
 use crate::tell;
 
-/// Lines not yet written. About 10,000 of them: a tenth of a second at full speed.
+/// Unwritten lines: about 10,000, a tenth of a second at full speed.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
-/// The writer is woken early at this fill, so that the connections need not wait.
+/// Fill level at which the writer wakes early, so that connections need not wait.
 const PENDING_BYTES_URGENT: usize = PENDING_BYTES_MAX / 2;
-/// How long the writer lets lines gather after the first: it bounds both the delay and the wake-ups per second.
+/// Time to collect lines after the first one: it bounds both the delay and the wake-ups per second.
 const GATHER_TIME: Duration = Duration::from_millis(20);
-/// Step in which a connection waits for room.
+/// Interval at which a connection checks for room.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
-/// How long the end of the program waits for stdout to take the last lines.
+/// Time to wait at the end of the program for stdout to accept the last lines.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// One request, as far as the log is concerned.
+/// One request, as the log records it.
 pub(crate) struct Record<'a> {
     pub(crate) client: IpAddr,
-    /// `None` when it could not be understood.
+    /// `None` if the request was invalid.
     pub(crate) request: Option<&'a Request<'a, 'a>>,
     pub(crate) status: Status,
-    /// `None` when the response was not sent to its end.
+    /// `None` if the response was not sent completely.
     pub(crate) body_bytes: Option<u64>,
-    /// When the head was complete, if the format tells durations.
+    /// Time when the head was complete, if the format contains durations.
     pub(crate) start: Option<Instant>,
 }
 
@@ -57,13 +57,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Pending {
     lines: Vec<u8>,
-    /// No more lines are taken: the program ends, or stdout is gone.
+    /// Set when no more lines are accepted: the program ends, or stdout is closed.
     closed: bool,
     finished: bool,
 }
 
 impl AccessLog {
-    /// Starts the writer; `None` when there shall be no log.
+    /// Starts the writer; returns `None` if logging is off.
     pub(crate) fn start(format: LogFormat) -> io::Result<Option<AccessLog>> {
         let json = match format {
             LogFormat::Common => false,
@@ -78,7 +78,7 @@ impl AccessLog {
         Ok(Some(AccessLog { json, shared }))
     }
 
-    /// The time to measure a request from, if the format wants to know.
+    /// Returns the start time of a request, if the format contains durations.
     pub(crate) fn start_clock(&self) -> Option<Instant> {
         self.json.then(Instant::now)
     }
@@ -95,7 +95,7 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is pending and stops. A stdout that takes nothing cannot hold up the end for long.
+    /// Writes the pending lines and stops. A stdout that accepts nothing delays the end only for a bounded time.
     pub(crate) fn finish(&self) {
         let mut pending = self.shared.lock();
         pending.closed = true;
@@ -106,13 +106,13 @@ impl AccessLog {
             .wait_timeout_while(pending, FLUSH_TIME_MAX, |pending| !pending.finished)
             .unwrap_or_else(PoisonError::into_inner);
         if wait.timed_out() {
-            tell("the end of the access log is lost: stdout takes nothing");
+            tell("lost the end of the access log: stdout accepts no data");
         }
     }
 }
 
 impl Shared {
-    /// Whether the line was taken, or is no longer wanted.
+    /// Appends a line if there is room; returns true if the line was appended or the log is closed.
     fn try_append(&self, line: &[u8]) -> bool {
         let mut pending = self.lock();
         if pending.closed {
@@ -132,7 +132,7 @@ impl Shared {
         true
     }
 
-    /// Exchanges the pending lines for the empty buffer given; `false` when there will be no more.
+    /// Exchanges the pending lines for the given empty buffer; returns false when there will be no more.
     fn take(&self, lines: &mut Vec<u8>) -> bool {
         let mut pending = self
             .filled
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-/// The writer's whole life.
+/// Runs the writer thread.
 fn write_all(shared: &Shared) {
     let mut lines = Vec::new();
     let mut more = true;
@@ -165,7 +165,7 @@ fn write_all(shared: &Shared) {
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(&lines).and_then(|()| stdout.flush()) {
             tell(format_args!(
-                "the access log is off: cannot write to stdout: {error}"
+                "turned off the access log: cannot write to stdout: {error}"
             ));
             more = false;
         }
@@ -177,7 +177,7 @@ fn write_all(shared: &Shared) {
     shared.finished.notify_all();
 }
 
-/// The Common Log Format: `client - - [date] "request" status bytes`.
+/// Appends a line in the Common Log Format: `client - - [date] "request" status bytes`.
 fn push_common(record: &Record<'_>, now: &date::DateText, line: &mut Vec<u8>) {
     push_display(record.client, line);
     // Sun, 06 Nov 1994 08:49:37 GMT becomes 06/Nov/1994:08:49:37 +0000
@@ -253,7 +253,7 @@ fn push_json_text(key: &str, value: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Appends bytes of the client's: what could end a string, a line, or a terminal's patience becomes `escape` and two
+/// Appends a client's bytes. A byte that could end a string or a line, or control a terminal, becomes `escape` and two
 /// hexadecimal digits.
 fn push_escaped(bytes: &[u8], escape: &[u8], line: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -1,4 +1,4 @@
-//! One connection from its first byte to its end: request after request, each within its deadlines.
+//! One connection from its first byte to its end: one request after another, each with deadlines.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -15,19 +15,20 @@ use crate::http::request::{self, Method, Request, Version};
 use crate::http::response::{Persistence, Status};
 use crate::tell;
 
-/// Largest body that is read and thrown away to keep the connection. Neither GET nor HEAD has a use for one.
+/// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
-/// What we still take in after the last answer, so that the client reads it before a reset could overtake it.
+/// Limits of reading after the last response. Reading lets the client receive the response before a reset could
+/// overtake it.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
-/// And for how long: a few round trips on a bad line.
+/// A few round trips on a bad line.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
-/// Buffer for bytes nobody will look at.
+/// Buffer for discarded bytes.
 const DISCARD_BYTES: usize = 16 * 1024;
 
-/// What follows an exchange.
+/// The step after an exchange.
 enum Next {
     Exchange,
-    /// Close, but only when the client had time to read: it may still be sending.
+    /// Close after the client had time to read: it may still be sending.
     Linger,
     Close,
 }
@@ -47,8 +48,8 @@ pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
     }
 }
 
-/// Ends our side and waits for the client to end its own: closing with unread bytes would reset the connection, and the
-/// reset would destroy the answer on its way.
+/// Shuts down the sending side, and waits for the client to close. Closing with unread bytes would reset the
+/// connection, and the reset could destroy the response on its way.
 pub(crate) fn linger(mut stream: &TcpStream) {
     if stream.shutdown(Shutdown::Write).is_err() {
         return;
@@ -77,9 +78,9 @@ struct Connection<'a> {
     requests_served: u64,
 }
 
-/// Why there is no request to answer.
+/// Reasons why there is no request to respond to.
 enum NoHead {
-    /// The client is gone, silent for too long, or we are draining: nobody waits for an answer.
+    /// The client disconnected or timed out, or the server is draining: nobody waits for a response.
     Ended,
     Refused(Status),
 }
@@ -87,7 +88,7 @@ enum NoHead {
 impl Connection<'_> {
     fn exchange_all(&mut self) -> Next {
         let stream = &self.peer.stream;
-        // A last piece must not wait for the acknowledgement of the one before.
+        // The last segment must not wait for the acknowledgement of the previous one.
         if stream.set_nodelay(true).is_err()
             || stream
                 .set_write_timeout(Some(self.server.write_timeout))
@@ -103,7 +104,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Answers one request.
+    /// Handles one request.
     fn exchange(&mut self) -> Next {
         let head_bytes = match self.await_head() {
             Ok(head_bytes) => head_bytes,
@@ -156,13 +157,13 @@ impl Connection<'_> {
         self.after(persistence, &body)
     }
 
-    /// Waits for a whole head; returns its length.
+    /// Waits for a whole head, and returns its length.
     fn await_head(&mut self) -> Result<usize, NoHead> {
         let mut scanned = 0;
         let mut empty_line_skipped = false;
         let mut deadline = None;
         loop {
-            // One empty line before a request is forgiven, as RFC 9112 asks for: old clients send it behind a body.
+            // Ignore one empty line before a request, as RFC 9112 recommends: old clients send it after a body.
             if !empty_line_skipped && self.input.unread().starts_with(b"\r\n") {
                 self.input.consume(2);
                 empty_line_skipped = true;
@@ -215,7 +216,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes the `missing` bytes of the body from the stream; never a byte more, as the next request follows.
+    /// Reads `missing` bytes of the body and no more, because the next request follows.
     fn discard_body(&self, request: &Request<'_, '_>, missing: u64) -> Result<BodyFate, NoHead> {
         if request.body_bytes > BODY_BYTES_MAX {
             return Ok(BodyFate::TooLarge);
@@ -223,7 +224,8 @@ impl Connection<'_> {
         if missing == 0 {
             return Ok(BodyFate::Discarded);
         }
-        // The client waits for leave to send what we have no use for: the final answer, and then no more, is our leave.
+        // The client waits for permission to send a body that is not needed. Send the final response instead, and
+        // close.
         if request.values("expect").next().is_some() {
             return Ok(BodyFate::Unwanted);
         }
@@ -260,7 +262,7 @@ impl Connection<'_> {
         if persistence != Persistence::Close {
             return Next::Exchange;
         }
-        // A client that asked for the close has nothing more to send; any other may be sending at this moment.
+        // A client that requested the close sends nothing more; any other may be sending right now.
         let in_step = matches!(body, BodyFate::Discarded);
         if in_step && self.input.unread().is_empty() && !self.server.peers.draining() {
             return Next::Close;
@@ -268,7 +270,7 @@ impl Connection<'_> {
         Next::Linger
     }
 
-    /// Answers what is no request we could trust. What follows on the connection could be anything, so it ends here.
+    /// Responds to an invalid request. The bytes that follow cannot be trusted, so the connection ends.
     fn refuse(&mut self, status: Status) -> Next {
         let mut out = Scratch::take();
         let response = respond::error(
@@ -297,15 +299,15 @@ impl Connection<'_> {
     }
 }
 
-/// What became of the body of a request.
+/// Outcome of a request's body.
 enum BodyFate {
     Discarded,
-    /// The client announced it and waits; it was told not to.
+    /// The client announced the body and waits for permission, which it does not get.
     Unwanted,
     TooLarge,
 }
 
-/// Lets the next read last until the deadline; an error of the kind `TimedOut` when it has passed.
+/// Limits the next read to the deadline; fails with `TimedOut` if it has passed.
 fn set_read_deadline(stream: &TcpStream, deadline: Instant) -> io::Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -324,11 +326,11 @@ fn no_head(error: &io::Error) -> Result<(), NoHead> {
     }
 }
 
-/// That a client went away is its own affair; that a file could not be sent is the operator's.
+/// Reports a file that changed while it was sent. A client that disconnected is not worth a message.
 fn report(error: &io::Error, request: &Request<'_, '_>, response: &Response) {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         tell(format_args!(
-            "{} became shorter while it was sent ({} bytes were announced); connection closed",
+            "{} was truncated while it was sent (announced {} bytes); closed the connection",
             request.target.escape_debug(),
             response.body_bytes
         ));

@@ -1,7 +1,7 @@
-//! The pages sent with errors: our own, or those the user supplies as `404.html`, `503.html`, ...
+//! The pages of error responses: built in, or supplied by the user as `404.html`, `503.html`, ...
 //!
-//! All are made at the start, so that an error costs no more than a small file, and needs no file descriptor when those
-//! are what has run out.
+//! All pages are loaded at the start. So an error costs no more than a small file, and needs no file descriptor, which
+//! may be what is short.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,13 +12,13 @@ use anyhow::{Context, bail};
 use super::page;
 use crate::http::response::Status;
 
-/// Largest page of the user's. It is held in memory for good and sent in one piece with its head.
+/// Largest page of a user. Pages stay in memory and are sent in one piece with their head.
 const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct ErrorPage {
     pub(crate) html: Vec<u8>,
-    /// Ours come with our security policy; the user's may well have scripts and pictures.
+    /// True for built-in pages, which get our security policy. A user's page may have scripts and pictures.
     pub(crate) built_in: bool,
 }
 
@@ -35,7 +35,7 @@ impl ErrorPages {
                 .with_context(|| format!("cannot read the error pages in {}", dir.display()))?;
             if !metadata.is_dir() {
                 bail!(
-                    "--error-pages needs a directory, and {} is a file",
+                    "--error-pages needs a directory, but {} is a file",
                     dir.display()
                 );
             }
@@ -70,7 +70,7 @@ impl ErrorPages {
     }
 }
 
-/// The page in this file; `None` when there is no such file.
+/// Reads a page; `None` if the file does not exist.
 fn read_page(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,12 +1,12 @@
-//! Entity tags: the name of one state of one file in one coding.
+//! Entity tags: each names one state of one file in one coding.
 
 use super::root::Regular;
 use crate::http::negotiate::Coding;
 
-/// Two quotes, three hexadecimal numbers of at most 16 digits, three dashes, and the longest coding with room to spare.
+/// Two quotes, three hexadecimal numbers of at most 16 digits, three dashes, and room for the longest coding.
 const TAG_BYTES_MAX: usize = 64;
 
-/// A strong tag, from the time of the last change in nanoseconds, the size and the coding.
+/// A strong tag: modification time in nanoseconds, size and coding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Etag {
     text: [u8; TAG_BYTES_MAX],
@@ -20,7 +20,7 @@ impl Etag {
             length: 0,
         };
         tag.push(b"\"");
-        // Two's complement is as good a name as any for a time before 1970.
+        // Two's complement also represents times before 1970.
         tag.push_hex(regular.modified_s.cast_unsigned());
         tag.push(b"-");
         tag.push_hex(regular.modified_subsec_ns.cast_unsigned());

@@ -1,18 +1,19 @@
-//! What a connection has received and not yet understood.
+//! The receive buffer of a connection.
 //!
-//! An idle connection costs one small buffer; it grows while a head needs it, and is small again when all is read.
+//! An idle connection costs one small buffer. The buffer grows while a head needs it, and shrinks when all of it is
+//! consumed.
 
 use std::io::{self, Read};
 use uthread::net::TcpStream;
 
 use crate::http::request::HEAD_BYTES_MAX;
 
-/// Room of an idle connection: a browser's head of about 700 bytes fits, and so does a short pipeline.
+/// Size for an idle connection: fits a browser's head of about 700 bytes, and a short pipeline.
 const IDLE_BYTES: usize = 2 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// All of it initialised; what is received and not consumed lies at `start..end`.
+    /// All initialised; `start..end` holds received bytes that are not consumed yet.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -43,7 +44,7 @@ impl Input {
         }
     }
 
-    /// Receives once. There must be room: a head of the largest size was either complete or refused.
+    /// Receives once. The buffer must have room: a head of the largest size is either complete or refused.
     pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         self.make_room();
         let count = stream.read(&mut self.bytes[self.end..])?;
@@ -66,7 +67,7 @@ impl Input {
     }
 }
 
-// Doubling from the idle size ends exactly at the limit.
+// Doubling the idle size reaches exactly the limit.
 const _: () = assert!(HEAD_BYTES_MAX.is_power_of_two() && IDLE_BYTES.is_power_of_two());
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The page that shows a directory.
+//! The page that lists a directory.
 
 use std::cmp::Reverse;
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use super::page;
 use super::root::{Opened, Root};
 use super::target;
 
-/// Most entries on one page: about 2 MB of HTML, beyond which neither a browser nor a person copes.
+/// Maximum number of entries on a page: about 2 MB of HTML, more than browsers and people handle well.
 const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -26,11 +26,11 @@ struct Entry {
 #[derive(Debug)]
 struct Entries {
     list: Vec<Entry>,
-    /// Whether the directory has more than are listed.
+    /// True if the directory has more entries than are listed.
     cut: bool,
 }
 
-/// The whole page of the directory at `path`, which `dir` has open.
+/// Returns the page of the directory at `path`, which `dir` has open.
 pub(crate) fn page(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<String> {
     let mut entries = read_entries(root, dir, path)?;
     entries.list.sort_unstable_by(|a, b| {
@@ -39,12 +39,12 @@ pub(crate) fn page(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<S
     Ok(render(path, &entries))
 }
 
-/// Reads the directory with plain system calls: they come from the kernel's caches.
+/// Reads the directory with plain system calls, which the kernel answers from its caches.
 fn read_entries(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<Entries> {
     let mut list = Vec::new();
     for item in Dir::read_from(dir)? {
         let item = item?;
-        // Hidden names are not served, so they are not shown either.
+        // Hidden names are not served, so they are not listed.
         if item.file_name().to_bytes().starts_with(b".") {
             continue;
         }
@@ -56,7 +56,7 @@ fn read_entries(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<Entr
     Ok(Entries { list, cut: false })
 }
 
-/// The entry of this name; `None` when it would not be served, or is gone already.
+/// Returns the entry of a name; `None` if it would not be served, or no longer exists.
 fn entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Entry> {
     let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -77,7 +77,7 @@ fn entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Entry> {
     }
 }
 
-/// A symbolic link is shown as what it leads to, and only if a request for it would be answered.
+/// Returns the entry of a symbolic link: its target, if a request for it would succeed.
 fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Entry> {
     let full_path = match path {
         b"" => name.to_bytes().to_vec(),
@@ -96,7 +96,7 @@ fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Ent
     })
 }
 
-/// The type of the field differs between the platforms of Linux.
+/// The type of the field differs between architectures.
 #[allow(
     clippy::useless_conversion,
     reason = "st_mtime is no i64 on 32-bit platforms"
@@ -134,7 +134,7 @@ fn render(path: &[u8], entries: &Entries) -> String {
     page::document(&format!("/{}", String::from_utf8_lossy(path)), &body)
 }
 
-/// The path, each part a link to its directory but for the last, which is this one.
+/// Appends the path; every part but the last links to its directory.
 fn push_breadcrumbs(path: &[u8], body: &mut String) {
     body.push_str("<h1>");
     let mut parts = path
@@ -178,7 +178,7 @@ fn push_row(entry: &Entry, body: &mut String) {
     body.push_str("</td></tr>\n");
 }
 
-/// A size for people: three digits at most, binary units.
+/// Appends a size for people: at most three digits, in binary units.
 fn push_size(bytes: u64, out: &mut String) {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -203,7 +203,7 @@ fn push_size(bytes: u64, out: &mut String) {
 }
 
 fn push_date(unix_s: i64, out: &mut String) {
-    // The last second of the year 9999, the last that the format can write.
+    // Last second of the year 9999, the last that the format can represent.
     let clamped_s = unix_s.clamp(0, 253_402_300_799).unsigned_abs();
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(clamped_s));
     let text = time.to_string();

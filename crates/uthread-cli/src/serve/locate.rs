@@ -1,4 +1,4 @@
-//! Which file or directory a request means.
+//! Finds the file or directory that a request names.
 
 use uthread::fs::File;
 
@@ -7,18 +7,18 @@ use super::root::{Opened, Regular};
 use super::target::{self, Kind};
 use crate::http::response::Status;
 
-/// What stands for its directory.
+/// Served in place of its directory.
 const INDEX: &[u8] = b"index.html";
 
 #[derive(Debug)]
 pub(crate) enum Found {
     File(Regular),
     Directory(File),
-    /// It is a directory, and the URL of one ends in a slash.
+    /// A directory whose URL lacks the final slash.
     Elsewhere,
 }
 
-/// Opens what the target names. `path` is then the path of it, which for a directory may be that of its index file.
+/// Opens the target. On return `path` is its path; for a directory with an index file, the path of that file.
 pub(crate) fn locate(
     site: &Site,
     path_and_query: &str,
@@ -33,7 +33,7 @@ pub(crate) fn locate(
     }
 }
 
-/// The index first: for a directory that has one, it is the only thing to open.
+/// Tries the index first: for a directory that has one, it is the only file to open.
 fn locate_directory(site: &Site, path: &mut Vec<u8>) -> Result<Found, Status> {
     let directory_bytes = path.len();
     if !path.is_empty() {

@@ -1,7 +1,8 @@
-//! `uthread serve`: a directory over HTTP/1.1, one fiber per connection.
+//! `uthread serve`: serves a directory over HTTP/1.1, with one fiber per connection.
 //!
-//! A connection reads a head (`input`, `http::request`), finds the file (`locate`, `target`, `root`), decides on the answer
-//! (`respond`) and sends it (`send`). Beside that path are the pages we write ourselves, the log, and the orderly end.
+//! A connection reads a head (`input`, `http::request`), finds the file (`locate`, `target`, `root`), builds the
+//! response (`respond`) and sends it (`send`). The other modules are the built-in pages, the log and the graceful
+//! shutdown.
 
 mod connection;
 mod input;
@@ -51,15 +52,15 @@ use respond::Site;
 use root::Root;
 use stop::Hurry;
 
-/// Connections beyond the cap that are being told so at the same time. Each lasts a second at most; a flood beyond even
-/// this is closed without a word.
+/// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a second at most;
+/// further ones are closed without a response.
 const REFUSALS_MAX: usize = 256;
-/// A refusal fits the empty send buffer of a new connection, so this never passes but for a broken client.
+/// The response fits the empty send buffer of a new connection, so only a broken client reaches this timeout.
 const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Descriptors besides the connections: standard streams, listener, root, rings, and files open for responses.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// Everything the connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Server {
     site: Site,
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
         log.finish();
     }
     tell(format_args!(
-        "stopped: {} requests served, {cut} connections cut",
+        "stopped: served {} requests, cut {cut} connections",
         server.peers.requests_served()
     ));
     if cut == 0 {
@@ -113,7 +114,7 @@ struct Started {
     hurry: Arc<Hurry>,
 }
 
-/// All that can fail for reasons of the user's, before anything is served.
+/// Prepares everything that can fail because of wrong arguments or settings, before serving starts.
 fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     let site = Site {
         root: open_root(&args.dir)?,
@@ -156,9 +157,9 @@ fn open_root(dir: &Path) -> anyhow::Result<Root> {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, Unsupported};
     Root::open(dir).map_err(|error| {
         let why = match error.kind() {
-            NotFound => "it does not exist; give the directory to serve: uthread serve DIR",
-            NotADirectory => "it is not a directory; give the directory that holds the files",
-            PermissionDenied => "not permitted; it must be readable by this user",
+            NotFound => "the directory does not exist; name another: uthread serve DIR",
+            NotADirectory => "it is not a directory; name the directory that contains the file",
+            PermissionDenied => "permission denied; this user must be able to read it",
             Unsupported => "the kernel lacks openat2 (Linux 5.6), or a seccomp profile forbids it",
             _ => return anyhow!("cannot serve {}: {error}", dir.display()),
         };
@@ -166,10 +167,10 @@ fn open_root(dir: &Path) -> anyhow::Result<Root> {
     })
 }
 
-/// Lets this process open as many files as it may, and says so when that is not enough.
+/// Raises the limit of open files as far as possible, and warns if it is too low.
 fn raise_descriptor_limit(max_connections: NonZeroUsize) {
     let limit = getrlimit(Resource::Nofile);
-    // Failing to raise it leaves what was there; the warning below tells.
+    // If this fails, the warning below reports the limit.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -182,13 +183,13 @@ fn raise_descriptor_limit(max_connections: NonZeroUsize) {
         && allowed < needed
     {
         tell(format_args!(
-            "only {allowed} descriptors are allowed, but {max_connections} connections need {needed}: \
+            "the limit of {allowed} open files is too low: {max_connections} connections need {needed}; \
              raise `ulimit -n` or lower --max-connections"
         ));
     }
 }
 
-/// Gives a new connection its fiber. Never waits: the next one is at the door.
+/// Starts the fiber of a new connection. Never waits, because the next connection is already there.
 fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
     let server = Arc::clone(server);
     match server.peers.admit(stream, addr) {
@@ -208,7 +209,7 @@ fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
     }
 }
 
-/// Tells a connection beyond the cap to come again.
+/// Sends a 503 to a connection beyond the limit.
 fn turn_away(server: &Server, mut stream: &TcpStream) {
     let mut out = scratch::Scratch::take();
     respond::error(

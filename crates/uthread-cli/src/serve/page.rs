@@ -1,10 +1,10 @@
-//! The pages we write ourselves: one look for listings and errors, nothing loaded from elsewhere, no script.
+//! The built-in pages: one style for listings and errors, no external resources, no scripts.
 
 use std::fmt::Write;
 
 use crate::http::response::Status;
 
-/// The whole look. Its digest is in [`SECURITY_POLICY`]; a test keeps the two in step.
+/// The style sheet. [`SECURITY_POLICY`] contains its digest, and a test compares the two.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d2127;--dim:#69707a;--line:#e3e6ea;--paper:#fff;--over:#f4f6f8;--link:#0a58ca}\
 @media(prefers-color-scheme:dark){:root{--ink:#e4e7eb;--dim:#929aa5;--line:#2b3038;--paper:#14171b;--over:#1d2127;--link:#7ab0ff}}\
@@ -24,12 +24,12 @@ td:first-child{overflow-wrap:anywhere;width:100%}\
 p{margin:.75rem 0;color:var(--dim)}\
 @media(max-width:36rem){main{padding:1.25rem .5rem}.date{display:none}}";
 
-/// Only our own style applies, and nothing else loads, runs, or sends. The digest is of [`STYLE`].
+/// Allows only the built-in style: nothing else loads, runs or sends. The digest is that of [`STYLE`].
 pub(crate) const SECURITY_POLICY: &str = "default-src 'none'; \
     style-src 'sha256-hnJE8mqDckvTOgRelPBD/gDi+JNotyyXO7hlJ/PnfX8='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// A whole document. `title` is plain text, `body` is HTML.
+/// Returns a whole document. `title` is plain text, `body` is HTML.
 pub(crate) fn document(title: &str, body: &str) -> String {
     let mut html = String::with_capacity(STYLE.len() + body.len() + 512);
     html.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -45,7 +45,7 @@ pub(crate) fn document(title: &str, body: &str) -> String {
     html
 }
 
-/// The page of an error.
+/// Returns the page of an error.
 pub(crate) fn error(status: Status) -> String {
     let mut body = String::new();
     writeln!(
@@ -59,7 +59,7 @@ pub(crate) fn error(status: Status) -> String {
     document(&format!("{} {}", status.code(), status.phrase()), &body)
 }
 
-/// Appends plain text as HTML, fit for an element or a quoted attribute.
+/// Appends plain text as HTML, for an element or a quoted attribute.
 pub(crate) fn escape(text: &str, html: &mut String) {
     for character in text.chars() {
         match character {
@@ -68,32 +68,32 @@ pub(crate) fn escape(text: &str, html: &mut String) {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            // A name may hold control characters; a page may not.
+            // File names may contain control characters; HTML may not.
             control if control.is_control() => html.push(char::REPLACEMENT_CHARACTER),
             plain => html.push(plain),
         }
     }
 }
 
-/// One sentence for a person in front of a browser.
+/// Returns one sentence of explanation for a person.
 fn explanation(status: Status) -> &'static str {
     match status {
-        Status::BadRequest => "The request could not be understood.",
-        Status::Forbidden => "This is not for the public.",
-        Status::NotFound => "There is nothing at this address.",
-        Status::MethodNotAllowed => "Here one can only read: GET and HEAD.",
+        Status::BadRequest => "The server could not understand the request.",
+        Status::Forbidden => "Access is not permitted.",
+        Status::NotFound => "No page exists at this address.",
+        Status::MethodNotAllowed => "This server supports only GET and HEAD.",
         Status::NotAcceptable => "None of the accepted encodings is available.",
         Status::RequestTimeout => "The request took too long to arrive.",
-        Status::LengthRequired => "A request body must come with its length.",
-        Status::PreconditionFailed => "The file is not in the state the request asked for.",
+        Status::LengthRequired => "A request with a body must state its length.",
+        Status::PreconditionFailed => "The file does not meet the conditions of the request.",
         Status::ContentTooLarge => "The request body is too large.",
         Status::UriTooLong => "The address is too long.",
-        Status::RangeNotSatisfiable => "The file does not have the part asked for.",
+        Status::RangeNotSatisfiable => "The file does not have the requested range.",
         Status::HeaderFieldsTooLarge => "The request has too many or too large header fields.",
-        Status::InternalError => "Something went wrong here; it has been noted.",
-        Status::NotImplemented => "The request needs something this server does not do.",
+        Status::InternalError => "The server met an error, and has logged it.",
+        Status::NotImplemented => "The request needs a feature that this server lacks.",
         Status::Unavailable => "The server is busy. Please try again in a moment.",
-        Status::VersionNotSupported => "This server speaks HTTP/1.1 and HTTP/1.0.",
+        Status::VersionNotSupported => "This server supports HTTP/1.1 and HTTP/1.0.",
         Status::Ok | Status::PartialContent | Status::MovedPermanently | Status::NotModified => "",
     }
 }

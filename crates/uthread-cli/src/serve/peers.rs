@@ -1,26 +1,26 @@
-//! The connections that are open: their number, what each is doing, and how all of them come to an end.
+//! The open connections: their number, their phases, and how they end.
 //!
-//! A connection says it is idle and then asks whether we are draining; who drains says so and then looks which ones are
-//! idle. Both use sequentially consistent accesses, so at least one sees the other, and no connection goes to wait for a
-//! request that will never come.
+//! A connection sets its phase to idle and then checks for draining; a drain sets the flag and then looks for idle
+//! connections. Both use sequentially consistent accesses, so at least one sees the other, and no connection waits for
+//! a request that never comes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uthread::net::{SocketAddr, TcpStream};
 
-// The plain syscall, not the stream's method: it is called under the lock, where a fiber must not be suspended.
+// The plain system call, not the stream's method: it runs under the lock, where a fiber must not be suspended.
 use rustix::net::{Shutdown, shutdown};
 
-/// What a connection is doing, as far as an end of the server needs to know.
+/// Phase of a connection, as needed for shutting down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// Waits for the first byte of a request.
     Idle,
-    /// Owes an answer.
+    /// Has a request without a complete response.
     Busy,
-    /// Has sent its last answer and waits, for a bounded time, until the client has it.
+    /// Has sent its last response, and waits for a bounded time until the client has received it.
     Lingering,
 }
 
@@ -66,7 +66,7 @@ impl Peers {
         }
     }
 
-    /// Takes a connection in, or gives it back when there are too many.
+    /// Adds a connection, or returns it if there are too many.
     pub(crate) fn admit(
         self: &Arc<Self>,
         stream: TcpStream,
@@ -97,7 +97,7 @@ impl Peers {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// From now on connections end after the response they owe; those that owe none end now.
+    /// Ends every connection after its current response; idle connections end now.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
         for peer in self
@@ -106,12 +106,12 @@ impl Peers {
             .values()
             .filter(|peer| peer.is(Phase::Idle))
         {
-            // Wakes the read with "end of input". It fails only if the client is gone already.
+            // Wakes the read with "end of input". It fails only if the client has disconnected.
             let _ = shutdown(&peer.stream, Shutdown::Read);
         }
     }
 
-    /// Ends every connection now; returns how many owed an answer.
+    /// Ends every connection now, and returns how many had an incomplete response.
     pub(crate) fn cut(&self) -> usize {
         let open = self.lock();
         for peer in open.peers.values() {
@@ -136,11 +136,11 @@ impl Peers {
     }
 }
 
-/// A connection that counts as open for as long as this lives.
+/// A connection that counts as open while this value lives.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) peer: Arc<Peer>,
-    /// Summed up at the end: one counter for all, written at every request, would be fought for.
+    /// Added to the total at the end: a shared counter written for every request would be contended.
     pub(crate) requests_served: u64,
     id: u64,
     peers: Arc<Peers>,
@@ -151,7 +151,7 @@ impl Drop for Admitted {
         self.peers
             .requests_served
             .fetch_add(self.requests_served, Ordering::Relaxed);
-        // Bound to a name, so that the lock is released before what it returns is dropped.
+        // Bound to a name to release the lock before the removed value is dropped.
         let removed = self.peers.lock().peers.remove(&self.id);
         drop(removed);
     }

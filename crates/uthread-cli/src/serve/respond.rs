@@ -1,6 +1,6 @@
-//! From a request to its response: which file, which form of it, which part, and the head that says so.
+//! Builds the response to a request: selects the file, its encoding and its ranges, and writes the head.
 //!
-//! The head is written into the buffer here; the body is named but not read, so that `send.rs` can choose how to move it.
+//! The head is written into the buffer. The body is only described, so that `send.rs` can choose how to send it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use uthread::fs::File;
@@ -20,10 +20,10 @@ use crate::http::request::{Method, Request};
 use crate::http::response::{HeadWriter, Persistence, Status};
 use crate::tell;
 
-/// What a client may do about a 503: nothing here stays short for longer.
+/// Tells clients when to retry after a 503: a shortage here does not last longer.
 const RETRY_AFTER_S: u64 = 2;
 
-/// What is served, and how.
+/// The served files, and options of their presentation.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) root: Root,
@@ -35,29 +35,29 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: Status,
-    /// Bytes of body that will be sent, whether or not they are in the buffer already.
+    /// Length of the body that will be sent, buffered or not.
     pub(crate) body_bytes: u64,
     pub(crate) body: Body,
 }
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// In the buffer behind the head, or absent.
+    /// Buffered behind the head, or empty.
     Buffered,
-    /// This part of a file.
+    /// One range of a file.
     Span(File, Span),
-    /// Parts of a file, each behind a head of its own (multipart/byteranges).
+    /// Several ranges of a file, each behind its own head (multipart/byteranges).
     Parts(File, Vec<Part>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) head: String,
-    /// The last part has only a head, which ends the whole.
+    /// `None` for the last part, which only ends the body.
     pub(crate) span: Option<Span>,
 }
 
-/// Answers a request that was understood.
+/// Responds to a valid request.
 pub(crate) fn respond(
     site: &Site,
     request: &Request<'_, '_>,
@@ -96,7 +96,7 @@ pub(crate) fn respond(
     })
 }
 
-/// Answers with an error and its page. `HEAD` gets the head of it.
+/// Responds with an error and its page; to `HEAD` without the page.
 pub(crate) fn error(
     pages: &ErrorPages,
     status: Status,
@@ -142,7 +142,7 @@ fn buffered(status: Status, method: Method, body: &[u8], out: &mut Vec<u8>) -> R
     }
 }
 
-/// The answer to one request, while its head is written.
+/// A response while its head is written.
 struct Answer<'a, 'h, 'b> {
     request: &'a Request<'h, 'b>,
     persistence: Persistence,
@@ -200,7 +200,7 @@ impl Answer<'_, '_, '_> {
             media_type,
             coding,
             etag: Etag::new(&regular, coding),
-            // A date later than `Date` is none that we may send (RFC 9110, section 8.8.2.1).
+            // A server must not send a date later than `Date` (RFC 9110, section 8.8.2.1).
             modified_s: regular.modified_s.min(now_s),
         };
         let validators = Validators {
@@ -235,10 +235,10 @@ impl Answer<'_, '_, '_> {
         })
     }
 
-    /// The file itself, or a precompressed neighbour that the client takes and likes better.
+    /// Opens the file itself, or a precompressed variant that the client accepts and prefers.
     ///
-    /// Only a client that sends `Accept-Encoding` makes us look, and only for content that compresses: a neighbour that is
-    /// not there costs a failed open, though one the kernel answers from its cache of names.
+    /// Looks for variants only if the client sends `Accept-Encoding` and the content compresses: a missing variant
+    /// costs a failed open, though the kernel answers it from its dentry cache.
     fn variant(
         &self,
         root: &Root,
@@ -257,7 +257,7 @@ impl Answer<'_, '_, '_> {
             path.extend_from_slice(coding.suffix().as_bytes());
             let opened = root.get(path);
             path.truncate(plain_bytes);
-            // Whatever keeps a neighbour from being sent, the file itself is still there.
+            // If a variant cannot be sent, the file itself still can.
             if let Ok(Opened::File(regular)) = opened {
                 return Ok((regular, coding));
             }
@@ -265,7 +265,7 @@ impl Answer<'_, '_, '_> {
         Err(Status::NotAcceptable)
     }
 
-    /// The `Range` field, if it is to be followed. It is defined for GET only.
+    /// Returns the `Range` field if it applies. It is defined for GET only.
     fn range_field(&self, validators: &Validators<'_>, now_s: i64) -> Option<&[u8]> {
         let field = self.request.single("range")?;
         (self.request.method == Method::Get
@@ -321,7 +321,7 @@ impl Answer<'_, '_, '_> {
     }
 
     fn multipart(&mut self, form: &Form, regular: Regular, spans: &[Span]) -> Response {
-        // Random, so that no content can hold it on purpose.
+        // Random, so that no content can contain it on purpose.
         let boundary = format!(
             "uthread-{:016x}",
             RandomState::new().build_hasher().finish()
@@ -365,7 +365,7 @@ impl Answer<'_, '_, '_> {
     }
 }
 
-/// What the head says of a file, whichever part of it is sent.
+/// The fields that describe a file, whichever range of it is sent.
 struct Form {
     media_type: MediaType,
     coding: Coding,
@@ -382,7 +382,7 @@ impl Form {
         );
     }
 
-    /// What a cache needs to keep the response and to ask for it again.
+    /// Writes the fields that a cache needs to store and revalidate the response.
     fn write_validators(&self, head: &mut HeadWriter<'_>) {
         head.text("Last-Modified", date::format(self.modified_s))
             .text("ETag", self.etag.as_bytes());

@@ -1,7 +1,7 @@
-//! The served directory: opens what lies beneath it, and nothing else.
+//! The served directory: opens files beneath it, and nothing else.
 //!
-//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, no symbolic link and no rename at the wrong moment
-//! leads out. Checks on the text of a path, here or elsewhere, are for a good answer; this is the wall.
+//! The kernel resolves each path with `RESOLVE_BENEATH`, so no `..`, symbolic link or concurrent rename leads out of
+//! the directory. Checks of the path's text, here and elsewhere, only improve the response.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,8 +17,8 @@ use uthread::fs::{Dir, File, OpenOptions};
 use crate::http::response::Status;
 use crate::tell;
 
-/// Answers hold their file open for some milliseconds at most, so that where descriptors run out one comes back soon.
-/// Who waits for longer is better told to come again.
+/// Responses hold their file open for some milliseconds at most, so descriptors become free soon. A client that would
+/// wait for longer gets a 503 and can retry.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(5);
 const SHORTAGE_TRIES_MAX: u32 = 40;
 
@@ -28,7 +28,7 @@ pub(crate) struct Root {
     options: OpenOptions,
 }
 
-/// Something beneath the root that can be sent.
+/// An object beneath the root that can be sent.
 #[derive(Debug)]
 pub(crate) enum Opened {
     File(Regular),
@@ -45,7 +45,7 @@ pub(crate) struct Regular {
 
 impl Root {
     pub(crate) fn open(dir: &Path) -> io::Result<Root> {
-        // A FIFO without a writer must not hold us; regular files ignore O_NONBLOCK.
+        // A FIFO without a writer must not block; regular files ignore O_NONBLOCK.
         let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(flags.bits().cast_signed());
@@ -53,12 +53,12 @@ impl Root {
             dir: Dir::open(dir)?,
             options,
         };
-        // Says now, not at the first request, that the kernel lacks openat2.
+        // Fails now, not at the first request, if the kernel lacks openat2.
         root.resolve(b"")?;
         Ok(root)
     }
 
-    /// Opens a path as `target::decode` makes them, or says which answer tells why not.
+    /// Opens a path made by `target::decode`, or returns the status of the error response.
     pub(crate) fn get(&self, path: &[u8]) -> Result<Opened, Status> {
         let file = self
             .resolve_patiently(path)
@@ -78,7 +78,7 @@ impl Root {
         }))
     }
 
-    /// As [`Root::resolve`]; in a shortage of descriptors it waits for some time that others give theirs back.
+    /// Resolves a path, retrying for a while if file descriptors are short.
     fn resolve_patiently(&self, path: &[u8]) -> Result<File, Errno> {
         for _ in 1..SHORTAGE_TRIES_MAX {
             match self.resolve(path) {
@@ -96,14 +96,14 @@ impl Root {
     }
 }
 
-/// What an error of opening means to the client. Whether something hidden or outside exists is nobody's business: it is
-/// "not found" like what does not exist.
+/// Maps an error of `open` to a status. Hidden and outside paths get "not found", so that a client cannot learn whether
+/// they exist.
 fn refusal(errno: Errno, path: &[u8]) -> Status {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV => {
             Status::NotFound
         }
-        // A socket or a device without a driver cannot be opened at all.
+        // A socket, or a device without a driver, cannot be opened.
         Errno::ACCESS | Errno::PERM | Errno::NXIO | Errno::NODEV => Status::Forbidden,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => Status::Unavailable,
         other => failure(&other.into(), path),

@@ -1,16 +1,16 @@
 //! Buffers that live as long as one response.
 //!
-//! A connection that waits for its next request should hold no response buffer, and one that answers should not allocate
-//! one. So each thread keeps some: borrowed while a response is made and sent, back before the connection waits again.
+//! A connection that waits for a request holds no response buffer, and one that responds should not allocate. So each
+//! thread keeps some buffers: a response borrows one, and returns it before the connection waits again.
 
 use std::cell::RefCell;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
-/// Largest buffer worth keeping: a body that is sent in one piece, and its head.
+/// Largest buffer to keep: a body that is sent in one piece, and its head.
 const KEPT_BYTES_EACH_MAX: usize = 80 * 1024;
-/// Kept per thread and kind: what a hundred connections have in hand at the same moment, with files of 16 KiB.
+/// Memory to keep per thread and kind: enough for a hundred simultaneous responses with files of 16 KiB.
 const KEPT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 thread_local! {
@@ -18,7 +18,7 @@ thread_local! {
     static PIECES: RefCell<Kept> = const { RefCell::new(Kept::new()) };
 }
 
-/// The latest is the first to be taken again: it is still in the cache.
+/// A stack: the buffer returned last is taken first, because it is still in the cache.
 struct Kept {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
@@ -47,17 +47,18 @@ impl Kept {
     }
 }
 
-/// At the end of a thread what it kept is gone already; then this goes the same way.
+/// Returns a buffer to its pool. At the end of a thread the pool is already gone, and the buffer is freed.
 fn give_back(to: &'static LocalKey<RefCell<Kept>>, buffer: Vec<u8>) {
     let _ = to.try_with(|kept| kept.borrow_mut().give(buffer));
 }
 
-/// An empty buffer, that goes back to the thread it is dropped on.
+/// An empty buffer that returns to the thread that drops it.
 #[derive(Debug)]
 pub(crate) struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// Never inlined, like `drop`: the address of a thread-local must not be remembered across a blocking call.
+    /// Takes a buffer. Never inlined, like `drop`: the address of a thread-local must not be cached across a blocking
+    /// call.
     #[inline(never)]
     pub(crate) fn take() -> Scratch {
         let mut buffer = SCRATCHES.with_borrow_mut(Kept::take);
@@ -87,7 +88,7 @@ impl DerefMut for Scratch {
     }
 }
 
-/// So many bytes to be written over, with whatever they had before: to clear them costs as much as to read a file into them.
+/// A buffer of a given size with unspecified content: clearing it would cost as much as reading a file into it.
 #[derive(Debug)]
 pub(crate) struct Piece {
     bytes: Vec<u8>,
@@ -95,7 +96,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Never inlined, as [`Scratch::take`].
+    /// Takes a buffer. Never inlined, like [`Scratch::take`].
     #[inline(never)]
     pub(crate) fn take(length: usize) -> Piece {
         let mut bytes = PIECES.with_borrow_mut(Kept::take);

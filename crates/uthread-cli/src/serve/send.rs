@@ -1,4 +1,4 @@
-//! Moves a response to its client: small ones in one write, large ones piece by piece.
+//! Sends a response to the client: small ones in one write, large ones piece by piece.
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -9,11 +9,11 @@ use super::respond::{Body, Response};
 use super::scratch::Piece;
 use crate::http::range::Span;
 
-/// Largest span that is read behind the head, so that head and body leave in one write. Beyond it the cost of copying
-/// outgrows that of another system call.
+/// Largest range that is read behind the head, so that both are sent in one write. Beyond it, copying costs more than
+/// another system call.
 const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Sends the head in `out` and the body behind it. After an error the connection is of no use: its framing is broken.
+/// Sends the head in `out` and then the body. After an error the connection is unusable: its framing is broken.
 pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
     match &response.body {
         Body::Buffered => write(stream, out),
@@ -36,7 +36,7 @@ pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -
     }
 }
 
-/// Sends a head and a small span in one write.
+/// Sends a head and a small range in one write.
 fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io::Result<()> {
     let mut piece = Piece::take(head.len() + span.bytes as usize);
     let (start, body) = piece.split_at_mut(head.len());
@@ -45,9 +45,9 @@ fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io:
     write(stream, &piece)
 }
 
-/// Adds a small span to `out`; sends `out` and a large span, and leaves `out` empty.
+/// Appends a small range to `out`; for a large range, sends `out` and the range, and empties `out`.
 fn send_part(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> io::Result<()> {
-    // Several small parts may add up: each is let in only while the buffer is small.
+    // Several small parts can add up: append only while the buffer is small.
     if span.bytes <= INLINE_BYTES_MAX && (out.len() as u64) < INLINE_BYTES_MAX {
         let start = out.len();
         out.resize(start + span.bytes as usize, 0);
@@ -65,7 +65,7 @@ fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
     stream.write_all(out)
 }
 
-/// Sends a span of the file; fails when it has become shorter.
+/// Sends a range of the file; fails if the file has become shorter.
 fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
     if stream.send_file(file, span.offset, span.bytes)? == span.bytes {
         Ok(())
@@ -74,7 +74,7 @@ fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
     }
 }
 
-/// Fills `buffer` from the file; an end before that means that the file was truncated since its size was announced.
+/// Fills `buffer` from the file; fails if the file was truncated after its size was announced.
 fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,4 +1,4 @@
-//! The end of the server: a signal stops the accepting, the grace period lets responses finish, a second signal does not.
+//! Graceful shutdown: a signal stops accepting, the grace period lets responses finish, a second signal cuts them.
 
 use std::io;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::peers::Peers;
 
-/// How often the drain looks whether all is done: unnoticed by a person, and nothing for the CPU.
+/// Interval at which the drain checks for completion: unnoticed by people, and no load on the CPU.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
-/// How long connections that were cut may take to notice.
+/// Time for cut connections to notice.
 const CUT_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Whether a second signal has come.
+/// Set by a second signal.
 #[derive(Debug, Default)]
 pub(crate) struct Hurry(AtomicBool);
 
-/// From now on a signal drains the peers and ends the accept loop, and another one sets the hurry.
+/// Handles signals: the first one drains the connections and ends the accept loop, the next one sets the returned flag.
 pub(crate) fn watch_signals(
     runtime: &Runtime,
     listener: Arc<TcpListener>,
@@ -37,14 +37,14 @@ pub(crate) fn watch_signals(
                 continue;
             }
             peers.drain();
-            // Wakes the accept. It cannot fail: the socket is listening.
+            // Wakes `accept`. It cannot fail: the socket is listening.
             let _ = shutdown(&*listener, Shutdown::Both);
         }
     });
     Ok(hurry)
 }
 
-/// Waits until every connection has ended, or cuts those that outlast the grace; returns how many were cut.
+/// Waits until every connection has ended, cuts those that outlast the grace period, and returns their number.
 pub(crate) fn wait(peers: &Peers, grace: Duration, hurry: &Hurry) -> usize {
     let start = Instant::now();
     while !peers.none_open() {

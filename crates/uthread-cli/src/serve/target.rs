@@ -1,27 +1,27 @@
-//! From the path of a request to a path beneath the served directory.
+//! Converts the path of a request into a path beneath the served directory.
 //!
-//! Each segment is decoded once, after the slashes have been found, so nothing that is decoded can become a separator or
-//! be decoded again. What is returned holds no `.`, no `..`, no NUL and no hidden name. The kernel checks a second time:
-//! `root.rs` opens it with `RESOLVE_BENEATH`.
+//! Slashes are found first, and each segment is then decoded once, so decoded bytes never become separators and are
+//! never decoded again. The result contains no `.`, no `..`, no NUL and no hidden name. The kernel checks again:
+//! `root.rs` opens the path with `RESOLVE_BENEATH`.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::response::Status;
 
-/// What stays as it is in a path of ours: the unreserved characters of RFC 3986. The rest is written `%XX`, which leaves
-/// nothing that HTML or a header would read otherwise.
+/// Characters to encode: all but the unreserved ones of RFC 3986. The rest becomes `%XX`, so that nothing in a URL has
+/// a meaning in HTML or in a header.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The one hidden name that is for the public (RFC 8615).
+/// The only hidden name that is public (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The path ended in a slash.
+    /// The path ends in a slash.
     Directory,
     File,
 }
@@ -39,7 +39,7 @@ pub(crate) fn decode(path_and_query: &str, out: &mut Vec<u8>) -> Result<Kind, St
         decode_segment(segment.as_bytes(), out)?;
         check_name(&out[start..], depth_zero)?;
     }
-    // Without a path at all (http://host?query) it is the root that is meant.
+    // No path at all (http://host?query) means the root.
     if path.is_empty() || path.ends_with('/') {
         Ok(Kind::Directory)
     } else {
@@ -47,7 +47,7 @@ pub(crate) fn decode(path_and_query: &str, out: &mut Vec<u8>) -> Result<Kind, St
     }
 }
 
-/// The path, and the query with its question mark.
+/// Splits a target into the path and the query with its question mark.
 pub(crate) fn split_query(path_and_query: &str) -> (&str, &str) {
     path_and_query.split_at(path_and_query.find('?').unwrap_or(path_and_query.len()))
 }
@@ -63,12 +63,12 @@ pub(crate) fn encode(path: &[u8], out: &mut String) {
     }
 }
 
-/// Appends one name, fit for a path of a URL.
+/// Appends one name, encoded for a URL path.
 pub(crate) fn encode_name(name: &[u8], out: &mut String) {
     out.extend(percent_encoding::percent_encode(name, ENCODED));
 }
 
-/// Appends a query as it was received, with what a header field cannot carry encoded.
+/// Appends a query as received, encoding characters that a header field cannot contain.
 pub(crate) fn encode_query(query: &str, out: &mut String) {
     out.extend(utf8_percent_encode(query, percent_encoding::CONTROLS));
 }
@@ -87,7 +87,7 @@ fn decode_segment(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
             }
             plain => plain,
         };
-        // No name holds a NUL or a slash: who sends one is not asking for a file but trying how we decode.
+        // No file name contains NUL or a slash: this request probes the decoder.
         if byte == 0 || byte == b'/' {
             return Err(Status::BadRequest);
         }
@@ -103,7 +103,7 @@ fn hex_digit(digit: &u8) -> Option<u8> {
 
 fn check_name(name: &[u8], depth_zero: bool) -> Result<(), Status> {
     match name {
-        // Clients resolve these before they send; what arrives is an attempt.
+        // Clients resolve these segments before sending, so this request is an attack.
         b"." | b".." => Err(Status::BadRequest),
         WELL_KNOWN if depth_zero => Ok(()),
         [b'.', ..] => Err(Status::NotFound),

@@ -220,5 +220,5 @@ fn a_file_that_shrank_ends_the_connection() {
         .set_len(BYTES / 2)
         .unwrap();
     assert!(client.count_rest() <= BYTES / 2);
-    program.stderr_line("became shorter");
+    program.stderr_line("was truncated");
 }

@@ -72,7 +72,7 @@ fn a_page_and_the_same_for_machines() {
         "Features of the system",
         "Limits",
         "Self-test",
-        "What to do",
+        "Remedies",
     ] {
         assert!(!section(&page, title).is_empty(), "{title} in {page}");
     }
@@ -117,13 +117,14 @@ fn a_container_that_forbids_io_uring() {
             "{commands}"
         );
 
-        let what_to_do = section(&page, "What to do").join(" ");
+        let what_to_do = section(&page, "Remedies").join(" ");
         for piece in ["seccomp filter", "io_uring_setup", "docker run"] {
             assert!(what_to_do.contains(piece), "{what_to_do}");
         }
         let driver = section(&page, "Driver").join(" ");
         let words: Vec<&str> = driver.split_whitespace().collect();
-        assert!(words.join(" ").contains("in place of io_uring"), "{driver}");
+        let expected = "because io_uring is not available";
+        assert!(words.join(" ").contains(expected), "{driver}");
     }
 }
 
@@ -137,7 +138,7 @@ fn what_a_program_has_to_ask_for() {
     let mut features = json["io_uring"]["features"].as_array().unwrap().iter();
     let feature = features.find(|feature| feature["name"] == name).unwrap();
     let expected = match feature["available"].as_bool().unwrap() {
-        true => "yes  used where asked for",
+        true => "yes  used on request",
         false => "no   instead: workers enter the kernel",
     };
     let section = section(&page, "Features of io_uring");
@@ -164,7 +165,7 @@ fn a_ring_without_its_features() {
     );
     assert_eq!(
         section(&page, "Operations of io_uring"),
-        ["  not told by the kernel"]
+        ["  not reported by the kernel"]
     );
 }
 

@@ -21,7 +21,7 @@ fn a_running_response_finishes() {
     program.await_refusal();
     client.read_exact(LARGE_BYTES);
     assert_eq!(client.rest(), b"");
-    program.stderr_line("stopped: 1 requests served, 0 connections cut");
+    program.stderr_line("stopped: served 1 requests, cut 0 connections");
     assert_eq!(program.exit_code(), 0);
 }
 
@@ -55,7 +55,7 @@ fn idle_connections_close_at_once() {
     program.terminate();
     assert_eq!(used.rest(), b"");
     assert_eq!(fresh.count_rest(), 0);
-    program.stderr_line("stopped: 1 requests served, 0 connections cut");
+    program.stderr_line("stopped: served 1 requests, cut 0 connections");
     assert_eq!(program.exit_code(), 0);
 }
 
@@ -63,7 +63,7 @@ fn idle_connections_close_at_once() {
 fn what_outlasts_the_grace_is_cut_and_counted() {
     let (mut program, mut client) = with_response_under_way(&["--grace", "100ms"]);
     program.terminate();
-    program.stderr_line("stopped: 1 requests served, 1 connections cut");
+    program.stderr_line("stopped: served 1 requests, cut 1 connections");
     assert_eq!(program.exit_code(), 3);
     assert!(client.count_rest() < LARGE_BYTES as u64);
 }
@@ -74,7 +74,7 @@ fn a_second_signal_cuts_at_once() {
     program.terminate();
     program.await_refusal();
     program.terminate();
-    program.stderr_line("1 connections cut");
+    program.stderr_line("cut 1 connections");
     assert_eq!(program.exit_code(), 3);
     assert!(client.count_rest() < LARGE_BYTES as u64);
 }

@@ -48,7 +48,7 @@ fn a_shortage_of_descriptors_is_told_and_outlived() {
             "{driver}"
         );
         let mut waiting = program.connect();
-        program.stderr_line("cannot accept for now");
+        program.stderr_line("cannot accept connections");
 
         program.limit_descriptors(before);
         for client in [&mut inside, &mut waiting] {

@@ -83,7 +83,7 @@ fn a_log_with_nothing_to_write_does_not_delay_the_end() {
     program.stdout_line();
     program.terminate();
     let line = program.stderr_line("");
-    assert!(line.contains("stopped: 1 requests served"), "{line}");
+    assert!(line.contains("stopped: served 1 requests"), "{line}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_closed_stdout_turns_the_log_off_and_nothing_else() {
     let mut program = Program::serve(&[("a", "hello")], &["--log", "common"]);
     drop(program.stdout.take());
     assert_eq!(program.get("/a").text(), "hello");
-    program.stderr_line("the access log is off");
+    program.stderr_line("turned off the access log");
     assert_eq!(program.get("/a").text(), "hello");
     program.terminate();
     assert_eq!(program.exit_code(), 0);

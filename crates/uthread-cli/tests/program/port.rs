@@ -30,17 +30,17 @@ fn files_are_ported_in_place() {
     ]);
     let read = |name: &str| fs::read_to_string(files.path().join(name)).unwrap();
     let to_change = "\
-src/a/b.rs: 1 to change
-src/main.rs:3: thread_local! stays: its values are the worker's, which its fibers share: `--locals` gives each fiber its own
-src/main.rs: 2 to change
-3 to change in 2 of 3 files, 1 left to look at
+src/a/b.rs: changes to make: 1
+src/main.rs:3: kept thread_local!: the fibers of a worker share its values: `--locals` gives each fiber its own
+src/main.rs: changes to make: 2
+changes to make: 3 in 2 of 3 files; lines that need attention: 1
 ";
     let shown = port(&["--check", "--main", "src"], files.path(), 1);
     assert_eq!(shown, to_change);
     assert_eq!(read("src/main.rs"), main);
 
     let shown = port(&["--main", "src"], files.path(), 0);
-    assert!(shown.ends_with("\n3 changed in 2 of 3 files, 1 left to look at\n"));
+    assert!(shown.ends_with("\nchanges made: 3 in 2 of 3 files; lines that need attention: 1\n"));
     let ported = "use std::fmt;\nuse uthread::io;\n\nthread_local!(static A: u8 = 0);\n\
                   #[uthread::main]\nfn main() {}\n";
     assert_eq!(read("src/main.rs"), ported);
@@ -54,11 +54,16 @@ src/main.rs: 2 to change
         assert_eq!(read(name), "use std::fs;\n", "{name}");
     }
     let shown = port(&["--check", "--main", "src"], files.path(), 0);
-    assert!(shown.ends_with("\n0 to change in 0 of 3 files, 1 left to look at\n"));
+    assert!(
+        shown.ends_with("\nchanges to make: 0 in 0 of 3 files; lines that need attention: 1\n")
+    );
 
     let arguments = ["--locals", "--tests", "src/main.rs", "build.rs"];
     let shown = port(&arguments, files.path(), 0);
-    assert_eq!(shown, "2 changed in 2 of 2 files, 0 left to look at\n");
+    assert_eq!(
+        shown,
+        "changes made: 2 in 2 of 2 files; lines that need attention: 0\n"
+    );
     assert!(read("src/main.rs").contains("uthread::local!(static A"));
 }
 
@@ -67,13 +72,13 @@ fn what_cannot_be_ported_is_told() {
     let files = site(&[("a.rs", "fn f( {")]);
     let shown = port(&["a.rs"], files.path(), 0);
     assert!(
-        shown.starts_with("a.rs:1: the file stays: it is no Rust"),
+        shown.starts_with("a.rs:1: kept the file: it is not Rust"),
         "{shown}"
     );
     fs::write(files.path().join("a.rs"), b"\xff").unwrap();
     let shown = port(&["."], files.path(), 0);
     assert!(
-        shown.contains("a.rs:1: the file stays: it is not UTF-8"),
+        shown.contains("a.rs:1: kept the file: it is not UTF-8"),
         "{shown}"
     );
     let shown = port(&["none"], files.path(), 2);

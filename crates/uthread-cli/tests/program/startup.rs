@@ -79,11 +79,11 @@ fn the_port_is_taken() {
     let addr = taken.local_addr().unwrap().to_string();
     check_failure(
         &["serve", "--listen", &addr],
-        &[&addr, "port is taken", "--listen"],
+        &[&addr, "port is in use", "--listen"],
     );
     check_failure(
         &["echo", "--listen", &addr],
-        &[&addr, "port is taken", "--listen"],
+        &[&addr, "port is in use", "--listen"],
     );
 }
 
@@ -91,7 +91,7 @@ fn the_port_is_taken() {
 fn the_address_is_not_ours() {
     check_failure(
         &["echo", "--listen", "192.0.2.1:80"],
-        &["192.0.2.1:80", "no such address"],
+        &["192.0.2.1:80", "does not have the address"],
     );
 }
 
