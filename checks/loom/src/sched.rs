@@ -160,7 +160,7 @@ pub(crate) mod wait {
     /// As in a destructor, where the call returns.
     pub(crate) fn unwind_if_cancelled() {}
 
-    pub(crate) fn note_early_end() {}
+    pub(crate) fn count_early_end() {}
 
     pub(crate) fn spend_turn() {}
 }

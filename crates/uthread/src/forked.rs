@@ -15,7 +15,7 @@ pub(crate) fn generation() -> u32 {
 }
 
 /// Records that this process is a forked child. Called by its only thread.
-pub(crate) fn note_child() {
+pub(crate) fn mark_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 

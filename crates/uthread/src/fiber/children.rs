@@ -38,7 +38,7 @@ impl Children {
     }
 
     /// Counts a fiber that ends by unwinding.
-    pub(super) fn note_end(&self, payload: &Payload) {
+    pub(super) fn acknowledge_end(&self, payload: &Payload) {
         // Relaxed: read after `have_ended`, which orders it.
         self.count_of(payload).fetch_add(1, Ordering::Relaxed);
     }

@@ -61,8 +61,8 @@ pub(crate) struct Control {
     /// The stack's extent, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
     /// The result of the last operation, left here by the worker for the resumed fiber.
-    pub(crate) completion: Cell<Completion>,
-    pub(crate) registration: Cell<Registration>,
+    pub(crate) operation_result: Cell<OperationResult>,
+    pub(crate) key: Cell<FiberKey>,
     /// The worker that the suspended fiber must not leave, where fibers migrate.
     pub(crate) stays_on: Cell<Option<u32>>,
     pub(crate) limits: Limits,
@@ -97,19 +97,19 @@ struct Switch {
 // The sanitizer keeps more of each stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
-/// Who keeps a fiber while it lives: the worker it started on, and its place at that one's reactor.
+/// Identifies a live fiber: the worker it started on, and its index in the reactor there.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Registration {
+pub(crate) struct FiberKey {
     pub(crate) worker: u32,
-    pub(crate) place: u32,
+    pub(crate) index: u32,
 }
 
-/// What an operation came to.
+/// The result of an operation.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Completion {
+pub(crate) struct OperationResult {
     /// The kernel's result: a count or descriptor, or a negated errno.
     pub(crate) result: i32,
-    /// Whether our own deadline asked for the cancellation.
+    /// Set if the operation was cancelled at its own deadline.
     pub(crate) timed_out: bool,
 }
 
@@ -136,8 +136,8 @@ impl Control {
             locals: OnceCell::new(),
             reserved: Cell::default(),
             extent: Cell::default(),
-            completion: Cell::default(),
-            registration: Cell::default(),
+            operation_result: Cell::default(),
+            key: Cell::default(),
             stays_on: Cell::default(),
             limits: Limits::default(),
             last_worker: LastWorker::new(),
@@ -177,14 +177,14 @@ impl Control {
     }
 
     /// Lets the next `park` return; the caller wakes the fiber then.
-    pub(super) fn note_unpark(&self) {
+    pub(super) fn store_unpark(&self) {
         // Release pairs with the Acquire in `take_unpark`.
         self.unparked.store(true, Ordering::Release);
     }
 
     /// Whether `park` shall return, once. Called by the fiber itself.
     pub(crate) fn take_unpark(&self) -> bool {
-        // Acquire pairs with the Release in `note_unpark`.
+        // Acquire pairs with the Release in `store_unpark`.
         self.unparked.swap(false, Ordering::Acquire)
     }
 
@@ -197,7 +197,7 @@ impl Control {
 
     /// Leaves a wake-up token; the scheduler to enqueue the fiber at, if it was parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
-    pub(super) fn note_wake(&self) -> Option<&Arc<dyn Scheduler>> {
+    pub(super) fn store_wake_up(&self) -> Option<&Arc<dyn Scheduler>> {
         if !self.token.leave() {
             return None;
         }

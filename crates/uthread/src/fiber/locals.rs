@@ -53,7 +53,7 @@ impl Locals {
     }
 
     /// Notes that the fiber is the one that goes on in a child made by `fork`.
-    pub(crate) fn note_child(&self) {
+    pub(crate) fn mark_child(&self) {
         self.is_in_child.set(true);
     }
 

@@ -135,7 +135,7 @@ pub(crate) fn wake(fiber: &FiberRef) {
 /// Leaves that token; the fiber and its scheduler, if it was parked: the caller queues it.
 #[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Scheduler>, Started)> {
-    let scheduler = fiber.control().note_wake()?;
+    let scheduler = fiber.control().store_wake_up()?;
     // SAFETY: woken out of a park it has started and not ended, so a reactor keeps it, and no queue
     // has it yet.
     Some((scheduler, unsafe { Started::new(fiber.control()) }))
@@ -158,7 +158,7 @@ pub(crate) fn end_wait(fiber: &FiberRef) {
 
 /// Lets the fiber's next (or present) `park` return, whatever else it waits for before.
 pub(crate) fn unpark(fiber: &FiberRef) {
-    fiber.control().note_unpark();
+    fiber.control().store_unpark();
     wake(fiber);
 }
 
@@ -231,7 +231,7 @@ where
         };
         if let (Some(children), Err(payload)) = (&self.scope, &result) {
             // Before the outcome is there to be joined, which may take the panic back.
-            children.note_end(payload);
+            children.acknowledge_end(payload);
         }
         self.outcome.complete(result);
         // The destructors of a result that nobody asked for may have made the first ones.

@@ -55,7 +55,7 @@ impl Drop for PollGuard {
         if self.0.give_up_poll() {
             // The poll holds the file open. Until the driver ends it, the peer does not see the connection
             // close, so the fiber lets the worker's loop run.
-            wait::pass_on();
+            wait::flush();
         }
     }
 }

@@ -186,7 +186,7 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        wait::note_spawn();
+        wait::count_spawn();
         let fiber = Fiber::new(
             Control::new(Identity::anonymous(Location::caller())),
             f,
@@ -216,7 +216,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        wait::note_spawn();
+        wait::count_spawn();
         let identity = Identity {
             name: Some("main".into()),
             spawn_site: Location::caller(),

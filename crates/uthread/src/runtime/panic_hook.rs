@@ -27,7 +27,7 @@ pub(super) fn install() {
         panic_frames::learn();
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            wait::note_panic();
+            wait::record_panic();
             wait::with_control(name);
             previous(panic);
         }));

@@ -68,7 +68,7 @@ fn look_for_end() -> Option<End> {
     let is_cancelled = is_cancelled || shut_down && is_abandoned();
     match deadline {
         _ if is_cancelled => {
-            threads::note_end();
+            threads::acknowledge_end();
             Some(End::Cancelled)
         }
         None => None,

@@ -39,7 +39,7 @@ sentinels!(S0 S1 S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 S18 S19
 
 /// Called by a worker with the number of its sleeps: makes a new sentinel each time it has doubled.
 #[inline]
-pub(super) fn note_sleep(sleeps: u32) {
+pub(super) fn record_sleep(sleeps: u32) {
     if sleeps.is_power_of_two() {
         make(sleeps.trailing_zeros());
     }

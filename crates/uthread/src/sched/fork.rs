@@ -42,8 +42,8 @@ extern "C" fn before() {
 
 /// Called in the child before `fork` returns there.
 extern "C" fn in_child() {
-    forked::note_child();
-    wait::with_locals(|locals| locals.note_child());
+    forked::mark_child();
+    wait::with_locals(|locals| locals.mark_child());
     current::leave_for_good();
     threads::leave_for_good();
 }

@@ -9,7 +9,7 @@ use slab::Slab;
 use super::multishot_queue::{Accepted, CompletionSink};
 use super::timers;
 use crate::driver::{self, Token};
-use crate::fiber::control::Completion;
+use crate::fiber::control::OperationResult;
 use crate::fiber::{Control, FiberRef, Started};
 use crate::op;
 
@@ -146,7 +146,7 @@ impl Operations {
             Recipient::Fiber(fiber) => {
                 debug_assert!(!completion.more, "it waits for a single one");
                 let result = completion.result;
-                fiber.control().completion.set(Completion {
+                fiber.control().operation_result.set(OperationResult {
                     result,
                     timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
                 });

@@ -348,7 +348,7 @@ impl Shared {
 
     /// Counts a worker that has ended; the last one has the abandoned fibers joined. Nothing uses any more what they have
     /// lent or borrowed, and they are leaked with their stacks.
-    pub(super) fn note_worker_end(&self) {
+    pub(super) fn record_worker_end(&self) {
         // AcqRel: the last one sees what the others have kept.
         if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.remotes.len() {
             for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
@@ -464,7 +464,7 @@ impl Remote {
 
     /// Remembers a fiber's name, if it has one.
     #[inline(always)]
-    pub(super) fn note_name(&self, control: &Control) {
+    pub(super) fn record_name(&self, control: &Control) {
         #[cold]
         fn insert(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control, name: &str) {
             lock(names).insert(control.id().get(), name.into());

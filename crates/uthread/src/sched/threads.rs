@@ -412,7 +412,7 @@ pub(super) fn leave_for_good() {
 
 /// Records that the calling fiber, if it is a thread, has noticed that it may not wait.
 #[cold]
-pub(super) fn note_end() {
+pub(super) fn acknowledge_end() {
     if let Some(context) = current() {
         context.parker.interrupted.store(false, Ordering::Relaxed);
     }

@@ -20,7 +20,7 @@ pub(crate) use super::cancellation::{
 };
 pub(crate) use super::exit::begin as begin_exit;
 pub(crate) use super::worker::panics::{
-    Since, catch_unwind, contain, is_panicking, note as note_panic,
+    Since, catch_unwind, contain, is_panicking, note as record_panic,
 };
 
 /// Carries an operation out; returns only after its terminal completion.
@@ -83,7 +83,7 @@ pub(crate) fn park_deadline(time: Instant) {
         Some(fiber) => {
             let token = &fiber.control().token;
             if !token.take() {
-                calls::park_until(fiber, deadline);
+                calls::park_deadline(fiber, deadline);
                 token.take();
             }
         }
@@ -168,13 +168,13 @@ pub(crate) fn park_cancellable(deadline: Option<Instant>) {
 
 /// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
 /// not go on for ever.
-pub(crate) fn note_spawn() {
+pub(crate) fn count_spawn() {
     let _ = refusal();
 }
 
 /// Counts a wait with a time of its own that ends early because the caller is cancelled, so that a loop of them does not go on
 /// for ever.
-pub(crate) fn note_early_end() {
+pub(crate) fn count_early_end() {
     let _ = refusal();
 }
 
@@ -219,7 +219,7 @@ pub(crate) struct Outside(());
 
 impl Outside {
     pub(crate) fn enter() -> Outside {
-        note_outside(|count| {
+        count_outside(|count| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         Outside(())
@@ -228,14 +228,14 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        note_outside(|count| {
+        count_outside(|count| {
             count.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
 /// Relaxed: a count that is a little old postpones the end of a runtime that stands still.
-fn note_outside(change: impl Fn(&AtomicUsize)) {
+fn count_outside(change: impl Fn(&AtomicUsize)) {
     if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
         && let Some(context) = threads::current()
     {
@@ -325,8 +325,8 @@ pub(crate) fn sleep_until(time: Instant) {
 }
 
 /// Has the caller's worker pass on now what its driver has, if it has a worker.
-pub(crate) fn pass_on() {
-    current::with_worker(Worker::pass_on);
+pub(crate) fn flush() {
+    current::with_worker(Worker::try_flush);
 }
 
 /// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.

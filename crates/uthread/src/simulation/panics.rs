@@ -28,7 +28,7 @@ impl Drop for Dawdles {
 /// Panics, as with a panic hook, and waits meanwhile.
 fn panic_slowly(seed: u64) {
     let _dawdles = Dawdles(Choices(seed));
-    wait::note_panic();
+    wait::record_panic();
     resume_unwind(Box::new(seed));
 }
 

@@ -207,7 +207,7 @@ impl Pool {
         let any = !surplus.is_empty();
         for batch in surplus {
             batch.release(self.stack_size, &self.guards);
-            let unused = self.lock().slabs.note_released(batch);
+            let unused = self.lock().slabs.mark_released(batch);
             if let Some((start, length)) = unused {
                 // SAFETY: every stack of the slab was given back, and the slab is forgotten.
                 unsafe { memory::unmap(start, length) };

@@ -156,7 +156,7 @@ impl Slabs {
     }
 
     /// Notes that a batch was released. If its slab is as a whole, that one is forgotten: where it began, and its length.
-    pub(super) fn note_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
+    pub(super) fn mark_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
         let start = self.slab_of(batch);
         self.released.insert(batch, 0);
         let slab = self.slabs.get_mut(&start).expect("it was found there");

@@ -148,7 +148,7 @@ impl Lock {
 
     /// As what the caller waits now, at its old position if it had one; none while the lock is free.
     fn enqueue_writer(&self, queue: &mut WaitQueue, waiter: &mut Option<Waiter>) -> Option<usize> {
-        if !self.note_waiter(|state| state & !QUEUED != 0) {
+        if !self.mark_queued(|state| state & !QUEUED != 0) {
             return None;
         }
         if let Some(waiter) = waiter {
@@ -165,7 +165,7 @@ impl Lock {
             let readers = self.state.load(Ordering::Relaxed) / READER;
             assert!(readers < READERS_MAX, "rwlock overflowed read locks");
             let waiter = parking_lot::with_queue(self, |queue| {
-                self.note_waiter(|state| state & (WRITER | QUEUED) != 0)
+                self.mark_queued(|state| state & (WRITER | QUEUED) != 0)
                     .then(|| queue.enqueue(READ))
             });
             if let Some(waiter) = waiter {
@@ -181,7 +181,7 @@ impl Lock {
 
     /// Sets QUEUED, unless the lock is no longer such that one must wait; whether it is. Called under the lock
     /// of the queue.
-    fn note_waiter(&self, must_wait: impl Fn(u32) -> bool) -> bool {
+    fn mark_queued(&self, must_wait: impl Fn(u32) -> bool) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while must_wait(state) {
             if state & QUEUED != 0 {

@@ -321,7 +321,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.poison.note_end(self.since);
+        self.mutex.poison.acknowledge_end(self.since);
         self.mutex.lock.unlock_write();
     }
 }

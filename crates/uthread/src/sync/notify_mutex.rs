@@ -84,7 +84,7 @@ impl<S> NotifyMutex<S> {
                 return Err(RecvTimeoutError::Disconnected);
             }
             if cancelled {
-                wait::note_early_end();
+                wait::count_early_end();
             }
             if cancelled || late {
                 return Err(RecvTimeoutError::Timeout);

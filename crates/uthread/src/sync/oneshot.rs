@@ -212,7 +212,7 @@ impl<T> Receiver<T> {
                 break;
             }
             if cancelled {
-                wait::note_early_end();
+                wait::count_early_end();
             }
             if cancelled || late {
                 return false;

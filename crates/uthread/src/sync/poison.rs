@@ -29,7 +29,7 @@ impl Flag {
 
     /// Called when a guard is dropped that lives since then.
     #[inline]
-    pub(super) fn note_end(&self, since: Since) {
+    pub(super) fn acknowledge_end(&self, since: Since) {
         if since.has_panicked() {
             self.poisoned.store(true, Ordering::Relaxed);
         }

@@ -47,7 +47,7 @@ where
 /// fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
     let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
-    wait::note_spawn();
+    wait::count_spawn();
     let (fiber, handle) = make();
     // The fiber's outcome holds the error as well.
     let _ = queue(runtime, fiber, None);
@@ -69,7 +69,7 @@ fn try_start<R>(
         true => None,
         false => Some(Runtime::try_default()?),
     };
-    wait::note_spawn();
+    wait::count_spawn();
     let stack = match (stack_size, runtime) {
         (None, _) => None,
         (Some(bytes), Some(runtime)) => runtime.take_larger_stack(bytes)?,

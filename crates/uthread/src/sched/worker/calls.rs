@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Worker, panics};
-use crate::fiber::control::{Completion, Registration};
+use crate::fiber::control::{FiberKey, OperationResult};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::budget;
@@ -71,8 +71,8 @@ impl Worker {
 
     /// A reference to the running fiber that may leave this worker.
     pub(in crate::sched) fn running_reference(&self) -> FiberRef {
-        let Registration { worker, place } = self.running_fiber().control().registration.get();
-        self.with_reactor(worker as usize, |reactor| Arc::clone(reactor.fiber(place)))
+        let FiberKey { worker, index } = self.running_fiber().control().key.get();
+        self.with_reactor(worker as usize, |reactor| Arc::clone(reactor.fiber(index)))
     }
 
     /// Calls `action` with the reactor at which a fiber is registered.
@@ -96,9 +96,9 @@ impl Worker {
     }
 
     /// Passes on what the driver has, unless it is at that.
-    pub(in crate::sched) fn pass_on(&self) {
+    pub(in crate::sched) fn try_flush(&self) {
         if let Ok(mut driver) = self.driver.try_borrow_mut() {
-            self.note_flushed();
+            self.mark_flushed();
             driver.flush();
         }
     }
@@ -130,12 +130,12 @@ impl Worker {
         let mut driver = self.driver.borrow_mut();
         if driver.await_event(operation, token) {
             drop(driver);
-            return self.note_awaited();
+            return self.count_awaited();
         }
         // SAFETY: promised by the caller.
         unsafe { driver.submit(operation, token) };
         drop(driver);
-        self.note_unflushed();
+        self.mark_unflushed();
     }
 }
 
@@ -159,7 +159,7 @@ impl Worker {
             .begin_with_sink(sink, operation.is_urgent());
         // SAFETY: promised by the caller.
         unsafe { self.driver.borrow_mut().submit(operation, token) };
-        self.note_unflushed();
+        self.mark_unflushed();
         OperationId {
             worker: self.index,
             token,
@@ -226,7 +226,7 @@ pub(in crate::sched) fn perform(
             if budget::is_used_up_by_system_call() {
                 suspend(fiber, Pause::Yielded);
             }
-            break Completion {
+            break OperationResult {
                 result,
                 timed_out: false,
             };
@@ -236,7 +236,7 @@ pub(in crate::sched) fn perform(
         // can touch or free what the operation borrows, nor the operation itself.
         current::with_fiber(|worker| unsafe { worker.submit(operation, deadline) })?;
         suspend(fiber, Pause::Submitted);
-        let completion = fiber.control().completion.take();
+        let completion = fiber.control().operation_result.take();
         if completion.result != op::READY {
             break completion;
         }
@@ -259,7 +259,7 @@ pub(in crate::sched) fn perform(
 }
 
 /// Waits for a wake-up of the calling fiber until the deadline at the latest; may return without either.
-pub(in crate::sched) fn park_until(running: Started, deadline: Instant) {
+pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
         let fiber = worker.running_reference();
         (worker.index, worker.reactor.lock().wake_at(deadline, fiber))
@@ -278,7 +278,7 @@ pub(in crate::sched) fn park_until(running: Started, deadline: Instant) {
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     debug_assert_eq!(current::with_fiber(Worker::running_fiber), Some(running));
     if thread::panicking() {
-        panics::note_suspension(running);
+        panics::record_suspension(running);
     }
     // SAFETY: it is the running fiber that calls.
     unsafe { running.control().suspend(pause) };

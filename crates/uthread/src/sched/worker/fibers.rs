@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{BATCH_FIBERS, Worker};
-use crate::fiber::control::{Registration, Resumed};
+use crate::fiber::control::{FiberKey, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Pause, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
@@ -51,11 +51,11 @@ impl Worker {
                 self.hand_on(fiber, pause);
             }
             Resumed::Ended(stack) => {
-                self.note_end_of_panic(fiber);
+                self.record_end_of_panic(fiber);
                 counters.ended.add(1);
-                let Registration { worker, place } = fiber.control().registration.get();
+                let FiberKey { worker, index } = fiber.control().key.get();
                 let (ended, deserted) = self.with_reactor(worker as usize, |reactor| {
-                    (reactor.discharge(place), reactor.is_deserted())
+                    (reactor.discharge(index), reactor.is_deserted())
                 });
                 self.shared
                     .remote(worker as usize)
@@ -63,7 +63,7 @@ impl Worker {
                 self.return_stack(stack);
                 drop(ended);
                 if deserted {
-                    self.note_deserted();
+                    self.record_deserted();
                 }
             }
         }
@@ -124,17 +124,17 @@ impl Worker {
             true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
         };
         self.remote.counters.fibers.add(1);
-        self.remote.note_name(fiber.control());
+        self.remote.record_name(fiber.control());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
         // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
         // runs it to its end; the reactor keeps it alive until then.
         unsafe { fiber.control().start(body, entry, stack, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue has it.
         let started = unsafe { Started::new(fiber.control()) };
-        let place = self.reactor.lock().admit(fiber);
-        started.control().registration.set(Registration {
+        let index = self.reactor.lock().admit(fiber);
+        started.control().key.set(FiberKey {
             worker: self.index as u32,
-            place,
+            index,
         });
         started
     }

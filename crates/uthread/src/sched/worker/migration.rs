@@ -107,7 +107,7 @@ impl Worker {
                 let deserted = reactor.is_deserted();
                 drop(reactor);
                 if count > 0 && deserted {
-                    self.note_deserted();
+                    self.record_deserted();
                 }
             }
         }

@@ -205,7 +205,7 @@ impl Worker {
         }
         // For the workers that have not ended.
         self.remote.rests.store(true, Ordering::Relaxed);
-        self.shared.note_worker_end();
+        self.shared.record_worker_end();
     }
 
     fn run_to_end(&self) {
@@ -282,26 +282,26 @@ impl Worker {
 
     /// Passes on what the driver has, without sleeping.
     fn flush(&self) {
-        self.note_flushed();
+        self.mark_flushed();
         self.driver.borrow_mut().flush();
     }
 
     /// Notes that the driver has something to pass on.
-    fn note_unflushed(&self) {
+    fn mark_unflushed(&self) {
         if self.flush_at.get().is_none() {
             self.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
         }
     }
 
     /// Notes that a fiber waits for what the driver has to look for.
-    fn note_awaited(&self) {
+    fn count_awaited(&self) {
         if self.look_at.get().is_none() {
             self.look_at.set(Some(self.now() + BLIND_TIME_MAX));
         }
     }
 
     /// Notes that the driver is about to pass on what it has, and to look.
-    fn note_flushed(&self) {
+    fn mark_flushed(&self) {
         self.flush_at.set(None);
         self.look_at.set(None);
     }
@@ -372,7 +372,7 @@ impl Worker {
         drop(reactor);
         self.remote.counters.completions.add(count);
         if count > 0 && deserted {
-            self.note_deserted();
+            self.record_deserted();
         }
     }
 
@@ -393,7 +393,7 @@ impl Worker {
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
                 self.driver.borrow_mut().cancel(token);
-                self.note_unflushed();
+                self.mark_unflushed();
             }
         }
     }
@@ -441,10 +441,10 @@ impl Worker {
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let mut driver = self.driver.borrow_mut();
         let begin = driver.now();
-        self.note_flushed();
+        self.mark_flushed();
         driver.wait(timeout);
         self.sleeps.update(|sleeps| sleeps.wrapping_add(1));
-        exit::note_sleep(self.sleeps.get());
+        exit::record_sleep(self.sleeps.get());
         let idle = driver.now().saturating_duration_since(begin);
         self.remote.counters.add_idle(idle);
     }

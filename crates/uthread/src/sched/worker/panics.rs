@@ -98,13 +98,13 @@ impl Worker {
     pub(in crate::sched) fn begin_unwinding(&self) -> bool {
         let begins = cfg!(panic = "unwind") && !self.does_running_panic();
         if begins {
-            self.note_panic();
+            self.record_panic();
         }
         begins
     }
 
     /// Notes that the running fiber begins to panic.
-    fn note_panic(&self) {
+    fn record_panic(&self) {
         let fiber = self.running_fiber();
         let control = fiber.control();
         let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -155,7 +155,7 @@ impl Worker {
 
     /// A fiber has ended.
     #[inline(always)]
-    pub(super) fn note_end_of_panic(&self, fiber: Started) {
+    pub(super) fn record_end_of_panic(&self, fiber: Started) {
         if self.panics.matters.get() {
             self.look_for_panic_end(fiber);
         }
@@ -226,7 +226,7 @@ impl Since {
 
 /// Notes that the caller begins to panic: called by the hook of panics.
 pub(crate) fn note() {
-    current::with_fiber(Worker::note_panic);
+    current::with_fiber(Worker::record_panic);
 }
 
 /// As [`panic::catch_unwind`], after which the caller is known not to panic any more.
@@ -255,7 +255,7 @@ pub(crate) fn contain(f: impl FnOnce()) {
 /// Called by a fiber that is about to suspend while something panics on its thread.
 #[cold]
 #[inline(never)]
-pub(in crate::sched) fn note_suspension(fiber: Started) {
+pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
         worker.panics.matters.set(true);
         worker.does_running_panic()

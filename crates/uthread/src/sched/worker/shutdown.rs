@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::Worker;
 use crate::fiber::Started;
-use crate::fiber::control::Registration;
+use crate::fiber::control::FiberKey;
 use crate::sched::cancellation::STILL_TIME_MAX;
 use crate::sched::local_or_shared::lock;
 use crate::sched::shared::Abandonment;
@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// Called when a reactor has got empty.
-    pub(super) fn note_deserted(&self) {
+    pub(super) fn record_deserted(&self) {
         if self.migrating && self.shared.is_shut_down() {
             // Others may have stayed only for what was there.
             self.shared.wake_all();
@@ -104,16 +104,16 @@ impl Worker {
     #[cold]
     pub(super) fn let_go(&self, fiber: Started) {
         self.remote.counters.ended.add(1);
-        let Registration { worker, place } = fiber.control().registration.get();
+        let FiberKey { worker, index } = fiber.control().key.get();
         let (left, deserted) = self.with_reactor(worker as usize, |reactor| {
-            (reactor.discharge(place), reactor.is_deserted())
+            (reactor.discharge(index), reactor.is_deserted())
         });
         self.shared
             .remote(worker as usize)
             .forget_name(left.control());
         self.shared.keep_abandoned(left);
         if deserted {
-            self.note_deserted();
+            self.record_deserted();
         }
     }
 }

@@ -257,7 +257,7 @@ impl Condvar {
             let since = mem::replace(MutexGuard::since(&mut guard), Since::never());
             match deadline {
                 None => wait::unwind_if_cancelled(),
-                Some(_) => wait::note_early_end(),
+                Some(_) => wait::count_early_end(),
             }
             *MutexGuard::since(&mut guard) = since;
         }

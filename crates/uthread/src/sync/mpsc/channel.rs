@@ -238,7 +238,7 @@ impl<T> Channel<T> {
                 return result.map_err(RecvTimeoutError::from);
             }
             if shut_down {
-                wait::note_early_end();
+                wait::count_early_end();
             }
             if !may_wait {
                 return Err(RecvTimeoutError::Timeout);

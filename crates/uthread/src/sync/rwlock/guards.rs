@@ -178,7 +178,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.poison.note_end(self.since);
+        self.lock.poison.acknowledge_end(self.since);
         self.lock.lock.unlock_write();
     }
 }

@@ -302,7 +302,7 @@ fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
 #[cold]
 fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     if let Patience::Until(_) = patience {
-        wait::note_early_end();
+        wait::count_early_end();
         return None;
     }
     wait::unwind_if_cancelled();

@@ -241,7 +241,7 @@ impl Semaphore {
         let deadline = wait::after(wait::now(), timeout);
         let ended = self.permits.acquire(count, Some(deadline));
         if ended == WaitEnd::Cancelled {
-            wait::note_early_end();
+            wait::count_early_end();
         }
         ended == WaitEnd::Dequeued
     }
