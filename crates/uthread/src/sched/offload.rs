@@ -1,6 +1,6 @@
 //! Calls that only block, on the threads of the pool: what the driver cannot do must still not stop a worker.
 //!
-//! A call that no thread has id, as all are busy, is withdrawn once its caller may not wait any more. One that has id
+//! A call that no thread has started, as all are busy, is withdrawn once its caller may not wait any more. One that has started
 //! is awaited: nothing can stop it, and it may borrow from the caller.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use crate::fiber::Outcome;
 use crate::forked;
 use crate::pool::{self, Job, Ticket};
 
-/// As [`run`], but refused once the caller may not wait, and withdrawn where no thread has id it.
+/// As [`run`], but refused once the caller may not wait, and withdrawn where no thread has started it.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     sent.take()
 }
 
-/// As [`run`], but the caller is unwound, and the call dropped, if the caller may not wait and no thread has id it. A
+/// As [`run`], but the caller is unwound, and the call dropped, if the caller may not wait and no thread has started it. A
 /// caller that cannot be unwound waits.
 pub(crate) fn run_or_unwind<F, T>(call: F) -> T
 where
@@ -111,7 +111,7 @@ impl<T: Send> Sent<T> {
         wait::park_until(|| self.outcome.is_done());
     }
 
-    /// The same, or the job again if the caller may not wait any more and no thread has id it.
+    /// The same, or the job again if the caller may not wait any more and no thread has started it.
     fn wait_or_withdraw(&self) -> Option<Job> {
         while !self.outcome.is_done() {
             let outside = wait::Outside::enter();

@@ -92,7 +92,7 @@ impl Reactor {
         token
     }
 
-    /// Notes that an operation was id of which `note` is told; its name.
+    /// Notes that an operation was started of which `note` is told; its name.
     pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) -> Token {
         self.operations.insert_with_sink(sink, urgent)
     }

@@ -421,7 +421,7 @@ impl Remote {
     }
 
     pub(super) fn wake(&self) {
-        // Without one it has ended, or not id and will look at every queue before it sleeps.
+        // Without one it has ended, or not started and will look at every queue before it sleeps.
         if let Some(waker) = &*lock(&self.waker) {
             waker.wake();
         }

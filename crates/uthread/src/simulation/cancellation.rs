@@ -164,13 +164,13 @@ impl Drop for Alive<'_> {
 fn the_end_of_the_runtime_waits_for_shields() {
     under_seeds(|seed, mode: Mode| {
         let mut simulation = Simulation::new(seed, 2, mode);
-        let (id, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begun, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let fibers: Vec<_> = (0..6)
             .map(|index| {
-                let (id, done) = (Arc::clone(&id), Arc::clone(&done));
+                let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
                 simulation.spawn(move || {
                     let mut choices = Choices(seed * 11 + index);
-                    id.fetch_add(1, Ordering::Relaxed);
+                    begun.fetch_add(1, Ordering::Relaxed);
                     shield(|| {
                         for _ in 0..5 {
                             if let Err(errno) = receive_and_check(&mut choices) {
@@ -193,6 +193,6 @@ fn the_end_of_the_runtime_waits_for_shields() {
         simulation.shut_down();
         assert!(fibers.iter().all(thread::JoinHandle::is_finished));
         let done = done.load(Ordering::Relaxed);
-        assert_eq!(done, id.load(Ordering::Relaxed), "a shield was cut off");
+        assert_eq!(done, begun.load(Ordering::Relaxed), "a shield was cut off");
     });
 }

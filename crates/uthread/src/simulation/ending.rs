@@ -125,11 +125,11 @@ fn a_runtime_that_stands_still_abandons_what_is_left() {
             outside.mutex.try_lock().unwrap(),
             outside.lock.try_write().unwrap(),
         );
-        let id = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::new(AtomicUsize::new(0));
         let waiting = |index| {
-            let (outside, id) = (Arc::clone(&outside), Arc::clone(&id));
+            let (outside, begun) = (Arc::clone(&outside), Arc::clone(&begun));
             simulation.spawn(move || {
-                id.fetch_add(1, Ordering::Relaxed);
+                begun.fetch_add(1, Ordering::Relaxed);
                 match index {
                     0 => drop(outside.mutex.lock()),
                     1 => drop(outside.lock.read()),
@@ -154,7 +154,7 @@ fn a_runtime_that_stands_still_abandons_what_is_left() {
         };
         let fibers: Vec<_> = (0..6).map(waiting).collect();
         // This one ends before, and long after the others have come to rest.
-        let (done, late) = (Arc::clone(&id), Duration::from_secs(seed % 5));
+        let (done, late) = (Arc::clone(&begun), Duration::from_secs(seed % 5));
         let shielded = simulation.spawn(move || {
             done.fetch_add(1, Ordering::Relaxed);
             shield(|| sleep(late));
@@ -162,7 +162,7 @@ fn a_runtime_that_stands_still_abandons_what_is_left() {
             assert_ne!(received, Err(Errno::CANCELED.raw_os_error()));
             "done"
         });
-        simulation.step_until(|_| id.load(Ordering::Relaxed) == 7);
+        simulation.step_until(|_| begun.load(Ordering::Relaxed) == 7);
         simulation.shut_down();
         assert_eq!(shielded.join().unwrap(), "done");
         drop(held);

@@ -142,15 +142,15 @@ struct Computing {
 }
 
 impl Computing {
-    /// Starts so many, and returns when all have id.
+    /// Starts so many, and returns when all have started.
     fn start(count: usize, seed: u64) -> Computing {
         let (runs, over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let id = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::new(AtomicUsize::new(0));
         let fiber = |index| {
-            let (runs, over, id) = (Arc::clone(&runs), Arc::clone(&over), Arc::clone(&id));
+            let (runs, over, begun) = (Arc::clone(&runs), Arc::clone(&over), Arc::clone(&begun));
             spawn(move || {
                 let mut choices = Choices(seed * 41 + index as u64);
-                id.fetch_add(1, Ordering::Relaxed);
+                begun.fetch_add(1, Ordering::Relaxed);
                 while !over.load(Ordering::Relaxed) && runs.load(Ordering::Relaxed) < 10_000 {
                     compute(Duration::from_micros(200));
                     let _ = receive_and_check(&mut choices);
@@ -159,7 +159,7 @@ impl Computing {
             })
         };
         let fibers = (0..count).map(fiber).collect();
-        while id.load(Ordering::Relaxed) < count {
+        while begun.load(Ordering::Relaxed) < count {
             yield_now();
         }
         Computing { fibers, runs, over }
@@ -188,8 +188,8 @@ fn a_new_fiber_begins_beside_others_that_compute() {
                 yield_now();
                 let before = computing.runs();
                 let runs = Arc::clone(&computing.runs);
-                let id = spawn(move || runs.load(Ordering::Relaxed));
-                let between = id.join().unwrap() - before;
+                let begun = spawn(move || runs.load(Ordering::Relaxed));
+                let between = begun.join().unwrap() - before;
                 assert!(between <= 20, "{between} others ran first");
             }
             computing.end();

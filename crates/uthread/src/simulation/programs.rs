@@ -106,7 +106,7 @@ fn no_unpark_is_lost() {
                             }
                             dawdle(&mut choices);
                             turn.fetch_add(1, Ordering::Release);
-                            // One that has not id looks before it parks.
+                            // One that has not started looks before it parks.
                             let next = ring.lock().unwrap()[(index + 1) % FIBERS].clone();
                             next.inspect(thread::Thread::unpark);
                         }
@@ -242,12 +242,12 @@ fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
         let woken = simulation.spawn(|| ());
         simulation.step_until(|_| woken.is_finished());
 
-        let id = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::new(AtomicUsize::new(0));
         let busy: Vec<_> = (0..4)
             .map(|_| {
-                let id = Arc::clone(&id);
+                let begun = Arc::clone(&begun);
                 simulation.spawn(move || {
-                    while id.load(Ordering::Relaxed) == 0 {
+                    while begun.load(Ordering::Relaxed) == 0 {
                         yield_now();
                     }
                 })
@@ -255,7 +255,7 @@ fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
             .collect();
         let turns = simulation.world().borrow_mut().below(40);
         (0..turns).for_each(|_| simulation.step());
-        let late = simulation.spawn(move || id.store(1, Ordering::Relaxed));
+        let late = simulation.spawn(move || begun.store(1, Ordering::Relaxed));
         simulation.step_until(|_| busy.iter().all(thread::JoinHandle::is_finished));
         late.join().unwrap();
         simulation.shut_down();

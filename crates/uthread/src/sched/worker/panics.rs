@@ -180,13 +180,13 @@ pub(crate) fn is_panicking() -> bool {
     thread::panicking() && is_own()
 }
 
-/// How many panics have id in this process. Relaxed: a fiber asks about its own.
+/// How many panics have started in this process. Relaxed: a fiber asks about its own.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// A time, to ask about the caller's panics since.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
-    id: u32,
+    begun: u32,
     /// Whether the caller panicked already: what it does then is no sign of another panic.
     panicking: bool,
 }
@@ -195,7 +195,7 @@ impl Since {
     #[inline]
     pub(crate) fn now() -> Since {
         Since {
-            id: BEGUN.load(Ordering::Relaxed),
+            begun: BEGUN.load(Ordering::Relaxed),
             panicking: is_panicking(),
         }
     }
@@ -203,12 +203,12 @@ impl Since {
     /// A time since which no panic counts.
     pub(crate) fn never() -> Since {
         Since {
-            id: BEGUN.load(Ordering::Relaxed).wrapping_add(u32::MAX / 2),
+            begun: BEGUN.load(Ordering::Relaxed).wrapping_add(u32::MAX / 2),
             panicking: true,
         }
     }
 
-    /// Whether the caller has id to panic since, and still does. The end of a runtime, which unwinds its fibers and fails their
+    /// Whether the caller has started to panic since, and still does. The end of a runtime, which unwinds its fibers and fails their
     /// calls, is no panic of theirs.
     #[inline]
     pub(crate) fn has_panicked(self) -> bool {
@@ -219,7 +219,7 @@ impl Since {
     fn has_begun(self) -> bool {
         let last = wait::with_control(|control| control.last_panic.get()).flatten();
         // The counts may have wrapped around.
-        let is_later = |last: u32| last.wrapping_sub(self.id).cast_signed() > 0;
+        let is_later = |last: u32| last.wrapping_sub(self.begun).cast_signed() > 0;
         last.is_some_and(is_later) || !self.panicking && is_panicking()
     }
 }
