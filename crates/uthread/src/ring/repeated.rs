@@ -8,7 +8,8 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use crate::op::{CANCELLED_RESULTS, Operation, TIMED_OUT};
-use crate::sched::multishot_queue::{Decode, MultishotQueue, OperationId, Taken};
+use crate::sched::multishot_queue::{Decode, MultishotQueue, Taken};
+use crate::sched::operations::OperationId;
 use crate::sched::wait;
 
 /// Cancelled and awaited when dropped. Not `Send`: the fiber's worker has the operation.

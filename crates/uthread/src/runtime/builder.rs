@@ -12,12 +12,12 @@ use super::shortage;
 use super::{Backend, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
 use crate::forked;
-use crate::sched::current;
 use crate::sched::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::{Queues, Shared};
 use crate::sched::threads::Threads;
 use crate::sched::worker::Worker;
+use crate::sched::worker::current;
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::pool::STACK_SIZE_MAX;
 

@@ -12,7 +12,8 @@
 
 use std::sync::Once;
 
-use super::{current, threads, wait};
+use super::worker::current;
+use super::{threads, wait};
 use crate::forked;
 
 #[allow(unsafe_code, reason = "a call that no crate offers")]

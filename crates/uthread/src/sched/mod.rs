@@ -1,40 +1,38 @@
 //! The scheduler: workers, their queues, and the calls by which a fiber waits.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | [`worker`] | the loop of one worker |
-//! | [`counters`] | what a worker counts |
-//! | [`current`] | which worker the calling thread is |
-//! | [`shared`] | what workers share: injector, shutdown |
-//! | [`shortage`] | new fibers for which there is no memory |
-//! | [`inbox`] | what others hand to one worker |
-//! | [`idle`] | who sleeps and who is woken (with a README) |
-//! | [`ready`] | the fibers of a worker that can go on |
-//! | [`reactor`] | what a worker keeps for fibers that do not run |
-//! | [`reap_gate`] | whether others may take what arrives there |
-//! | [`local_or_shared`] | a value that a worker owns alone, or shares |
-//! | [`operations`] | the operations a worker has in flight |
-//! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
-//! | [`timers`] | the timer wheel |
-//! | [`monitor`] | the thread that notices a fiber that monopolizes its worker |
-//! | [`threads`] | fibers that are threads, without a worker |
-//! | [`thread_ends`] | whose thread-locals are still to be dropped |
-//! | [`offload`] | threads for calls that only block |
-//! | [`ticket_lock`] | a fair lock for fibers and threads |
-//! | [`cancellation`] | whether the caller may wait |
-//! | [`budget`] | when a fiber that never waits lets others run |
-//! | [`fast_rand`] | a cheap random number, for fair choices |
-//! | [`exit`] | the end of the process while fibers wait |
+//! | [`wait`] | the calls by which a fiber, or a thread outside the runtime, waits |
 //! | [`readiness`] | waiting for descriptors beside wake-ups |
-//! | [`fork`] | what becomes of a fiber in a child made by `fork` |
-//! | [`ring`] | whether the caller has a ring, and what it can do |
-//! | [`wait`] | how a fiber, or a thread outside, waits for something |
+//! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
+//! | [`offload`] | blocking calls on the pool's threads |
+//! | [`ticket_lock`] | a fair lock for fibers and threads |
+//! | [`ring`] | the features of the caller's ring |
+//! | [`fork`] | the state of a fiber in a child made by `fork` |
+//! | [`thread_ends`] | waiting for the end of a fiber's thread |
+//! | [`monitor`] | the thread that notices fibers which monopolize their worker |
+//! | [`threads`] | the threads driver: fibers that are threads, without a worker |
+//! | [`thread_handles`] | the join handles of such threads |
+//! | [`worker`] | the loop of one worker |
+//! | [`budget`] | the number of calls after which a fiber yields |
+//! | [`shared`] | the common state of a runtime's workers: injector, shutdown |
+//! | [`notifier`] | wakes the monitor |
+//! | [`shortage`] | new fibers for which there is no memory |
+//! | [`inbox`] | messages to one worker |
+//! | [`idle`] | which workers sleep, and which are woken (with a README) |
+//! | [`ready`] | the ready fibers of a worker |
+//! | [`reactor`] | a worker's operations, timers and completions |
+//! | [`reap_gate`] | whether other workers may reap its completions |
+//! | [`operations`] | the operations of a worker in flight |
+//! | [`timers`] | the timer wheel |
+//! | [`local_or_shared`] | a value that a worker owns alone, or shares |
+//! | [`counters`] | the counts of a worker |
+//! | [`fast_rand`] | cheap random numbers, for fair choices |
+//!
+//! A module uses only modules below it.
 
 pub(crate) mod budget;
-pub(crate) mod cancellation;
 pub(crate) mod counters;
-pub(crate) mod current;
-pub(crate) mod exit;
 pub(crate) mod fast_rand;
 pub(crate) mod fork;
 pub(crate) mod idle;
@@ -42,6 +40,7 @@ pub(crate) mod inbox;
 pub(crate) mod local_or_shared;
 pub(crate) mod monitor;
 pub(crate) mod multishot_queue;
+pub(crate) mod notifier;
 pub(crate) mod offload;
 pub(crate) mod operations;
 pub(crate) mod reactor;
@@ -52,6 +51,7 @@ pub(crate) mod ring;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod thread_ends;
+pub(crate) mod thread_handles;
 pub(crate) mod threads;
 pub(crate) mod ticket_lock;
 pub(crate) mod timers;

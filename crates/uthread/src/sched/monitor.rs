@@ -8,9 +8,8 @@
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
@@ -123,38 +122,6 @@ pub(crate) struct Config {
     pub(crate) report: Option<Report>,
 }
 
-/// Wakes the monitor, and stops it.
-#[derive(Default)]
-pub(crate) struct Notifier {
-    /// Set while the monitor does not sample. Sequentially consistent, as is the state of a sleeper: of a
-    /// worker that wakes up and a monitor that goes to sleep, one sees the other.
-    asleep: AtomicBool,
-    stopped: AtomicBool,
-    thread: OnceLock<Thread>,
-}
-
-impl Notifier {
-    /// Wakes the monitor if it sleeps: a worker is awake.
-    pub(super) fn notify(&self) {
-        if self.asleep.load(Ordering::SeqCst) {
-            self.thread.get().inspect(|thread| thread.unpark());
-        }
-    }
-
-    /// Stops the monitor, if there is one, without waiting for its end.
-    pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        self.thread.get().inspect(|thread| thread.unpark());
-    }
-
-    /// Stops the monitor, which is this thread.
-    pub(crate) fn stop_thread(&self, monitor: &Thread) {
-        // Relaxed: the unpark orders it.
-        self.stopped.store(true, Ordering::Relaxed);
-        monitor.unpark();
-    }
-}
-
 pub(crate) struct Monitor {
     shared: Arc<Shared>,
     config: Config,
@@ -188,10 +155,10 @@ impl Monitor {
     pub(crate) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let notifier = &shared.notifier;
-        let _ = notifier.thread.set(thread::current());
+        notifier.attach();
         let interval = self.interval();
         let mut idle_samples = 0;
-        while !notifier.stopped.load(Ordering::Relaxed) {
+        while !notifier.is_stopped() {
             idle_samples = if self.sample(Instant::now()) {
                 0
             } else {
@@ -201,11 +168,7 @@ impl Monitor {
                 thread::park_timeout(interval);
                 continue;
             }
-            notifier.asleep.store(true, Ordering::SeqCst);
-            if !shared.is_anybody_awake() {
-                thread::park();
-            }
-            notifier.asleep.store(false, Ordering::SeqCst);
+            notifier.sleep_unless(|| shared.is_anybody_awake());
             idle_samples = 0;
         }
     }

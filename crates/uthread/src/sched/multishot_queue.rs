@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::local_or_shared::lock;
-use super::{current, wait};
-use crate::driver::{Completion, Token};
+use super::operations::{Accepted, CompletionSink, OperationId};
+use super::wait;
+use super::worker::current;
+use crate::driver::Completion;
 use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::Operation;
 
@@ -33,20 +35,6 @@ pub(crate) trait Decode: Send + Sync + 'static {
         buffer: Option<u16>,
         newest: Option<&mut Self::Item>,
     ) -> Option<Self::Item>;
-}
-
-/// Receives completions: the reactor's half.
-pub(super) trait CompletionSink: Send + Sync {
-    /// Accepts a completion.
-    fn push(&self, completion: Completion) -> Accepted;
-}
-
-/// What the reactor has to do after a completion.
-pub(super) struct Accepted {
-    /// Wake this fiber.
-    pub(super) waiter: Option<FiberRef>,
-    /// Cancel the operation, as its backlog is full.
-    pub(super) is_full: bool,
 }
 
 /// The queue: the fiber's half.
@@ -72,13 +60,6 @@ pub(crate) enum Taken<T> {
     End(i32),
     /// Nothing yet.
     Nothing,
-}
-
-/// Identifies an operation in flight: its worker, and its token there.
-#[derive(Clone, Copy)]
-pub(crate) struct OperationId {
-    pub(super) worker: usize,
-    pub(super) token: Token,
 }
 
 impl<M: Decode> MultishotQueue<M> {

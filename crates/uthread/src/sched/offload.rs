@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::{io, thread};
 
 use super::shared::Shared;
-use super::worker::Worker;
-use super::{current, wait};
+use super::wait;
+use super::worker::{Worker, current};
 use crate::fiber::Outcome;
 use crate::forked;
 use crate::pool::{self, Job, Ticket};

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 
 use slab::Slab;
 
-use super::multishot_queue::{Accepted, CompletionSink};
 use super::timers;
-use crate::driver::{self, Token};
+use crate::driver::{Completion, Token};
 use crate::fiber::control::OperationResult;
 use crate::fiber::{Control, FiberRef, Started};
 use crate::op;
@@ -21,6 +20,27 @@ struct InFlight {
     urgent: bool,
     timer: Option<timers::Key>,
     timed_out: bool,
+}
+
+/// Receives completions: the reactor's half.
+pub(super) trait CompletionSink: Send + Sync {
+    /// Accepts a completion.
+    fn push(&self, completion: Completion) -> Accepted;
+}
+
+/// What the reactor has to do after a completion.
+pub(super) struct Accepted {
+    /// Wake this fiber.
+    pub(super) waiter: Option<FiberRef>,
+    /// Cancel the operation, as its backlog is full.
+    pub(super) is_full: bool,
+}
+
+/// Identifies an operation in flight: its worker, and its token there.
+#[derive(Clone, Copy)]
+pub(crate) struct OperationId {
+    pub(super) worker: usize,
+    pub(super) token: Token,
 }
 
 /// Receives the results.
@@ -138,7 +158,7 @@ impl Operations {
     /// # Panics
     ///
     /// When the token names nothing in flight: the driver completed an operation twice.
-    pub(crate) fn complete(&mut self, token: Token, completion: driver::Completion) -> Completed {
+    pub(crate) fn complete(&mut self, token: Token, completion: Completion) -> Completed {
         let operation = self.find(token);
         let operation = operation.unwrap_or_else(|| panic!("{token:?} completed twice"));
         let urgent = operation.urgent;

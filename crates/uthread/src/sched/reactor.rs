@@ -9,8 +9,7 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use super::multishot_queue::CompletionSink;
-use super::operations::{Operations, Woken};
+use super::operations::{CompletionSink, Operations, Woken};
 use super::reap_gate::ReapGate;
 use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};

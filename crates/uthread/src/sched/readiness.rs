@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::local_or_shared::lock;
-use super::multishot_queue::{Accepted, CompletionSink, OperationId};
-use super::{cancellation, current, threads, wait};
+use super::operations::{Accepted, CompletionSink, OperationId};
+use super::threads;
+use super::wait::{self, cancellation};
+use super::worker::current;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Deadline, several};
 use crate::driver::{Completion, Wake};

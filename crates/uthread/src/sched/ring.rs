@@ -3,7 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::{current, threads};
+use super::threads;
+use super::worker::current;
 use crate::driver::Driver;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;

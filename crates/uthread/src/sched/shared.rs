@@ -3,33 +3,32 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
 
 use super::counters::{Counter, Counters};
-use super::current;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
 use super::local_or_shared::lock;
-use super::monitor::Notifier;
+use super::notifier::Notifier;
 use super::reactor::Reactor;
 use super::ready::{Ready, StealHandle};
 use super::shortage::Shortage;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
-use crate::fiber::{Control, FiberRef, Scheduler, Started};
+use crate::fiber::{Control, FiberRef, Started};
 use crate::stack::pool::Pool;
 
 /// One runtime's common state.
 pub(crate) struct Shared {
     pub(crate) stacks: Pool,
     /// New fibers from outside the workers. Its bound is memory: `spawn` has no way to refuse.
-    injector: Injector<FiberRef>,
+    pub(super) injector: Injector<FiberRef>,
     /// Where fibers migrate, those that were woken from outside the workers. Bounded by the live ones.
-    woken: Injector<Started>,
-    remotes: Vec<Arc<Remote>>,
-    idle: Arc<Idle>,
+    pub(super) woken: Injector<Started>,
+    pub(super) remotes: Vec<Arc<Remote>>,
+    pub(super) idle: Arc<Idle>,
     shut_down: AtomicBool,
     pub(super) shortage: Shortage,
     /// Whether the runtime shuts down once no fiber is left.
@@ -43,6 +42,10 @@ pub(crate) struct Shared {
     ended: AtomicUsize,
     pub(crate) notifier: Notifier,
 }
+
+/// How long a runtime that was dropped waits for an outside thread to wake one of its fibers, where nothing else can: a
+/// thread may hold a lock that a fiber needs to end.
+pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Whether, once the runtime is shut down, fibers are left where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +96,7 @@ pub(crate) struct Queues {
 /// What others may do with a worker.
 pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
-    inbox: Inbox<Mail>,
+    pub(super) inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
     /// Whether the worker, at the end of its runtime, has slept for long without an operation in flight and without a timer,
     /// and still does.
@@ -101,7 +104,7 @@ pub(crate) struct Remote {
     /// The worker's thread, once it runs.
     pub(super) task: OnceLock<Task>,
     pub(super) counters: Counters,
-    idle: Arc<Idle>,
+    pub(super) idle: Arc<Idle>,
     /// There while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
     /// Whether the worker has ended. Relaxed: the monitor only looks once more.
@@ -184,29 +187,6 @@ impl Shared {
         self.remotes
             .iter()
             .any(|remote| remote.steal_handle.is_some())
-    }
-
-    /// Queues a new fiber from outside the workers.
-    pub(crate) fn inject(&self, fiber: FiberRef) {
-        self.injector.push(fiber);
-        self.wake_one();
-    }
-
-    /// Wakes a sleeper for work that any worker may take, where that is needed; whether it was.
-    pub(super) fn wake_one(&self) -> bool {
-        if (self.remotes.len() > 1 || !self.is_called_from_inside())
-            && self.idle.wanted()
-            && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
-        {
-            remote.wake();
-            return true;
-        }
-        false
-    }
-
-    /// Whether the caller is one of the workers, and so awake.
-    pub(crate) fn is_called_from_inside(&self) -> bool {
-        current::with_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)
     }
 
     /// Whether there is work that any worker may take.
@@ -416,7 +396,7 @@ impl Remote {
         !self.sleeper.is_asleep() && !self.has_ended.load(Ordering::Relaxed)
     }
 
-    fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.idle.claim(&self.sleeper)
     }
 
@@ -484,16 +464,6 @@ impl Remote {
             remove(&self.names, control);
         }
     }
-
-    /// Hands the worker what only it may do.
-    pub(super) fn mail(&self, mail: Mail) {
-        self.inbox.put(mail);
-        let asleep = self.idle.claim_owner(&self.sleeper);
-        if asleep {
-            self.wake();
-        }
-        current::with_worker(|worker| worker.count_wake(asleep));
-    }
 }
 
 /// Steals until it is clear whether there was something.
@@ -504,34 +474,5 @@ fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
             Steal::Empty => return None,
             Steal::Retry => {}
         }
-    }
-}
-
-/// Where fibers stay.
-impl Scheduler for Remote {
-    fn enqueue(&self, fiber: Started) {
-        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
-            self.mail(Mail::Ready(fiber));
-        }
-    }
-
-    fn interrupt(&self, fiber: FiberRef, _: u32) {
-        self.mail(Mail::Interrupt(fiber));
-    }
-}
-
-/// Where they migrate.
-impl Scheduler for Shared {
-    fn enqueue(&self, fiber: Started) {
-        if let Some(index) = fiber.control().stays_on.get() {
-            self.remotes[index as usize].mail(Mail::Ready(fiber));
-        } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
-            self.woken.push(fiber);
-            self.wake_one();
-        }
-    }
-
-    fn interrupt(&self, fiber: FiberRef, worker: u32) {
-        self.remotes[worker as usize].mail(Mail::Interrupt(fiber));
     }
 }

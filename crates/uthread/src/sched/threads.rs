@@ -15,11 +15,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use super::cancellation::STILL_TIME_MAX;
 use super::counters::Counters;
 use super::local_or_shared::lock;
-use super::shared::{Abandonment, Decision};
-use super::thread_ends;
+use super::shared::{Abandonment, Decision, STILL_TIME_MAX};
+use super::thread_handles;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, WakeHandle, end_park, wake};
 use crate::stack::pool::STACK_SIZE_MIN;
@@ -153,7 +152,7 @@ impl Threads {
         }
         let (threads, body) = (Arc::clone(self), Arc::clone(&fiber));
         match builder.spawn(move || threads.run(&body)) {
-            Ok(thread) => thread_ends::keep(control.id(), thread),
+            Ok(thread) => thread_handles::keep(control.id(), thread),
             Err(error) => {
                 self.leave(control.id());
                 fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
@@ -422,7 +421,7 @@ pub(super) fn acknowledge_end() {
 pub(super) fn vanish() -> ! {
     if let Some(context) = current() {
         let id = context.control().id();
-        thread_ends::give_up(id);
+        thread_handles::give_up(id);
         context.threads.remove(id, |members, member| {
             members.abandoned.push(Arc::clone(&member.fiber));
         });

@@ -32,9 +32,9 @@ use std::{env, mem};
 use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Control, Fiber, Identity};
 use crate::metrics::Metrics;
+use crate::sched::fast_rand;
 use crate::sched::shared::Shared;
-use crate::sched::worker::{Tick, Worker};
-use crate::sched::{current, fast_rand};
+use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::pool::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 

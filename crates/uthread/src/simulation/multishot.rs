@@ -14,7 +14,8 @@ use super::{Simulation, under_seeds};
 use crate::op::Operation;
 use crate::op::multishot::MultishotOperation;
 use crate::resource::descriptor::Descriptor;
-use crate::sched::multishot_queue::{Decode, MultishotQueue, OperationId, Taken};
+use crate::sched::multishot_queue::{Decode, MultishotQueue, Taken};
+use crate::sched::operations::OperationId;
 use crate::sched::wait;
 use crate::thread::{self, sleep, spawn};
 

@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use super::operations::receive_and_check;
 use super::{Mode, Simulation, under_seeds};
-use crate::sched::{current, wait};
+use crate::sched::wait;
+use crate::sched::worker::current;
 use crate::thread::{self, Cancelled, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
 

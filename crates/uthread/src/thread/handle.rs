@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Result, Thread};
 use crate::fiber::{self, FiberRef, Joinable};
-use crate::sched::{thread_ends, wait};
+use crate::sched::{thread_ends, thread_handles, wait};
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
@@ -169,7 +169,7 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        thread_ends::detach(|| self.fiber.control().id());
+        thread_handles::detach(|| self.fiber.control().id());
         self.fiber.outcome().detach();
     }
 }

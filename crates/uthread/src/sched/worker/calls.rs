@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::current;
 use super::{Worker, panics};
 use crate::fiber::control::{FiberKey, OperationResult};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::budget;
-use crate::sched::cancellation::{self, End};
-use crate::sched::current;
 use crate::sched::local_or_shared::lock;
-use crate::sched::multishot_queue::{CompletionSink, OperationId};
+use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
+use crate::sched::wait::cancellation::{self, End};
 
 impl Worker {
     /// Queues a fiber that has not started where idle workers find it.

@@ -16,7 +16,10 @@
 //! others take from is in [`Remote`] and, where fibers migrate, at its [`Reactor`].
 
 pub(super) mod calls;
+pub(crate) mod current;
+pub(super) mod exit;
 mod fibers;
+mod handoff;
 mod migration;
 pub(super) mod panics;
 mod search;
@@ -31,8 +34,6 @@ use std::time::{Duration, Instant};
 use crossbeam_deque::Worker as Deque;
 
 use self::panics::Panics;
-use super::current;
-use super::exit;
 use super::local_or_shared::LocalOrShared;
 use super::reactor::Reactor;
 use super::ready::Ready;

@@ -15,14 +15,12 @@
 //! nothing else may run there.
 
 use std::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::Worker;
+use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
-use crate::sched::{current, wait};
 use crate::stack::panic_frames;
 
 /// How long a worker whose fiber waits in a panic hook sleeps before it looks for mail: its sleep is not announced.
@@ -181,75 +179,11 @@ pub(crate) fn is_panicking() -> bool {
 }
 
 /// How many panics have started in this process. Relaxed: a fiber asks about its own.
-static BEGUN: AtomicU32 = AtomicU32::new(0);
-
-/// A time, to ask about the caller's panics since.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Since {
-    begun: u32,
-    /// Whether the caller panicked already: what it does then is no sign of another panic.
-    panicking: bool,
-}
-
-impl Since {
-    #[inline]
-    pub(crate) fn now() -> Since {
-        Since {
-            begun: BEGUN.load(Ordering::Relaxed),
-            panicking: is_panicking(),
-        }
-    }
-
-    /// A time since which no panic counts.
-    pub(crate) fn never() -> Since {
-        Since {
-            begun: BEGUN.load(Ordering::Relaxed).wrapping_add(u32::MAX / 2),
-            panicking: true,
-        }
-    }
-
-    /// Whether the caller has started to panic since, and still does. The end of a runtime, which unwinds its fibers and fails their
-    /// calls, is no panic of theirs.
-    #[inline]
-    pub(crate) fn has_panicked(self) -> bool {
-        thread::panicking() && self.has_begun() && !wait::is_shut_down()
-    }
-
-    #[cold]
-    fn has_begun(self) -> bool {
-        let last = wait::with_control(|control| control.last_panic.get()).flatten();
-        // The counts may have wrapped around.
-        let is_later = |last: u32| last.wrapping_sub(self.begun).cast_signed() > 0;
-        last.is_some_and(is_later) || !self.panicking && is_panicking()
-    }
-}
+pub(in crate::sched) static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that the caller begins to panic: called by the hook of panics.
-pub(crate) fn note() {
+pub(crate) fn record_panic() {
     current::with_fiber(Worker::record_panic);
-}
-
-/// As [`panic::catch_unwind`], after which the caller is known not to panic any more.
-///
-/// # Errors
-///
-/// What the panic carries.
-pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
-    let panicked = is_panicking();
-    let result = panic::catch_unwind(AssertUnwindSafe(f));
-    if result.is_err() {
-        wait::with_control(|control| control.panics.set(panicked));
-    }
-    result
-}
-
-/// Calls what catches its own panics, after which the caller is known to panic only if it did before.
-pub(crate) fn contain(f: impl FnOnce()) {
-    let panicked = is_panicking();
-    f();
-    if thread::panicking() {
-        wait::with_control(|control| control.panics.set(panicked));
-    }
 }
 
 /// Called by a fiber that is about to suspend while something panics on its thread.

@@ -17,9 +17,8 @@ use std::time::Duration;
 use super::Worker;
 use crate::fiber::Started;
 use crate::fiber::control::FiberKey;
-use crate::sched::cancellation::STILL_TIME_MAX;
 use crate::sched::local_or_shared::lock;
-use crate::sched::shared::Abandonment;
+use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
 impl Worker {
     pub(super) fn has_ended(&self) -> bool {

@@ -7,16 +7,17 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
-use super::shared::Abandonment;
-use super::worker::{Worker, calls};
-use super::{current, threads, wait};
+use super::{is_panicking, now, with_control};
 use crate::fiber::limits::{Limits, Outer};
 use crate::fiber::{Cancelled, Elapsed, Pause};
 use crate::op;
+use crate::sched::shared::Abandonment;
+use crate::sched::threads;
+use crate::sched::worker::{Worker, calls, current};
 
 /// Calls that fail, and fibers spawned in vain, before a caller is unwound: one that handles the errors
 /// ends long before; a loop that only tries again would never.
-pub(super) const REFUSALS_MAX: u32 = 100;
+pub(crate) const REFUSALS_MAX: u32 = 100;
 
 /// Unwindings that a fiber catches after the end of its runtime, before it is abandoned: one that catches the panic of each
 /// piece of its work ends long before.
@@ -24,10 +25,6 @@ const ENDINGS_MAX: u32 = 100;
 
 /// How long a fiber that cannot be unwound may go on with such calls: its destructor may wait for others by `yield_now`.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// How long a runtime that was dropped waits for somebody outside of it to wake one of its fibers, where nothing else
-/// can: a thread may hold a lock that one needs to end.
-pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Why the caller may not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +69,7 @@ fn look_for_end() -> Option<End> {
             Some(End::Cancelled)
         }
         None => None,
-        Some(deadline) => (deadline <= wait::now()).then_some(End::Elapsed),
+        Some(deadline) => (deadline <= now()).then_some(End::Elapsed),
     }
 }
 
@@ -169,7 +166,7 @@ fn unwind(end: End) {
 
 /// Whether the caller will not be ended by one more call that unwinds it, if it can be unwound.
 fn is_endless(unwinds: bool) -> bool {
-    let now = wait::now();
+    let now = now();
     let (count, first) = with_limits(|limits| limits.count_ending(now));
     let has_time = !unwinds && now.saturating_duration_since(first) < ENDING_TIME_MAX;
     count > ENDINGS_MAX && !has_time
@@ -177,7 +174,7 @@ fn is_endless(unwinds: bool) -> bool {
 
 /// Why a fiber has not ended with its runtime.
 const SWALLOWS: &str = "it went on after it was unwound, again and again";
-pub(super) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
+pub(in crate::sched) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
 
 /// Whether the caller is a fiber that its runtime abandons.
 pub(crate) fn is_abandoned() -> bool {
@@ -213,7 +210,7 @@ fn vanish() -> ! {
 }
 
 fn report(why: &str) {
-    let line = wait::with_control(|fiber| {
+    let line = with_control(|fiber| {
         let name = fiber.name().map(|name| format!("\"{name}\" "));
         format!(
             "uthread: fiber {} {}(spawned at {}) does not end with its runtime and is abandoned: {why}\n",
@@ -252,7 +249,7 @@ impl Drop for Within {
 fn with_limits<R>(action: impl FnOnce(&Limits) -> R) -> R {
     let mut action = Some(action);
     let mut act = |limits: &Limits| action.take().expect("there is one caller")(limits);
-    match wait::with_control(|control| act(&control.limits)) {
+    match with_control(|control| act(&control.limits)) {
         Some(result) => result,
         None => with_own(act),
     }
@@ -272,4 +269,22 @@ fn with_own<R>(action: impl FnOnce(&Limits) -> R) -> R {
         // The thread is at its end.
         Err(_) => act(&Limits::default()),
     }
+}
+
+/// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
+/// not go on for ever.
+pub(crate) fn count_spawn() {
+    let _ = refusal();
+}
+
+/// Counts a wait with a time of its own that ends early because the caller is cancelled, so that a loop of them does not go on
+/// for ever.
+pub(crate) fn count_early_end() {
+    let _ = refusal();
+}
+
+/// The deadline for a fiber without whose value the caller cannot go on: none where the caller unwinds already, as it could not be
+/// unwound for want of the value.
+pub(crate) fn deadline_to_inherit() -> Option<Instant> {
+    deadline().filter(|_| !is_panicking())
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use super::worker::Worker;
+use super::Worker;
 use crate::stack::overflow::Victim;
 
 thread_local! {

@@ -1,0 +1,77 @@
+//! The caller: a fiber on a worker, a fiber that is a thread, or a plain thread.
+
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use crate::fiber::locals::Locals;
+use crate::fiber::{Control, Started, WakeHandle};
+use crate::sched::threads;
+use crate::sched::worker::{Worker, current};
+
+/// A handle by which the caller is woken from [`park`].
+pub(crate) fn wake_handle() -> WakeHandle {
+    match current::with_fiber(|worker| worker.running_reference()) {
+        Some(fiber) => WakeHandle::Fiber(fiber),
+        None => threads::current().map_or_else(
+            || WakeHandle::Thread(std::thread::current(), None),
+            |context| context.wake_handle(),
+        ),
+    }
+}
+
+/// Whether the waiter is the caller's.
+pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
+    match waiter {
+        WakeHandle::Fiber(fiber) => {
+            with_control(|running| ptr::eq(fiber.control(), running)).unwrap_or(false)
+        }
+        WakeHandle::Thread(thread, _) => !in_fiber() && thread.id() == std::thread::current().id(),
+    }
+}
+
+/// The time by the clock that the caller's waits go by.
+pub(crate) fn now() -> Instant {
+    current::with_fiber(Worker::now).unwrap_or_else(Instant::now)
+}
+
+/// That time, or what is as far as the clock goes for practical purposes.
+pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    begin.checked_add(duration).unwrap_or(begin + CENTURY)
+}
+
+/// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.
+pub(crate) fn is_inside() -> bool {
+    current::with_worker(|_| ()).is_some() || threads::current().is_some()
+}
+
+/// Whether the caller is a fiber, on a worker or as a thread.
+pub(crate) fn in_fiber() -> bool {
+    with_control(|_| ()).is_some()
+}
+
+/// Whether the caller is a fiber on a worker, which it must not block.
+pub(crate) fn is_on_worker() -> bool {
+    running().is_some()
+}
+
+/// Calls `action` with the calling fiber's control block, if the caller is one.
+#[inline(always)]
+pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
+    match running() {
+        Some(fiber) => Some(action(fiber.control())),
+        None => threads::current().map(|context| action(context.control())),
+    }
+}
+
+/// Calls `action` with what the calling fiber keeps by keys, if the caller is one.
+#[inline(always)]
+pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
+    with_control(|control| action(control.locals.get_or_init(Box::default)))
+}
+
+/// The fiber that the calling worker runs.
+#[inline(always)]
+pub(super) fn running() -> Option<Started> {
+    current::with_worker(Worker::running).flatten()
+}

@@ -1,0 +1,174 @@
+//! Waiting for a wake-up: until it comes, a deadline passes, or the caller is cancelled.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::cancellation::{self, End};
+use super::{
+    in_fiber, is_cancelled, is_shut_down, now, running, unwind_if_cancelled, vanish_if_abandoned,
+    with_control, yield_now,
+};
+use crate::driver::native;
+use crate::fiber::{Control, Pause};
+use crate::sched::threads;
+use crate::sched::worker::{calls, current};
+
+/// Waits for a wake-up of the caller; may return without one.
+#[inline(always)]
+pub(crate) fn park() {
+    match running() {
+        Some(fiber) => {
+            let token = &fiber.control().token;
+            if !token.take() {
+                calls::suspend(fiber, Pause::Parked);
+                token.take();
+            }
+        }
+        None => block(None),
+    }
+}
+
+/// As [`park`], until this time at the latest, or the caller's deadline if that is earlier.
+pub(crate) fn park_deadline(time: Instant) {
+    let deadline = cancellation::deadline().map_or(time, |deadline| deadline.min(time));
+    match running() {
+        Some(fiber) => {
+            let token = &fiber.control().token;
+            if !token.take() {
+                calls::park_deadline(fiber, deadline);
+                token.take();
+            }
+        }
+        None => block(Some(deadline)),
+    }
+}
+
+/// The same of a thread.
+#[inline(never)]
+fn block(deadline: Option<Instant>) {
+    match (threads::current(), deadline) {
+        (Some(context), deadline) => context.park(deadline),
+        (None, None) => std::thread::park(),
+        (None, Some(deadline)) => {
+            std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+/// As [`park`], but no longer than the caller may wait; false, and at once, if it may not.
+#[inline(always)]
+pub(crate) fn park_unless_cancelled() -> bool {
+    let may_wait = !is_cancelled();
+    if may_wait {
+        match cancellation::deadline() {
+            None => park(),
+            Some(deadline) => park_deadline(deadline),
+        }
+    }
+    may_wait
+}
+
+/// The same, until the deadline at the latest, if there is one.
+pub(crate) fn park_unless_over(deadline: Option<Instant>) {
+    match deadline {
+        None => drop(park_unless_cancelled()),
+        Some(deadline) if !is_cancelled() => park_deadline(deadline),
+        Some(_) => {}
+    }
+}
+
+/// The user's own park, ended by an unpark or at the deadline: unwound if the caller may not wait. An
+/// unpark that came during another wait, which took its wake-up, is remembered apart.
+pub(crate) fn park_cancellable(deadline: Option<Instant>) {
+    unwind_if_cancelled();
+    if with_control(Control::take_unpark) == Some(true) {
+        with_control(|control| control.token.take()); // It came along.
+    } else if !is_cancelled() {
+        // After shutdown nobody else ends a park in a destructor.
+        cancellation::earliest(deadline).map_or_else(park, park_deadline);
+        with_control(Control::take_unpark);
+    }
+    unwind_if_cancelled();
+}
+
+/// Waits until `done`, which whoever makes it true follows by a wake-up.
+#[inline(always)]
+pub(crate) fn park_until(done: impl Fn() -> bool) {
+    while !done() {
+        park();
+    }
+}
+
+/// As [`park_until`], of what other fibers of its runtime do for the caller: once that one is cancelled, they are by
+/// `cancel`. With them it may be abandoned.
+pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce()) {
+    let done_or_vanish = || {
+        let done = done();
+        if !done && is_shut_down() {
+            vanish_if_abandoned("it waits for fibers that do not end");
+        }
+        done
+    };
+    park_until_or_cancel_outside(done_or_vanish, cancel);
+}
+
+/// The same of what is done outside of the runtime.
+pub(crate) fn park_until_or_cancel_outside(done: impl Fn() -> bool, cancel: impl FnOnce()) {
+    let mut cancel = Some(cancel);
+    while !done() {
+        if cancel.is_some()
+            && cancellation::end() == Some(End::Cancelled)
+            && let Some(cancel) = cancel.take()
+        {
+            cancel();
+        } else {
+            park();
+        }
+    }
+}
+
+/// Notes, until it is dropped, that the calling fiber waits for something outside of its runtime, which will come.
+pub(crate) struct Outside(());
+
+impl Outside {
+    pub(crate) fn enter() -> Outside {
+        count_outside(|count| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        Outside(())
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        count_outside(|count| {
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Relaxed: a count that is a little old postpones the end of a runtime that stands still.
+fn count_outside(change: impl Fn(&AtomicUsize)) {
+    if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
+        && let Some(context) = threads::current()
+    {
+        change(context.outside());
+    }
+}
+
+/// Waits until that time, or until the caller may not wait any more.
+pub(crate) fn sleep_until(time: Instant) {
+    unwind_if_cancelled();
+    if now() >= time {
+        return yield_now();
+    }
+    // It may be unwinding already, and nothing shall hold up the end.
+    while !is_cancelled() && now() < time {
+        match in_fiber() {
+            true => park_deadline(time),
+            // Not by a park, which would take the wake-up for the next one.
+            false => native::sleep_until(cancellation::earliest(Some(time)).unwrap_or(time)),
+        }
+    }
+    unwind_if_cancelled();
+}

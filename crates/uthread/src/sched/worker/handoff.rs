@@ -1,0 +1,73 @@
+//! Hands fibers to workers from anywhere: new ones to the injector, woken ones to their worker.
+//!
+//! A caller on a worker's own thread queues without a lock; any other caller uses the inbox or the injector.
+
+use super::current;
+use crate::fiber::{FiberRef, Scheduler, Started};
+use crate::sched::shared::{Mail, Remote, Shared};
+
+impl Shared {
+    /// Queues a new fiber from outside the workers.
+    pub(crate) fn inject(&self, fiber: FiberRef) {
+        self.injector.push(fiber);
+        self.wake_one();
+    }
+
+    /// Wakes a sleeping worker for work that any worker may take, if one is needed. Returns `true` if it did.
+    pub(in crate::sched) fn wake_one(&self) -> bool {
+        if (self.remotes.len() > 1 || !self.is_called_from_inside())
+            && self.idle.wanted()
+            && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
+        {
+            remote.wake();
+            return true;
+        }
+        false
+    }
+
+    /// Returns `true` if the caller is one of the workers, and so awake.
+    pub(crate) fn is_called_from_inside(&self) -> bool {
+        current::with_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)
+    }
+}
+
+impl Remote {
+    /// Sends `mail` to the worker, and wakes it if it sleeps.
+    pub(super) fn mail(&self, mail: Mail) {
+        self.inbox.put(mail);
+        let asleep = self.idle.claim_owner(&self.sleeper);
+        if asleep {
+            self.wake();
+        }
+        current::with_worker(|worker| worker.count_wake(asleep));
+    }
+}
+
+/// Without migration, a fiber returns to its worker.
+impl Scheduler for Remote {
+    fn enqueue(&self, fiber: Started) {
+        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
+            self.mail(Mail::Ready(fiber));
+        }
+    }
+
+    fn interrupt(&self, fiber: FiberRef, _: u32) {
+        self.mail(Mail::Interrupt(fiber));
+    }
+}
+
+/// With migration, any worker may run a woken fiber.
+impl Scheduler for Shared {
+    fn enqueue(&self, fiber: Started) {
+        if let Some(index) = fiber.control().stays_on.get() {
+            self.remotes[index as usize].mail(Mail::Ready(fiber));
+        } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
+            self.woken.push(fiber);
+            self.wake_one();
+        }
+    }
+
+    fn interrupt(&self, fiber: FiberRef, worker: u32) {
+        self.remotes[worker as usize].mail(Mail::Interrupt(fiber));
+    }
+}
