@@ -15,8 +15,7 @@ use rustix::fs::OFlags;
 use super::OpenOptions;
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
-use crate::resource::descriptor::{Descriptor, FdState};
-use crate::ring::registered_file::impl_registrable;
+use crate::resource::descriptor::{Descriptor, FdState, impl_has_fd_state};
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::{offload, wait};
 
@@ -549,7 +548,7 @@ impl FileExt for File {
     }
 }
 
-impl_registrable!(File, state);
+impl_has_fd_state!(File, state);
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {

@@ -21,7 +21,6 @@
 pub(crate) mod stream;
 
 mod pipe;
-pub(crate) mod readiness;
 pub(crate) mod splice;
 mod tee;
 

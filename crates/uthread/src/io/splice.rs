@@ -23,7 +23,6 @@ use super::stream::Stream;
 use super::{PipeReader, PipeWriter};
 use crate::driver::native;
 use crate::fs::File;
-use crate::net::splice::StreamSocket;
 use crate::sched::{offload, wait};
 
 /// Number of bytes moved before other fibers run, as for `send_file`.
@@ -110,6 +109,30 @@ pub trait Splice: Sealed {}
 
 pub(crate) trait Sealed: AsFd {
     fn end(&self) -> End<'_>;
+}
+
+/// The operations that a transfer needs of a socket.
+pub(crate) trait StreamSocket {
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Makes the descriptor non-blocking. Calls of this crate still wait.
+    fn raise_nonblock(&self) -> io::Result<()>;
+
+    /// Returns `true` if the user has made the socket non-blocking.
+    fn is_nonblocking(&self) -> bool;
+
+    /// Waits until the socket is readable, at most for its read timeout.
+    fn await_bytes(&self) -> io::Result<()>;
+
+    /// Waits until the socket is writable, at most for its write timeout.
+    fn await_room(&self) -> io::Result<()>;
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    fn send_all(&self, buffer: &[u8]) -> io::Result<()>;
+
+    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
+    fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64>;
 }
 
 /// The source or destination of a transfer.

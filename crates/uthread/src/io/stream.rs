@@ -126,7 +126,7 @@ macro_rules! impl_stream {
             }
         }
 
-        $crate::ring::registered_file::impl_registrable!($stream, 0.state);
+        $crate::resource::descriptor::impl_has_fd_state!($stream, 0.state);
 
         impl std::os::fd::AsFd for $stream {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {

@@ -90,7 +90,7 @@ macro_rules! impl_socket {
             }
         }
 
-        $crate::ring::registered_file::impl_registrable!($socket, socket.state);
+        $crate::resource::descriptor::impl_has_fd_state!($socket, socket.state);
 
         impl AsFd for $socket {
             fn as_fd(&self) -> BorrowedFd<'_> {

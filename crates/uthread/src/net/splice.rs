@@ -8,31 +8,7 @@ use rustix::event::PollFlags;
 use super::socket::{Inner, Socket};
 use super::{TcpStream, UnixStream};
 use crate::fs::File;
-use crate::io::splice::{End, Sealed, Splice};
-
-/// The operations that such a transfer needs of a socket.
-pub(crate) trait StreamSocket {
-    fn fd(&self) -> BorrowedFd<'_>;
-
-    /// Makes the descriptor non-blocking. Calls of this crate still wait.
-    fn raise_nonblock(&self) -> io::Result<()>;
-
-    /// Returns `true` if the user has made the socket non-blocking.
-    fn is_nonblocking(&self) -> bool;
-
-    /// Waits until the socket is readable, at most for its read timeout.
-    fn await_bytes(&self) -> io::Result<()>;
-
-    /// Waits until the socket is writable, at most for its write timeout.
-    fn await_room(&self) -> io::Result<()>;
-
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
-
-    fn send_all(&self, buffer: &[u8]) -> io::Result<()>;
-
-    /// Sends a part of the file, small enough for one turn on the worker and at most `bytes_max` bytes.
-    fn send_part(&self, file: &File, offset: u64, bytes_max: u64) -> io::Result<u64>;
-}
+use crate::io::splice::{End, Sealed, Splice, StreamSocket};
 
 impl<S: Inner> StreamSocket for Socket<S> {
     fn fd(&self) -> BorrowedFd<'_> {

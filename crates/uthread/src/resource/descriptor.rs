@@ -168,3 +168,22 @@ impl FdState {
         self.refuses_polling.store(true, Ordering::Relaxed);
     }
 }
+
+/// A file, socket or pipe that keeps the driver state of its descriptor.
+pub(crate) trait HasFdState {
+    /// Returns the driver state, which the caller may access exclusively.
+    fn fd_state(&mut self) -> &mut FdState;
+}
+
+/// Implements [`HasFdState`] for types with the state in the given field.
+macro_rules! impl_has_fd_state {
+    ($file:ty, $($fd_state:tt).+) => {
+        impl $crate::resource::descriptor::HasFdState for $file {
+            fn fd_state(&mut self) -> &mut $crate::resource::descriptor::FdState {
+                &mut self.$($fd_state).+
+            }
+        }
+    };
+}
+
+pub(crate) use impl_has_fd_state;

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::resource::descriptor::FdState;
+use crate::resource::descriptor::{FdState, HasFdState};
 use crate::resource::registration::Registration;
 use crate::sched::ring;
 
@@ -37,10 +37,7 @@ pub trait Registrable: Sealed {
     fn file(&self) -> &Self::File;
 }
 
-pub(crate) trait Sealed {
-    /// Returns the driver state of the file, which the caller may access exclusively.
-    fn fd_state(&mut self) -> &mut FdState;
-}
+pub(crate) trait Sealed: HasFdState {}
 
 impl<F: Registrable> Registrable for &mut F {
     type File = F::File;
@@ -50,7 +47,9 @@ impl<F: Registrable> Registrable for &mut F {
     }
 }
 
-impl<F: Sealed> Sealed for &mut F {
+impl<F: Sealed> Sealed for &mut F {}
+
+impl<F: HasFdState> HasFdState for &mut F {
     fn fd_state(&mut self) -> &mut FdState {
         (**self).fd_state()
     }
@@ -272,10 +271,9 @@ where
     }
 }
 
-/// Implements [`Registrable`] for a type whose driver state is in the given field.
 macro_rules! impl_registrable {
-    ($file:ty, $($fd_state:tt).+) => {
-        impl $crate::ring::Registrable for $file {
+    ($($file:ty),* $(,)?) => {$(
+        impl Registrable for $file {
             type File = $file;
 
             fn file(&self) -> &$file {
@@ -283,11 +281,21 @@ macro_rules! impl_registrable {
             }
         }
 
-        impl $crate::ring::registered_file::Sealed for $file {
-            fn fd_state(&mut self) -> &mut $crate::resource::descriptor::FdState {
-                &mut self.$($fd_state).+
-            }
-        }
-    };
+        impl Sealed for $file {}
+    )*};
 }
-pub(crate) use impl_registrable;
+
+impl_registrable!(
+    crate::fs::File,
+    crate::io::PipeReader,
+    crate::io::PipeWriter,
+    crate::net::TcpListener,
+    crate::net::TcpStream,
+    crate::net::UdpSocket,
+    crate::net::UnixDatagram,
+    crate::net::UnixListener,
+    crate::net::UnixStream,
+    crate::process::ChildStdin,
+    crate::process::ChildStdout,
+    crate::process::ChildStderr,
+);

@@ -19,7 +19,7 @@ use crate::sched::threads::Threads;
 use crate::sched::worker::Worker;
 use crate::sched::worker::current;
 use crate::stack::overflow::{self, AlternateStack};
-use crate::stack::pool::STACK_SIZE_MAX;
+use crate::stack::sizes::STACK_SIZE_MAX;
 
 /// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
 /// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes

@@ -8,21 +8,18 @@ mod polling;
 mod shortage;
 mod shutdown;
 
-use std::panic::{self, Location};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{fmt, io, iter, thread};
 
 pub use self::builder::Builder;
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::shutdown::Shutdown;
-use crate::fiber::{Control, Fiber, FiberRef, Identity};
+use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
 use crate::metrics::Metrics;
 use crate::sched::shared::Shared;
 use crate::sched::threads::Threads;
-use crate::sched::wait;
 use crate::stack::Stack;
-use crate::thread::JoinHandle;
 
 /// A set of workers that run fibers.
 ///
@@ -31,7 +28,7 @@ use crate::thread::JoinHandle;
 ///
 /// # Panics of its fibers
 ///
-/// A panic in a fiber is returned by [`JoinHandle::join`]. The standard panic message names the worker's
+/// A panic in a fiber is returned by [`JoinHandle::join`](crate::JoinHandle::join). The standard panic message names the worker's
 /// thread; the first runtime of a process installs a hook that prints a line with the fiber's name before it,
 /// and then calls the previous hook. To replace both, call [`std::panic::set_hook`] later, for example in a
 /// fiber. In the hook, [`current`](crate::current) returns the fiber that panics.
@@ -172,66 +169,6 @@ impl Runtime {
         }
     }
 
-    /// Spawns a fiber on this runtime; see [`spawn`](crate::spawn).
-    ///
-    /// ```
-    /// let runtime = uthread::Runtime::new()?;
-    /// let fiber = runtime.spawn(|| 6 * 7);
-    /// assert_eq!(fiber.join().unwrap(), 42);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn spawn<F, T>(&self, f: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        wait::count_spawn();
-        let fiber = Fiber::new(
-            Control::new(Identity::anonymous(Location::caller())),
-            f,
-            None,
-        );
-        // The fiber's outcome holds the error as well.
-        let _ = self.inject(fiber.clone(), None);
-        JoinHandle::new(fiber)
-    }
-
-    /// Runs `f` as a fiber of this runtime and returns its result. Blocks the calling thread, or suspends the
-    /// calling fiber, meanwhile. `f` may borrow from the caller.
-    ///
-    /// # Panics
-    ///
-    /// Panics with the payload of `f` if it panics.
-    ///
-    /// ```
-    /// let runtime = uthread::Runtime::new()?;
-    /// let words = vec!["plain", "blocking", "code"];
-    /// assert_eq!(runtime.run(|| words.len()), 3);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn run<F, T>(&self, f: F) -> T
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        wait::count_spawn();
-        let identity = Identity {
-            name: Some("main".into()),
-            spawn_site: Location::caller(),
-        };
-        let control = Control::with_deadline(identity, wait::deadline_to_inherit());
-        let (body, joinable) = Fiber::borrowing(control, f, None);
-        // The fiber's outcome holds the error as well; it is joined below.
-        let _ = self.inject(body, None);
-        // Joined here, before anything that `f` borrows can end.
-        match JoinHandle::new(joinable).join_elsewhere() {
-            Ok(value) => value,
-            Err(payload) => panic::resume_unwind(payload),
-        }
-    }
-
     /// Returns the process-wide default runtime, which is started at the first call.
     ///
     /// # Panics
@@ -321,9 +258,12 @@ impl Default {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::thread::sleep;
+    use std::panic::Location;
     use std::time::Duration;
+
+    use super::*;
+    use crate::fiber::{Control, Fiber, Identity};
+    use crate::thread::{JoinHandle, sleep};
 
     #[test]
     fn a_cancel_after_the_end_keeps_no_fiber() {

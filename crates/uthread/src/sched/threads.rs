@@ -21,7 +21,7 @@ use super::shared::{Abandonment, Decision, STILL_TIME_MAX};
 use super::thread_handles;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, WakeHandle, end_park, wake};
-use crate::stack::pool::STACK_SIZE_MIN;
+use crate::stack::sizes::STACK_SIZE_MIN;
 
 /// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
 /// to the longest, for threads that compute.

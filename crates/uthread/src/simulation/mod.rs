@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::sched::fast_rand;
 use crate::sched::shared::Shared;
 use crate::sched::worker::{Tick, Worker, current};
-use crate::stack::pool::STACK_SIZE_MIN;
+use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
 /// Seeds of each program in an ordinary test run: some tenths of a second.

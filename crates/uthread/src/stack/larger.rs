@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Stack;
 use super::memory::{self, Guards, guard_size};
-use super::pool::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
+use super::sizes::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
 
 /// From the smallest to the largest stack, each twice as large as the one before.
 const CLASSES: usize = (STACK_SIZE_MAX / STACK_SIZE_MIN).ilog2() as usize + 1;

@@ -19,6 +19,7 @@ mod memory;
 pub(crate) mod overflow;
 pub(crate) mod panic_frames;
 pub(crate) mod pool;
+pub(crate) mod sizes;
 mod slabs;
 
 use std::num::NonZeroUsize;

@@ -14,21 +14,8 @@ use super::Stack;
 use super::cache;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
+use super::sizes::{BATCH_STACKS, KEPT_BYTES, STACK_SIZE_MIN};
 use super::slabs::{COLOURS, Releasing, Slabs};
-
-/// The smallest stack without its guard: room for a panic with its backtrace.
-pub(crate) const STACK_SIZE_MIN: usize = 64 * 1024;
-
-/// Larger stacks than any thread has are a mistake in the argument, and the arithmetic of the pool, which
-/// maps up to 4,096 at once, has to fit the address space.
-pub(crate) const STACK_SIZE_MAX: usize = 1024 * 1024 * 1024;
-
-/// Stacks made, handed out and taken back at once: enough that a system call for all costs little for each, few
-/// enough that the pages that no fiber needs after all are 64 KiB a worker.
-pub(crate) const BATCH_STACKS: usize = 16;
-
-/// What a returned stack keeps: the pages any fiber touches again at once.
-pub(super) const KEPT_BYTES: usize = 8 * 1024;
 
 /// Free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to start
 /// warm. Those above keep nothing, so that a burst of a million fibers is not remembered.

@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use super::Stack;
 use super::cache;
 use super::memory::{self, Guards};
-use super::pool::BATCH_STACKS;
+use super::sizes::BATCH_STACKS;
 
 /// Stacks in the first slab: enough for a small program, 16 MiB of address space at 256 KiB each.
 pub(super) const SLAB_STACKS_FIRST: usize = 64;

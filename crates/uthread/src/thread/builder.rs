@@ -7,7 +7,7 @@ use super::{JoinHandle, Scope, ScopedJoinHandle};
 use crate::fiber::{Control, Fiber, FiberRef, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
-use crate::stack::pool::STACK_SIZE_MAX;
+use crate::stack::sizes::STACK_SIZE_MAX;
 
 /// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
 ///

@@ -4,6 +4,7 @@
 
 mod builder;
 mod handle;
+mod on_runtime;
 mod scope;
 mod try_scope;
 

@@ -10,7 +10,7 @@ use crate::fiber::{Body, Cancelled, FiberRef, Pause, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
-use crate::stack::pool::BATCH_STACKS;
+use crate::stack::sizes::BATCH_STACKS;
 
 /// Stacks a worker keeps for its next fibers, warm in the cache: one batch's worth.
 const HOT_STACKS: usize = BATCH_FIBERS;

@@ -14,6 +14,7 @@
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
 
 mod arms;
+mod readiness;
 mod select_macro;
 mod times;
 
@@ -21,7 +22,7 @@ pub use arms::{Arm, Select, select, select_timeout, try_select};
 pub(crate) use arms::{ArmHandle, Event};
 pub use times::{after, at, tick};
 
-pub use crate::io::readiness::{readable, writable};
+pub use readiness::{readable, writable};
 
 use super::promise::{self, Settled, Waiter};
 
