@@ -6,7 +6,8 @@ use super::parking_lot::{self, Dequeued, WaitEnd};
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::sched::wait;
 
-/// Lets a number of fibers and threads wait for each other, by the name of [`std::sync::Barrier`].
+/// A barrier, at which a number of fibers and threads wait for each other; the counterpart of
+/// [`std::sync::Barrier`].
 ///
 /// ```
 /// use uthread::sync::Barrier;
@@ -21,20 +22,20 @@ use crate::sched::wait;
 ///
 /// # Cancellation
 ///
-/// [`wait`](Barrier::wait) is a point of cancellation: a fiber that is [cancelled](crate::thread::Cancelled) is
-/// unwound and no longer counts as waiting, so that the others wait for one more. If the last one has come just
-/// before, it goes on like the others. In a destructor, where unwinding is no way out, it goes on too.
+/// [`wait`](Barrier::wait) is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber is unwound
+/// and no longer counts, so the others wait for one more. If the barrier has opened just before, or if the
+/// fiber is in a destructor, where it cannot be unwound, `wait` returns.
 pub struct Barrier {
     count: usize,
-    /// How many wait. Written, and read, under the lock of the queue.
+    /// Number of waiters. Accessed under the lock of the queue.
     waiting: AtomicUsize,
 }
 
-/// Which part the caller had in a [`Barrier`]; see the example of [`is_leader`](BarrierWaitResult::is_leader).
+/// The result of [`Barrier::wait`]. See the example of [`is_leader`](BarrierWaitResult::is_leader).
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether the caller is the one that the others were waiting for. Of those who pass together it is one.
+    /// Returns `true` for exactly one of the waiters that pass the barrier together: the last to arrive.
     ///
     /// ```
     /// assert!(uthread::sync::Barrier::new(1).wait().is_leader());
@@ -46,7 +47,8 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    /// A barrier for so many. With 0, as with 1, nobody waits. See the example of [`Barrier`].
+    /// Creates a barrier for `count` waiters. With 0 or 1, `wait` returns at once. See the example of
+    /// [`Barrier`].
     #[must_use]
     pub const fn new(count: usize) -> Barrier {
         Barrier {
@@ -55,7 +57,7 @@ impl Barrier {
         }
     }
 
-    /// Waits until as many wait as the barrier is for. There is an [example](Barrier) above.
+    /// Waits until all waiters have arrived. See the [example](Barrier) above.
     pub fn wait(&self) -> BarrierWaitResult {
         let waiter = parking_lot::with_queue(self, |queue| {
             let waiting = self.waiting.load(Ordering::Relaxed) + 1;

@@ -1,7 +1,7 @@
-//! Channels whose receivers each get every value, by the names of Tokio's `sync::broadcast`.
+//! Broadcast channels: each receiver gets every value. The names are those of Tokio's `sync::broadcast`.
 //!
-//! A channel keeps as many values as it was made for. No sender ever waits: a receiver that is too slow loses
-//! the oldest values, and learns how many.
+//! A channel keeps a fixed number of values. Senders never wait: a receiver that is too slow loses the oldest
+//! values, and learns how many.
 //!
 //! ```
 //! use uthread::sync::broadcast;
@@ -13,13 +13,13 @@
 //! assert_eq!(other.recv(), Ok("to all"));
 //! ```
 //!
-//! | who | does | wakes |
+//! | event | effect | wakes |
 //! | --- | --- | --- |
-//! | [`Sender::send`] | appends a value; where it is full, drops the oldest | all receivers that wait |
-//! | [`Receiver::recv`] | takes its next value, and drops it from the channel as the last that had not | nobody: a sender never waits |
-//! | the drop of the last sender | ends the channel behind what is left | all receivers that wait |
+//! | [`Sender::send`] | appends a value; drops the oldest if the channel is full | all waiting receivers |
+//! | [`Receiver::recv`] | takes the receiver's next value, and removes it from the channel if no other receiver needs it | nobody: senders never wait |
+//! | the last sender is dropped | closes the channel; remaining values can be received | all waiting receivers |
 //!
-//! Who waits and is cancelled is unwound, as with [`mpsc`](super::mpsc#cancellation).
+//! A cancelled receiver is unwound, as with [`mpsc`](super::mpsc#cancellation).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,10 +34,11 @@ use super::select::{ArmHandle, Event, Receive};
 use crate::sched::wait;
 
 struct Ring<T> {
-    /// What some receiver has not received, of which the newest is before `next`. At most `capacity`.
+    /// The values that some receiver has not received yet, in order; the last one is at position `next - 1`.
+    /// At most `capacity`.
     values: VecDeque<Slot<T>>,
     capacity: usize,
-    /// The position of the next value: how many were sent before.
+    /// The position of the next value, which is the number of values sent so far.
     next: u64,
     senders: usize,
     receivers: usize,
@@ -45,17 +46,17 @@ struct Ring<T> {
 
 struct Slot<T> {
     value: Arc<T>,
-    /// How many receivers have it before them. Never less than of an older one.
+    /// Number of receivers that have not received this value. Never smaller than that of an older value.
     receivers: usize,
 }
 
-/// A channel that keeps the last `capacity` values for receivers that have not received them.
+/// Creates a channel that keeps the last `capacity` values for receivers that have not received them yet.
 ///
-/// Each value takes an allocation of its own, and room is made as it is needed.
+/// Each value is allocated separately, and space for the values is allocated as needed.
 ///
 /// # Panics
 ///
-/// When the capacity is zero.
+/// Panics if `capacity` is zero.
 ///
 /// ```
 /// let (sender, mut receiver) = uthread::sync::broadcast::channel(2);
@@ -80,9 +81,9 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { ring }, receiver)
 }
 
-/// The sending side of a [`channel`], as in the example there; clone it for more senders.
+/// The sending side of a [`channel`]. Clone it for more senders. See the example there.
 ///
-/// Receivers share the values, so they must be allowed to:
+/// Receivers share the values, so the type must be `Sync`:
 ///
 /// ```compile_fail,E0277
 /// let (sender, _receiver) = uthread::sync::broadcast::channel(1);
@@ -93,11 +94,12 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a value to all receivers of now, without waiting; how many they are.
+    /// Sends a value to all current receivers, without waiting. Returns their number.
     ///
     /// # Errors
     ///
-    /// With the value, if there is none. One may [subscribe](Sender::subscribe) later.
+    /// `SendError` with the value if there is no receiver. More receivers can [subscribe](Sender::subscribe)
+    /// later.
     ///
     /// ```
     /// use uthread::sync::broadcast::{self, SendError};
@@ -122,7 +124,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// A receiver of what is sent from now on.
+    /// Creates a receiver of the values that are sent from now on.
     ///
     /// ```
     /// let (sender, _receiver) = uthread::sync::broadcast::channel(2);
@@ -143,7 +145,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
     ///
     /// ```
     /// let (sender, _receiver) = uthread::sync::broadcast::channel::<i32>(1);
@@ -182,20 +184,21 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// A receiving side of a [`channel`], as in the example there.
+/// The receiving side of a [`channel`]. See the example there.
 pub struct Receiver<T> {
     ring: Arc<NotifyMutex<Ring<T>>>,
-    /// Of the value that it receives next.
+    /// The position of the next value to receive.
     position: u64,
 }
 
 impl<T: Clone> Receiver<T> {
-    /// Receives the next value, waiting for it. The last receiver of a value takes it, others a clone.
+    /// Receives the next value, waiting for it if necessary. The last receiver of a value gets the value
+    /// itself, others a clone.
     ///
     /// # Errors
     ///
-    /// When it has missed values, which are counted; the next call receives the oldest that is left. When
-    /// all senders are gone and nothing is left.
+    /// `Lagged` with the number of values that this receiver has missed; the next call returns the oldest
+    /// value that is left. `Closed` if all senders are dropped and no value is left.
     ///
     /// ```
     /// use uthread::sync::broadcast::{self, RecvError};
@@ -215,11 +218,11 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Receives the next value, waiting for it so long at most.
+    /// Receives the next value, waiting at most for `timeout`.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Receiver::recv), and when none came in time.
+    /// `Timeout` if no value arrives in time; `Lagged` and `Closed` as for [`recv`](Receiver::recv).
     ///
     /// ```
     /// use std::time::Duration;
@@ -243,11 +246,11 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Receives the next value if it is there.
+    /// Receives the next value without waiting.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Receiver::recv), and when nothing is there.
+    /// `Empty` if there is no value yet; `Lagged` and `Closed` as for [`recv`](Receiver::recv).
     ///
     /// ```
     /// use uthread::sync::broadcast::{self, TryRecvError};
@@ -274,7 +277,7 @@ impl<T: Clone> Receiver<T> {
     }
 }
 
-/// Called without the lock: cloning is the user's code, as is dropping.
+/// Called without the lock: cloning and dropping run user code.
 fn clone_of<T: Clone>(value: Arc<T>) -> T {
     Arc::unwrap_or_clone(value)
 }
@@ -292,12 +295,12 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 impl<T> Ring<T> {
-    /// The position of the oldest value.
+    /// Returns the position of the oldest value.
     fn oldest(&self) -> u64 {
         self.next - self.values.len() as u64
     }
 
-    /// Appends a value for all receivers; the one that is lost for it.
+    /// Appends a value for all receivers, and returns the oldest value if it had to be removed.
     fn push(&mut self, value: Arc<T>) -> Option<Slot<T>> {
         let is_full = self.values.len() == self.capacity;
         let lost = is_full.then(|| self.values.pop_front()).flatten();
@@ -313,7 +316,8 @@ impl<T> Ring<T> {
         position < self.next || self.senders == 0
     }
 
-    /// What a receiver at this position receives, if there is something; moves the position on.
+    /// Returns the next value of a receiver, or an error, and advances its position. Returns `None` if the
+    /// receiver has to wait.
     fn take(&mut self, position: &mut u64) -> Option<Result<Arc<T>, RecvError>> {
         if !self.has_something(*position) {
             return None;
@@ -331,12 +335,12 @@ impl<T> Ring<T> {
         if slot.receivers > 0 {
             return Some(Ok(Arc::clone(&slot.value)));
         }
-        // All that are older were received by all before.
+        // All receivers have received the older values, so this one is at the front.
         let received = self.values.pop_front();
         received.map(|slot| Ok(slot.value))
     }
 
-    /// Counts a receiver out; what nobody will receive any more.
+    /// Removes a receiver at this position, and returns the values that no other receiver needs.
     fn leave(&mut self, position: u64) -> Vec<Slot<T>> {
         self.receivers -= 1;
         let first = position.saturating_sub(self.oldest()) as usize;
@@ -349,7 +353,7 @@ impl<T> Ring<T> {
     }
 }
 
-/// The event of [`select::recv`](super::select::recv) that a receiver has something.
+/// The event of [`select::recv`](super::select::recv) for a broadcast receiver.
 ///
 /// ```
 /// use uthread::{select, sync::broadcast};
@@ -402,34 +406,34 @@ impl<T: Clone> Event for Received<'_, T> {
     }
 }
 
-/// Why [`Receiver::recv`] has received nothing, as in the example there.
+/// The reason why [`Receiver::recv`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvError {
-    /// All senders are gone, and nothing is left.
+    /// All senders are dropped, and no value is left.
     Closed,
-    /// It was too slow: so many values are lost to it.
+    /// The receiver was too slow and has missed this number of values.
     Lagged(u64),
 }
 
-/// Why [`Receiver::try_recv`] has received nothing, as in the example there.
+/// The reason why [`Receiver::try_recv`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// Nothing is there now.
+    /// There is no value yet.
     Empty,
-    /// All senders are gone, and nothing is left.
+    /// All senders are dropped, and no value is left.
     Closed,
-    /// It was too slow: so many values are lost to it.
+    /// The receiver was too slow and has missed this number of values.
     Lagged(u64),
 }
 
-/// Why [`Receiver::recv_timeout`] has received nothing, as in the example there.
+/// The reason why [`Receiver::recv_timeout`] has returned no value. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// Nothing came in time.
+    /// No value arrived in time.
     Timeout,
-    /// All senders are gone, and nothing is left.
+    /// All senders are dropped, and no value is left.
     Closed,
-    /// It was too slow: so many values are lost to it.
+    /// The receiver was too slow and has missed this number of values.
     Lagged(u64),
 }
 

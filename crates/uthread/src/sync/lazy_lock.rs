@@ -1,4 +1,4 @@
-//! A value that is made when it is first asked for.
+//! A value that is initialized on first access.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::once_lock::OnceLock;
 
-/// A value that is made when it is first asked for, by the name of [`std::sync::LazyLock`]: by whichever fiber or
-/// thread comes first, while the others wait.
+/// A value that is initialized on first access; the counterpart of [`std::sync::LazyLock`]. The first fiber
+/// or thread runs the initializer, the others wait.
 ///
 /// ```
 /// use uthread::sync::LazyLock;
@@ -20,8 +20,8 @@ use super::once_lock::OnceLock;
 ///
 /// # Poisoning
 ///
-/// If the function that makes the value panics, or its fiber is [cancelled](crate::thread::Cancelled) in it, each
-/// later access panics.
+/// If the initializer panics, or its fiber is [cancelled](crate::thread::Cancelled) in it, each later access
+/// panics.
 ///
 /// ```should_panic
 /// use uthread::sync::LazyLock;
@@ -32,17 +32,17 @@ use super::once_lock::OnceLock;
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// Taken by the one that makes the value, so that the lock is never contended. Without both, it is
-    /// poisoned.
+    /// The initializer, taken by the fiber or thread that runs it, so the lock is never contended. If both
+    /// this and the value are empty, the lock is poisoned.
     make: Mutex<Option<F>>,
 }
 
-// As of `std`'s: what the function captures is seen by whoever calls it first.
+// Same bounds as in `std`: the captures of the initializer are exposed to the first caller.
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
 impl<T: UnwindSafe, F: UnwindSafe> UnwindSafe for LazyLock<T, F> {}
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    /// A value that `f` will make; see the example of [`LazyLock`].
+    /// Creates a value that `f` initializes on first access. See the example of [`LazyLock`].
     #[must_use]
     pub const fn new(f: F) -> LazyLock<T, F> {
         LazyLock {
@@ -51,11 +51,11 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }
     }
 
-    /// The value; made if it is not yet, or awaited if somebody else is about to.
+    /// Returns the value, running the initializer if it has not run, or waiting for it if it is running.
     ///
     /// # Panics
     ///
-    /// When the function panics, or has.
+    /// Panics if the initializer panics, or has panicked before.
     ///
     /// ```
     /// use uthread::sync::LazyLock;
@@ -72,11 +72,11 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         })
     }
 
-    /// The value; made if it is not yet.
+    /// Returns the value, running the initializer if it has not run.
     ///
     /// # Panics
     ///
-    /// When the function panics, or has.
+    /// Panics if the initializer panics, or has panicked before.
     ///
     /// ```
     /// use uthread::sync::LazyLock;
@@ -92,7 +92,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
 }
 
 impl<T, F> LazyLock<T, F> {
-    /// The value, if it is made already. Does not wait.
+    /// Returns the value if it is initialized, without waiting.
     ///
     /// ```
     /// use uthread::sync::LazyLock;
@@ -106,7 +106,7 @@ impl<T, F> LazyLock<T, F> {
         this.value.get()
     }
 
-    /// The value, if it is made already.
+    /// Returns the value if it is initialized.
     ///
     /// ```
     /// use uthread::sync::LazyLock;

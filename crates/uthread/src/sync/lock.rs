@@ -1,26 +1,28 @@
-//! One lock, for a single writer or for many readers: what is under `Mutex` and `RwLock`.
+//! The lock under `Mutex` and `RwLock`, for one writer or many readers.
 //!
 //! ```text
 //!   state = readers (30 bits) | QUEUED | WRITER
 //!
-//!   write   free                          -> WRITER
-//!           otherwise                     -> into the queue, as WRITE; woken, it tries again, and the second
-//!                                            time waits, at its old position, as WRITE_NEXT
-//!   read    no writer, and nobody waits   -> one reader more
-//!           otherwise                     -> into the queue, as READ
-//!   release nobody waits                  -> free
-//!           the first is READ             -> it and the readers behind it have the lock, and are woken
-//!           the first is WRITE            -> free; it is woken, and others may be faster
-//!           the first is WRITE_NEXT       -> it has the lock, and is woken
+//!   write   the lock is free              -> WRITER
+//!           otherwise                     -> enqueue as WRITE; when woken, try again; if that fails, wait at the
+//!                                            old position as WRITE_NEXT
+//!   read    no writer, and an empty queue -> one more reader
+//!           otherwise                     -> enqueue as READ
+//!   unlock  the queue is empty            -> the lock is free
+//!           the first is READ             -> it and the readers behind it own the lock, and are woken
+//!           the first is WRITE            -> the lock is free; the first is woken, and others may overtake it
+//!           the first is WRITE_NEXT       -> it owns the lock, and is woken
 //! ```
 //!
-//! A lock that is handed to a waiter stays taken until that one runs, and meanwhile whoever wants it waits too.
-//! A lock that is only set free does not stand still: who is running takes it again, many times, before the
-//! waiter has woken up. So it is set free for who waits the first time, and handed over the second time: nobody
-//! is passed over more than once. As one waiter is woken at a time, none wakes up for others to win.
+//! Handing the lock over to a waiter stalls all others until the waiter runs. Releasing it instead lets
+//! running fibers and threads take it many times before the waiter has woken up, which is faster but unfair.
+//! So the first time a waiter is woken the lock is released, and the second time it is handed over: no waiter
+//! is overtaken more than once. Only one waiter is woken at a time, so that no waiter wakes up in vain
+//! because of another.
 //!
-//! QUEUED is set and cleared under the lock of the queue: set only while the lock is taken, and cleared when the
-//! queue is empty. While it is set somebody will serve the queue: who has the lock, or who was woken to take it.
+//! QUEUED is set and cleared under the lock of the queue: it is set only while the lock is taken, and cleared
+//! when the queue is empty. While it is set, the owner of the lock, or the waiter that was woken to take it,
+//! will serve the queue.
 
 use crate::atomic::{AtomicU32, Ordering};
 
@@ -31,10 +33,10 @@ const WRITER: u32 = 1;
 const QUEUED: u32 = 2;
 const READER: u32 = 4;
 
-/// The most readers there may be, which leaves the other bits alone.
+/// Maximum number of readers, limited by the bits of the count.
 const READERS_MAX: u32 = u32::MAX / READER;
 
-/// What those in the queue want.
+/// The kinds of waiters in the queue.
 const READ: usize = 0;
 const WRITE: usize = 1;
 const WRITE_NEXT: usize = 2;
@@ -44,14 +46,14 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// A lock by its word, which begins as zero. (A model's is made by no constant.)
+    /// Creates a lock from its word, which must be zero. Loom's atomics cannot be created in a constant.
     pub(crate) const fn new(state: AtomicU32) -> Lock {
         Lock { state }
     }
 
     #[inline]
     pub(crate) fn write(&self) {
-        // Acquire pairs with the Release of whoever had the lock before.
+        // Acquire pairs with the release of the previous owner.
         let taken =
             self.state
                 .compare_exchange_weak(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
@@ -79,7 +81,7 @@ impl Lock {
         }
     }
 
-    /// Goes on as a reader.
+    /// Converts the caller's write lock into a read lock.
     pub(crate) fn downgrade(&self) {
         if self.exchange(WRITER, READER, Ordering::Release).is_err() {
             self.hand_over(WRITER, READER);
@@ -107,7 +109,7 @@ impl Lock {
 
     #[inline]
     pub(crate) fn unlock_read(&self) {
-        // Release pairs with the Acquire of the next writer, or of who passes the lock on to it.
+        // Release pairs with the acquire of the next writer, or of the reader that hands the lock over to it.
         let before = self.state.fetch_sub(READER, Ordering::Release);
         if before == READER | QUEUED {
             self.hand_over(0, 0);
@@ -118,7 +120,7 @@ impl Lock {
     fn write_contended(&self) {
         self.wait_to_write();
         if wait::is_abandoned() {
-            // Nobody else would have it any more.
+            // The caller will never run again and would keep the lock forever.
             self.unlock_write();
             wait::vanish_if_abandoned("it waits for a lock");
         }
@@ -146,7 +148,8 @@ impl Lock {
         }
     }
 
-    /// As what the caller waits now, at its old position if it had one; none while the lock is free.
+    /// Enqueues the caller, at its old position if it had one, and returns the kind of its wait. Returns
+    /// `None` if the lock is free.
     fn enqueue_writer(&self, queue: &mut WaitQueue, waiter: &mut Option<Waiter>) -> Option<usize> {
         if !self.mark_queued(|state| state & !QUEUED != 0) {
             return None;
@@ -179,8 +182,8 @@ impl Lock {
         }
     }
 
-    /// Sets QUEUED, unless the lock is no longer such that one must wait; whether it is. Called under the lock
-    /// of the queue.
+    /// Sets QUEUED and returns `true`, unless the lock has become available. Called under the lock of the
+    /// queue.
     fn mark_queued(&self, must_wait: impl Fn(u32) -> bool) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while must_wait(state) {
@@ -195,8 +198,9 @@ impl Lock {
         false
     }
 
-    /// Serves the queue: called by who had the lock, and now has `kept` of it. `held` is as what it is in the
-    /// state yet; where that is nothing, somebody else may have been faster, and will serve the queue.
+    /// Serves the queue. Called by the previous owner of the lock, which keeps `kept` of it. `held` is the
+    /// caller's part of the state; if it is zero, another fiber or thread may have been faster and will serve
+    /// the queue.
     #[cold]
     fn hand_over(&self, held: u32, kept: u32) {
         let woken = parking_lot::with_queue(self, |queue| {
@@ -206,8 +210,8 @@ impl Lock {
             } else {
                 0
             };
-            // Release pairs with the Acquire of who takes the lock when it is free. Acquire pairs with the
-            // Release of readers that went before: who is handed the lock here comes after them too.
+            // Release pairs with the acquire of the next owner of a free lock. Acquire pairs with the release
+            // of earlier readers, so that a new owner is ordered after them too.
             let next = (kept + granted) | more;
             let passed = self.exchange(held | QUEUED, next, Ordering::AcqRel);
             passed.is_ok().then(|| queue.dequeue(count))
@@ -224,7 +228,7 @@ impl Lock {
     }
 }
 
-/// How many of the queue are to be woken, and as what they have the lock then.
+/// Returns the number of waiters to wake, and the part of the state that grants them the lock.
 fn next_owners(queue: &WaitQueue, kept: u32) -> (usize, u32) {
     let readers = queue.wants().take_while(|want| *want == READ).count();
     if readers > 0 {

@@ -1,7 +1,8 @@
-//! Synchronization by the names of `std::sync`: what waits suspends a fiber and blocks a thread.
+//! Synchronization primitives, with the names of `std::sync`. Waiting suspends a fiber and blocks a thread.
 //!
-//! All of it works between fibers and native threads in any mix, a guard may be held across any call that
-//! suspends the fiber, and a free lock is taken by one compare-exchange. What never waits is `std`'s own.
+//! All of them work between fibers and threads in any combination. A guard may be held across any call that
+//! suspends the fiber. A free lock is acquired by one compare-exchange. Types that never wait are re-exported
+//! from `std`.
 //!
 //! ```
 //! use uthread::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,7 @@
 //! # let _ = (AtomicU32::new(0), Ordering::Relaxed, Arc::new(Mutex::new(0)), mpsc::channel::<u8>());
 //! ```
 //!
-//! | | waits as a point of cancellation | waits on when cancelled |
+//! | | waits are cancellation points | waits continue when cancelled |
 //! | --- | --- | --- |
 //! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
 //! | [`Once`], [`OnceLock`] | `wait`, `wait_force` | `call_once`, `get_or_init`, `set` |

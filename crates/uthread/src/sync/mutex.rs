@@ -1,4 +1,4 @@
-//! Mutual exclusion.
+//! A mutual exclusion lock.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::atomic::AtomicU32;
 use crate::sched::wait;
 use crate::sched::wait::Since;
 
-/// A mutual exclusion by the name of [`std::sync::Mutex`], between fibers and threads in any mix: a fiber that
-/// must wait is suspended, and its worker runs others.
+/// A mutual exclusion lock for fibers and threads in any combination; the counterpart of
+/// [`std::sync::Mutex`]. A waiting fiber is suspended, and its worker runs other fibers.
 ///
-/// A guard may be held across any call that suspends the fiber, where holding one of `std` would let the next
-/// fiber that locks it block the worker, for ever if that is the worker of the fiber that has it.
+/// A guard may be held across any call that suspends the fiber. With a guard of `std`, the next fiber that
+/// locks the mutex would block the worker, and forever if this is the worker of the guard's fiber.
 ///
 /// ```
 /// use uthread::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ use crate::sched::wait::Since;
 /// assert_eq!(*total.lock().unwrap(), 55);
 /// ```
 ///
-/// What is locked may be a static:
+/// A mutex can be a static:
 ///
 /// ```
 /// use uthread::sync::Mutex;
@@ -53,15 +53,17 @@ use crate::sched::wait::Since;
 ///
 /// # Fairness
 ///
-/// Those who wait stand in line. A mutex that is set free wakes the first of them, and whoever is running may
-/// take it before that one does: then it is handed over the next time, so that nobody is passed over for long.
+/// Waiters are queued. Unlocking wakes the first of them, but a running fiber or thread may acquire the mutex
+/// before it does. In that case the mutex is handed over to the waiter the next time, so no waiter is
+/// overtaken for long.
 ///
 /// # Poisoning
 ///
-/// As `std`'s: a guard that is dropped by a panic poisons the mutex. So does one that is dropped because its
-/// fiber is [cancelled](crate::thread::Cancelled), as what it protects may be half changed just as well. It is
-/// the fiber's own panic that counts, not that of another one which waits in a destructor on the same
-/// thread. The end of a runtime, which unwinds its fibers and fails their calls, poisons nothing.
+/// As in `std`, a guard that is dropped during a panic poisons the mutex. So does a guard that is dropped
+/// because its fiber is [cancelled](crate::thread::Cancelled), as the protected data may be half changed in
+/// this case, too. Only panics of the guard's own fiber count, not those of another fiber that waits in a
+/// destructor on the same thread. The end of a runtime, which unwinds its fibers and fails their calls,
+/// poisons nothing.
 ///
 /// ```
 /// use uthread::sync::{Arc, Mutex};
@@ -81,8 +83,8 @@ use crate::sched::wait::Since;
 ///
 /// # Cancellation
 ///
-/// Taking a lock is no point of cancellation, as in POSIX: a cancelled fiber gets it like any other, so that its
-/// destructors can clean up.
+/// Locking is not a cancellation point, as in POSIX: a cancelled fiber acquires the lock like any other, so
+/// that its destructors can clean up.
 pub struct Mutex<T: ?Sized> {
     lock: Lock,
     poison: Flag,
@@ -93,17 +95,18 @@ pub struct Mutex<T: ?Sized> {
 // SAFETY: it owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: the value is reached by the owner of the lock, one at a time; it may be another thread each time,
-// and so has to be `Send`, but need not be `Sync`.
+// SAFETY: only the owner of the lock accesses the value. The owner may be another thread each time, so the
+// value has to be `Send`, but need not be `Sync`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
-/// The right to what a [`Mutex`] protects, until it is dropped; see the example of [`Mutex::lock`].
+/// A guard that gives access to the data of a [`Mutex`] and unlocks it on drop. See the example of
+/// [`Mutex::lock`].
 ///
-/// It is not `Send`, as `std`'s, and for another reason besides: poisoning tells whether the fiber panicked that
-/// took it.
+/// It is not `Send`, as in `std`. Here this is also required for poisoning, which checks whether the fiber
+/// that locked the mutex panics.
 ///
 /// ```compile_fail,E0277
 /// let mutex = uthread::sync::Mutex::new(1);
@@ -124,7 +127,7 @@ impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 /// drop(guard);
 /// ```
 ///
-/// As a value of a shorter life could be stored through it, it is not taken for a guard of one:
+/// It is invariant, as a value with a shorter lifetime could be stored through it:
 ///
 /// ```compile_fail
 /// use uthread::sync::MutexGuard;
@@ -146,7 +149,7 @@ pub struct MutexGuard<'a, T: ?Sized + 'a> {
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Mutex<T> {
-    /// A mutex that is free; see the example of [`Mutex`].
+    /// Creates an unlocked mutex. See the example of [`Mutex`].
     #[must_use]
     pub const fn new(value: T) -> Mutex<T> {
         Mutex {
@@ -156,11 +159,11 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, which nobody can have locked.
+    /// Consumes the mutex and returns its value.
     ///
     /// # Errors
     ///
-    /// The value, if the mutex is poisoned.
+    /// `PoisonError` with the value if the mutex is poisoned.
     ///
     /// ```
     /// assert_eq!(uthread::sync::Mutex::new(1).into_inner().unwrap(), 1);
@@ -171,13 +174,13 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the mutex is free, and locks it until the guard is dropped.
+    /// Locks the mutex, waiting until it is free. Dropping the guard unlocks it.
     ///
-    /// Locking it again before that waits for ever.
+    /// Locking it again while holding the guard waits forever.
     ///
     /// # Errors
     ///
-    /// The guard all the same, if the mutex is poisoned.
+    /// `PoisonError` with the guard if the mutex is poisoned.
     ///
     /// ```
     /// let mutex = uthread::sync::Mutex::new(1);
@@ -190,12 +193,12 @@ impl<T: ?Sized> Mutex<T> {
         self.guard()
     }
 
-    /// Locks the mutex if that is possible at once. It may be before others who wait.
+    /// Tries to lock the mutex without waiting. This may overtake waiters.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] while somebody else has it; the guard all the same, if the mutex is
-    /// poisoned.
+    /// [`TryLockError::WouldBlock`] if the mutex is locked; [`TryLockError::Poisoned`] with the guard if it
+    /// is poisoned.
     ///
     /// ```
     /// use uthread::sync::{Mutex, TryLockError};
@@ -214,7 +217,7 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard()?)
     }
 
-    /// Whether the mutex is poisoned.
+    /// Returns `true` if the mutex is poisoned.
     ///
     /// ```
     /// assert!(!uthread::sync::Mutex::new(1).is_poisoned());
@@ -223,17 +226,17 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.is_set()
     }
 
-    /// Takes the mark of the poisoning away, for who has put right what is protected. There is an
-    /// [example](Mutex#poisoning) above.
+    /// Clears the poisoned state, for a caller that has restored the data. See the [example](Mutex#poisoning)
+    /// above.
     pub fn clear_poison(&self) {
         self.poison.clear();
     }
 
-    /// The value, which nobody can have locked.
+    /// Returns a mutable reference to the value. No lock is needed, as the mutex is borrowed mutably.
     ///
     /// # Errors
     ///
-    /// The value, if the mutex is poisoned.
+    /// `PoisonError` with the reference if the mutex is poisoned.
     ///
     /// ```
     /// let mut mutex = uthread::sync::Mutex::new(1);
@@ -244,7 +247,7 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.judge(self.data.get_mut())
     }
 
-    /// The guard of the caller, who has just locked it.
+    /// Creates the guard after the caller has locked the mutex.
     #[inline]
     fn guard(&self) -> LockResult<MutexGuard<'_, T>> {
         self.poison.judge(MutexGuard {
@@ -280,19 +283,19 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// For a condition variable. None of them takes `self`, which would hide a method of the value.
+/// Functions for the condition variable. They take no `self`, which would hide methods of the value.
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The lock, which the caller has for writing.
+    /// Returns the lock, which the caller holds for writing.
     pub(super) fn lock(guard: &Self) -> &'a Lock {
         &guard.mutex.lock
     }
 
-    /// Since when a panic poisons the mutex.
+    /// Returns the moment since which a panic poisons the mutex.
     pub(super) fn since(guard: &mut Self) -> &mut Since {
         &mut guard.since
     }
 
-    /// The guard, as an error if the mutex is poisoned by now.
+    /// Returns the guard, as an error if the mutex is poisoned.
     pub(super) fn judge(guard: Self) -> LockResult<MutexGuard<'a, T>> {
         guard.mutex.poison.judge(guard)
     }
@@ -304,7 +307,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     #[inline]
     #[allow(unsafe_code, reason = "the lock guards the cell")]
     fn deref(&self) -> &T {
-        // SAFETY: the guard has the lock for writing, so nobody else has a reference.
+        // SAFETY: the guard holds the lock for writing, so there is no other reference.
         unsafe { &*self.mutex.data.get() }
     }
 }

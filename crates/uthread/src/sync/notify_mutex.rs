@@ -23,12 +23,12 @@ pub(crate) struct NotifyMutex<S> {
 
 struct Inside<S> {
     state: S,
-    /// By id. Bounded by the number of fibers and threads.
+    /// Waiters by id. Bounded by the number of fibers and threads.
     waiting: Vec<(WaiterId, WakeHandle)>,
     next_id: u64,
 }
 
-/// Among those who wait.
+/// Identifies a waiter of this mutex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
@@ -43,13 +43,13 @@ impl<S> NotifyMutex<S> {
         }
     }
 
-    /// Looks at the state, or changes what nobody waits for. What `action` returns is dropped without the
-    /// lock.
+    /// Inspects the state, or makes a change that no waiter waits for. The result of `action` is dropped
+    /// after the lock is released.
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
         action(&mut self.lock().state)
     }
 
-    /// Changes the state, and wakes all who wait.
+    /// Changes the state and wakes all waiters.
     pub(crate) fn change<R>(&self, action: impl FnOnce(&mut S) -> R) -> R {
         let mut inside = self.lock();
         let result = action(&mut inside.state);
@@ -59,12 +59,12 @@ impl<S> NotifyMutex<S> {
         result
     }
 
-    /// Waits until `look` finds what it wishes, to the deadline at the latest.
+    /// Waits until `look` returns a value, at most until the deadline.
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, and where there is one, also for a caller that is cancelled; `Disconnected` for one that cannot be
-    /// unwound.
+    /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if the
+    /// caller is cancelled but cannot be unwound.
     #[inline(always)]
     pub(crate) fn wait<R>(
         &self,
@@ -96,7 +96,7 @@ impl<S> NotifyMutex<S> {
         }
     }
 
-    /// Looks once. The caller is among those who wait only if there is nothing, and it may.
+    /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller may wait.
     #[inline(never)]
     fn look<R>(
         &self,
@@ -115,7 +115,7 @@ impl<S> NotifyMutex<S> {
         found
     }
 
-    /// Notes who is to be woken at the next change, unless it is `ready` now.
+    /// Registers a waiter for the next change, unless the state is `ready`.
     pub(crate) fn enlist(
         &self,
         waiter: impl FnOnce() -> WakeHandle,
@@ -126,7 +126,7 @@ impl<S> NotifyMutex<S> {
         (!ready).then(|| inside.enlist(waiter()))
     }
 
-    /// Undoes that.
+    /// Removes a registered waiter.
     pub(crate) fn withdraw(&self, id: WaiterId) {
         let mut inside = self.lock();
         if let Some(index) = inside.find(id) {
@@ -147,7 +147,7 @@ impl<S> Inside<S> {
         id
     }
 
-    /// None once it was woken.
+    /// Returns the position of the waiter; `None` once it was woken.
     fn find(&self, id: WaiterId) -> Option<usize> {
         let index = self.waiting.binary_search_by_key(&id, |(id, _)| *id);
         index.ok()

@@ -5,8 +5,8 @@ use std::fmt;
 use super::once::Once;
 use crate::sched::wait;
 
-/// A cell whose value is set once, by the name of [`std::sync::OnceLock`]: by whichever fiber or thread comes first,
-/// while the others wait.
+/// A cell whose value is set once; the counterpart of [`std::sync::OnceLock`]. The first fiber or thread sets
+/// it, the others wait.
 ///
 /// ```
 /// use uthread::sync::OnceLock;
@@ -22,16 +22,16 @@ use crate::sched::wait;
 ///
 /// # Cancellation
 ///
-/// [`get_or_init`](OnceLock::get_or_init) and [`set`](OnceLock::set) are no points of cancellation, as taking a lock
-/// is none. [`wait`](OnceLock::wait) is one: nobody need ever come.
+/// [`get_or_init`](OnceLock::get_or_init) and [`set`](OnceLock::set) are not cancellation points, like
+/// locking. [`wait`](OnceLock::wait) is one, as the value may never be set.
 pub struct OnceLock<T> {
-    /// By which fibers wait for each other, so that the cell inside is never contended.
+    /// Makes fibers wait for each other, so that the cell is never contended.
     once: Once,
     value: std::sync::OnceLock<T>,
 }
 
 impl<T> OnceLock<T> {
-    /// A cell without a value; see the example of [`OnceLock`].
+    /// Creates an empty cell. See the example of [`OnceLock`].
     #[must_use]
     pub const fn new() -> OnceLock<T> {
         OnceLock {
@@ -40,7 +40,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, if there is one. Does not wait, but a loop that finds none lets the other fibers run now and then.
+    /// Returns the value if it is set, without waiting. A loop of such calls lets other fibers run now and
+    /// then.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::from(1);
@@ -55,7 +56,7 @@ impl<T> OnceLock<T> {
         value
     }
 
-    /// The value, if there is one.
+    /// Returns a mutable reference to the value if it is set.
     ///
     /// ```
     /// let mut cell = uthread::sync::OnceLock::from(1);
@@ -67,7 +68,7 @@ impl<T> OnceLock<T> {
         self.value.get_mut()
     }
 
-    /// Waits until somebody has set the value.
+    /// Waits until the value is set.
     ///
     /// ```
     /// use uthread::sync::{Arc, OnceLock};
@@ -82,11 +83,11 @@ impl<T> OnceLock<T> {
         self.initialized()
     }
 
-    /// Sets the value; waits while somebody else is about to.
+    /// Sets the value. Waits while another fiber or thread is setting it.
     ///
     /// # Errors
     ///
-    /// `value`, if there is one already.
+    /// Returns `value` if the value is set already.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::new();
@@ -101,13 +102,14 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// The value, which `f` makes if there is none; waits while somebody else is about to.
+    /// Returns the value, initializing it with `f` if it is not set. Waits while another fiber or thread is
+    /// setting it.
     ///
-    /// `f` must not use this very cell: it would wait for itself.
+    /// `f` must not use the same cell: it would wait for itself.
     ///
     /// # Panics
     ///
-    /// With the panic of `f`, which leaves the cell without a value, for somebody else to try.
+    /// Panics with the payload of `f` if it panics. The cell remains empty then, and can be set later.
     ///
     /// ```
     /// let cell = uthread::sync::OnceLock::new();
@@ -123,7 +125,7 @@ impl<T> OnceLock<T> {
         self.initialized()
     }
 
-    /// The value, if there is one.
+    /// Consumes the cell and returns the value if it is set.
     ///
     /// ```
     /// assert_eq!(uthread::sync::OnceLock::from(1).into_inner(), Some(1));
@@ -133,7 +135,7 @@ impl<T> OnceLock<T> {
         self.value.into_inner()
     }
 
-    /// Takes the value out, if there is one: the cell can be set again.
+    /// Takes the value if it is set, leaving the cell empty. It can be set again.
     ///
     /// ```
     /// let mut cell = uthread::sync::OnceLock::from(1);

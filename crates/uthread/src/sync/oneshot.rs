@@ -1,7 +1,7 @@
-//! One value, from one side to the other: the future of a value that somebody else will deliver.
+//! A channel for a single value: the future of a value that another fiber or thread will deliver.
 //!
 //! The names are those of `std::sync::oneshot`, which is not stable yet. A channel is one allocation, and
-//! sending and receiving take no lock. A value that several wait for is a [`promise`](super::promise).
+//! sending and receiving take no lock. If several waiters need the value, use a [`promise`](super::promise).
 //!
 //! ```
 //! use uthread::sync::oneshot;
@@ -11,13 +11,13 @@
 //! assert_eq!(receiver.recv(), Ok("the answer"));
 //! ```
 //!
-//! | who | does | wakes |
+//! | event | effect | wakes |
 //! | --- | --- | --- |
-//! | [`Sender::send`] | leaves the value, or gets it back if the receiver is gone | the receiver |
-//! | the drop of the sender | leaves word that nothing comes | the receiver |
-//! | the drop of the receiver | lets the next send fail, drops what has come | nobody: a sender never waits |
+//! | [`Sender::send`] | stores the value, or returns it if the receiver is gone | the receiver |
+//! | the sender is dropped | disconnects the channel | the receiver |
+//! | the receiver is dropped | fails a later send, or drops the stored value | nobody: a sender never waits |
 //!
-//! Who waits and is cancelled is unwound, as with [`mpsc`](super::mpsc#cancellation).
+//! A cancelled receiver is unwound, as with [`mpsc`](super::mpsc#cancellation).
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -31,7 +31,7 @@ use super::select::{ArmHandle, Event, Receive};
 use crate::fiber::Outcome;
 use crate::sched::wait;
 
-/// A channel for one value.
+/// Creates a channel for one value.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::oneshot::channel();
@@ -47,9 +47,10 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (sender, Receiver { outcome })
 }
 
-/// The sending side of a [`channel`], as in the example there. Dropped, it ends the receiver's wait with an error.
+/// The sending side of a [`channel`]. See the example there. Dropping it ends the receiver's wait with an
+/// error.
 ///
-/// It sends once:
+/// It can send only once:
 ///
 /// ```compile_fail,E0382
 /// let (sender, _receiver) = uthread::sync::oneshot::channel();
@@ -57,16 +58,17 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// sender.send(2);
 /// ```
 pub struct Sender<T> {
-    /// None once it has sent. In it, nothing means that the sender is gone.
+    /// `None` once the value was sent. An outcome of `None` means that the sender was dropped.
     outcome: Option<Arc<Outcome<Option<T>>>>,
 }
 
 impl<T> Sender<T> {
-    /// Sends the value, without waiting.
+    /// Sends the value without waiting.
     ///
     /// # Errors
     ///
-    /// With the value, if the receiver is gone. `Ok` is no promise that it will be received.
+    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value is
+    /// received.
     ///
     /// ```
     /// use uthread::sync::oneshot::{self, SendError};
@@ -98,12 +100,12 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`], as in the example there. Dropped, it drops the value if that has come.
+/// The receiving side of a [`channel`]. See the example there. Dropping it drops a value that was sent.
 ///
-/// A call that takes it and comes away with nothing gives it back in its error. To wait for it and for
-/// others besides, lend it to [`select!`](crate::select): `recv(&mut receiver)`.
+/// A method that consumes the receiver without receiving a value returns the receiver in its error. To wait
+/// for several events, lend the receiver to [`select!`](crate::select): `recv(&mut receiver)`.
 ///
-/// It receives once:
+/// It can receive only once:
 ///
 /// ```compile_fail,E0382
 /// let (_sender, receiver) = uthread::sync::oneshot::channel::<i32>();
@@ -111,7 +113,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// receiver.recv();
 /// ```
 ///
-/// A value moves between fibers only if it may:
+/// Its type must be `Send` for the value to move between fibers:
 ///
 /// ```compile_fail,E0277
 /// let (sender, receiver) = uthread::sync::oneshot::channel();
@@ -123,11 +125,11 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives the value, waiting for it.
+    /// Receives the value, waiting for it if necessary.
     ///
     /// # Errors
     ///
-    /// When the sender is gone and has sent nothing.
+    /// `RecvError` if the sender is dropped without sending a value.
     ///
     /// ```
     /// use uthread::sync::oneshot::{self, RecvError};
@@ -149,11 +151,12 @@ impl<T> Receiver<T> {
         self.take()
     }
 
-    /// Receives the value, waiting for it so long at most.
+    /// Receives the value, waiting at most for the given time.
     ///
     /// # Errors
     ///
-    /// With the receiver when nothing came in time; when the sender is gone and has sent nothing.
+    /// `Timeout` with the receiver if no value arrives in time; `Disconnected` if the sender is dropped
+    /// without sending a value.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,11 +178,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the value if it has come.
+    /// Receives the value without waiting.
     ///
     /// # Errors
     ///
-    /// With the receiver when it has not; when the sender is gone and has sent nothing.
+    /// `Empty` with the receiver if no value was sent yet; `Disconnected` if the sender is dropped without
+    /// sending a value.
     ///
     /// ```
     /// use uthread::sync::oneshot::{self, TryRecvError};
@@ -199,7 +203,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits until there is something to take; false if that has not come in time, or before the caller is cancelled.
+    /// Waits until the channel has a value or is disconnected. Returns `false` if the deadline passes or the
+    /// caller is cancelled before that.
     fn await_until(&self, deadline: Instant) -> bool {
         while !self.has_come() {
             let cancelled = wait::is_cancelled();
@@ -221,13 +226,14 @@ impl<T> Receiver<T> {
         true
     }
 
-    /// Whether there is something to take; if not, the caller will be woken for it.
+    /// Returns `true` if the channel has a value or is disconnected. Otherwise the caller will be woken for
+    /// either.
     #[inline(never)]
     fn has_come(&self) -> bool {
         self.outcome.is_done() || !self.outcome.await_done(wait::wake_handle())
     }
 
-    /// What has come; the same as no sender if it was taken already.
+    /// Returns the value. Fails if the sender is gone, or if the value was taken before.
     fn take(&self) -> Result<T, RecvError> {
         self.outcome.take_value().flatten().ok_or(RecvError)
     }
@@ -245,11 +251,11 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// Why [`Receiver::try_recv`] has received nothing, as in the example there.
+/// The reason why [`Receiver::try_recv`] has returned no value. See the example there.
 pub enum TryRecvError<T> {
-    /// Nothing has come yet.
+    /// No value was sent yet.
     Empty(Receiver<T>),
-    /// Nothing will come.
+    /// The sender is gone.
     Disconnected,
 }
 
@@ -273,11 +279,11 @@ impl<T> fmt::Debug for TryRecvError<T> {
 
 impl<T> std::error::Error for TryRecvError<T> {}
 
-/// Why [`Receiver::recv_timeout`] has received nothing, as in the example there.
+/// The reason why [`Receiver::recv_timeout`] has returned no value. See the example there.
 pub enum RecvTimeoutError<T> {
-    /// Nothing came in time.
+    /// No value arrived in time.
     Timeout(Receiver<T>),
-    /// Nothing will come.
+    /// The sender is gone.
     Disconnected,
 }
 
@@ -306,7 +312,7 @@ impl<T> RefUnwindSafe for Sender<T> {}
 impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
-/// The event of [`recv`](super::select::recv) that a value comes.
+/// The event of [`recv`](super::select::recv) for a oneshot receiver.
 ///
 /// ```
 /// use uthread::{select, sync::oneshot};

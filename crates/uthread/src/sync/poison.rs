@@ -1,11 +1,11 @@
-//! Poisoning: the mark of a lock whose guard was dropped by a panic.
+//! Poisoning: marks a lock whose guard was dropped during a panic.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, PoisonError};
 
 use crate::sched::wait::Since;
 
-/// Relaxed throughout: the lock orders it.
+/// The poisoned state of a lock. Relaxed throughout: the lock orders the accesses.
 #[derive(Default)]
 pub(super) struct Flag {
     poisoned: AtomicBool,
@@ -27,7 +27,7 @@ impl Flag {
         self.poisoned.store(false, Ordering::Relaxed);
     }
 
-    /// Called when a guard is dropped that lives since then.
+    /// Poisons the lock if the fiber has started to panic since `since`. Called when a guard is dropped.
     #[inline]
     pub(super) fn acknowledge_end(&self, since: Since) {
         if since.has_panicked() {
@@ -35,7 +35,7 @@ impl Flag {
         }
     }
 
-    /// What there is to hand out, as an error if it is poisoned.
+    /// Returns `value`, as an error if the lock is poisoned.
     #[inline]
     pub(super) fn judge<T>(&self, value: T) -> LockResult<T> {
         match self.is_set() {

@@ -14,8 +14,8 @@ use crate::sched::wait;
 use crate::sched::wait::Since;
 use notices::Notices;
 
-/// Waits for others to make a condition true, by the name of [`std::sync::Condvar`], between fibers and threads in
-/// any mix: a fiber that waits is suspended, and its worker runs others.
+/// A condition variable for fibers and threads in any combination; the counterpart of [`std::sync::Condvar`].
+/// A waiting fiber is suspended, and its worker runs other fibers.
 ///
 /// ```
 /// use uthread::sync::{Arc, Condvar, Mutex};
@@ -34,25 +34,25 @@ use notices::Notices;
 /// }
 /// ```
 ///
-/// Those who wait are notified in the order in which they came. As with `std`'s, a wait may end without a
-/// notification, so look at the condition again.
+/// Waiters are notified in the order in which they arrived. As in `std`, a wait may end without a
+/// notification, so check the condition again.
 ///
 /// # Cancellation
 ///
-/// Each wait is a point of cancellation: a fiber that is [cancelled](crate::thread::Cancelled) takes the mutex
-/// again and is unwound. Whatever it still holds is poisoned by that, but not the mutex of this wait: nobody
-/// relied on it meanwhile. A notification that has come just before is not lost: then the wait returns. In a
-/// destructor, where unwinding is no way out, a wait of a cancelled fiber returns without a notification.
+/// Each wait is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber acquires the mutex again
+/// and is unwound. This poisons other locks that the fiber holds, but not the mutex of the wait, as the fiber
+/// did not rely on it while it waited. A notification that arrived just before is not lost: in that case the
+/// wait returns. In a destructor, where the fiber cannot be unwound, the wait returns without a notification.
 pub struct Condvar {
     notices: Notices,
 }
 
-/// Whether a wait has ended because its time was over; see the example of [`Condvar::wait_timeout`].
+/// The result of a wait with a timeout. See the example of [`Condvar::wait_timeout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it has.
+    /// Returns `true` if the wait ended because the timeout elapsed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -70,7 +70,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for; see the example of [`Condvar`].
+    /// Creates a condition variable. See the example of [`Condvar`].
     #[must_use]
     pub const fn new() -> Condvar {
         Condvar {
@@ -78,21 +78,21 @@ impl Condvar {
         }
     }
 
-    /// Lets the mutex go, waits for a notification, and locks the mutex again. There is an
-    /// [example](Condvar) above.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again. See the [example](Condvar)
+    /// above.
     ///
     /// # Errors
     ///
-    /// The guard all the same, if the mutex is poisoned by then.
+    /// `PoisonError` with the guard if the mutex is poisoned when it is locked again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         self.wait_until(guard, None).0
     }
 
-    /// Waits while `condition` is true.
+    /// Waits while `condition` returns `true`.
     ///
     /// # Errors
     ///
-    /// The guard all the same, if the mutex is poisoned by then.
+    /// `PoisonError` with the guard if the mutex is poisoned when it is locked again.
     ///
     /// ```
     /// use uthread::sync::{Condvar, Mutex};
@@ -123,11 +123,12 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// As [`wait_timeout`](Condvar::wait_timeout), with so many milliseconds; whether a notification came.
+    /// Unlocks the mutex, waits for a notification at most for `ms` milliseconds, and locks the mutex again.
+    /// Returns `false` if the time elapsed. Deprecated in `std`: use [`wait_timeout`](Condvar::wait_timeout).
     ///
     /// # Errors
     ///
-    /// The same.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
     ///
     /// ```
     /// use uthread::sync::{Condvar, Mutex};
@@ -154,12 +155,12 @@ impl Condvar {
         }
     }
 
-    /// Lets the mutex go, waits for a notification, for at most so long, and locks the mutex again, which
-    /// may take longer.
+    /// Unlocks the mutex, waits for a notification at most for the given time, and locks the mutex again.
+    /// Locking may take longer than the timeout.
     ///
     /// # Errors
     ///
-    /// The guard and the result all the same, if the mutex is poisoned by then.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -180,11 +181,11 @@ impl Condvar {
         with_result(guard, late)
     }
 
-    /// Waits while `condition` is true, for at most so long.
+    /// Waits while `condition` returns `true`, at most for the given time.
     ///
     /// # Errors
     ///
-    /// The guard and the result all the same, if the mutex is poisoned by then.
+    /// `PoisonError` with the guard and the result if the mutex is poisoned when it is locked again.
     ///
     /// ```
     /// use std::time::Duration;
@@ -220,7 +221,7 @@ impl Condvar {
         }
     }
 
-    /// Ends one wait, of whoever has waited longest.
+    /// Notifies the waiter that has waited longest, if there is one.
     ///
     /// ```
     /// uthread::sync::Condvar::new().notify_one(); // Nobody waits.
@@ -230,7 +231,7 @@ impl Condvar {
         self.notices.notify(1);
     }
 
-    /// Ends the waits of all who wait now.
+    /// Notifies all current waiters.
     ///
     /// ```
     /// uthread::sync::Condvar::new().notify_all(); // Nobody waits.
@@ -240,7 +241,8 @@ impl Condvar {
         self.notices.notify(usize::MAX);
     }
 
-    /// Waits until the deadline, if there is one; whether it has passed, or the caller is cancelled.
+    /// Waits for a notification until the deadline, if there is one. The result is `true` if the deadline has
+    /// passed or the caller is cancelled.
     fn wait_until<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -249,7 +251,7 @@ impl Condvar {
         let ended = self.notices.wait(MutexGuard::lock(&guard), deadline);
         if ended == WaitEnd::Cancelled {
             if wait::is_abandoned() {
-                // Others may use the mutex on.
+                // Unlocks the mutex.
                 drop(guard);
                 wait::vanish_if_abandoned("it waits for a condition");
                 unreachable!("it is abandoned");
@@ -268,7 +270,7 @@ impl Condvar {
     }
 }
 
-/// Both in one, poisoned if the guard is.
+/// Combines the guard and the result, as an error if the mutex is poisoned.
 fn with_result<T>(
     guard: LockResult<MutexGuard<'_, T>>,
     late: bool,

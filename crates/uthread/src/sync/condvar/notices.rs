@@ -1,8 +1,8 @@
-//! The protocol of a condition variable: a queue, and a lock that is released meanwhile.
+//! The protocol of a condition variable: a queue, and a lock that is released during the wait.
 //!
-//! A waiter joins the queue before it unlocks, so that whoever takes the lock after it, and makes the
-//! condition true, finds it there. A notification takes waiters out of the queue, and what is out has been
-//! notified: one whose time is over at that moment, or that is cancelled, has been too, and says so.
+//! A waiter enters the queue before it unlocks, so it is visible to any fiber or thread that locks later and
+//! makes the condition true. A notification removes waiters from the queue. A waiter that was removed has
+//! been notified, even if its deadline passes or it is cancelled at the same time.
 
 use std::time::Instant;
 
@@ -12,20 +12,20 @@ use crate::sync::lock::Lock;
 use crate::sync::parking_lot::{self, Dequeued, WaitEnd};
 
 pub(crate) struct Notices {
-    /// Whether somebody waits. Written under the lock of the queue.
+    /// `true` while there may be waiters. Written under the lock of the queue.
     awaited: AtomicBool,
 }
 
 impl Notices {
-    /// From the word, which begins as false.
+    /// Creates the state from its word, which must be false.
     pub(crate) const fn new(awaited: AtomicBool) -> Notices {
         Notices { awaited }
     }
 
-    /// Waits for a notification, without the lock, which the caller has for writing, and has again after it.
+    /// Unlocks `lock`, waits for a notification, and locks it again. The caller must hold it for writing.
     pub(crate) fn wait(&self, lock: &Lock, deadline: Option<Instant>) -> WaitEnd {
         let waiter = parking_lot::with_queue(self, |queue| {
-            // Relaxed: who is to see it takes the lock after the caller has let it go.
+            // Relaxed: a notifier reads it after it has locked `lock`, which the caller unlocks below.
             self.awaited.store(true, Ordering::Relaxed);
             queue.enqueue(0)
         });
@@ -39,7 +39,7 @@ impl Notices {
         ended
     }
 
-    /// Notifies those that have waited longest, so many at most.
+    /// Notifies at most `count` waiters, beginning with the one that has waited longest.
     pub(crate) fn notify(&self, count: usize) {
         if !self.awaited.load(Ordering::Relaxed) {
             return;

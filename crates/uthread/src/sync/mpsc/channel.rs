@@ -1,22 +1,24 @@
-//! One channel: the values on their way, and who waits at its ends.
+//! The state of a channel: queued values, and the waiters at both ends.
 //!
 //! ```text
-//!   send   the receiver waits, or there is room   -> into the queue, the receiver is woken
-//!          otherwise                              -> into the line with the sender, who suspends
-//!   recv   a value in the queue                   -> taken; the first in the line moves up, its
-//!                                                    sender is woken
-//!          none, but one in the line (bound 0)    -> taken, its sender is woken
-//!          otherwise                              -> the receiver suspends
+//!   send   the receiver waits, or there is space  -> append to the queue, wake the receiver
+//!          otherwise                              -> enter the line with the value, suspend
+//!   recv   the queue has a value                  -> take it; move the first value of the line to the queue, and
+//!                                                    wake its sender
+//!          the queue is empty, the line is not    -> take the first value of the line, wake its sender (bound 0)
+//!          otherwise                              -> suspend
 //! ```
 //!
-//! Either may wait for other things besides (`selecting.rs`). Such a sender is in the line as any, but its
-//! value can be taken only by a claim; without room, such a receiver gets a value only by a claim.
+//! The *line* holds values for which the queue has no space, with their senders. Either end may be part of a
+//! `select!` (`selecting.rs`). The value of such a sender can be taken only by a claim, and such a receiver
+//! gets a value from a rendezvous only by a claim.
 //!
-//! One lock guards it all. Nobody is woken and no value is dropped under it: a destructor may wait, or
-//! use the channel. Whoever has waited looks at the state again and believes no wake-up.
+//! One lock guards the state. No waiter is woken and no value dropped under it, as a destructor may wait or
+//! use the channel. A woken waiter inspects the state again.
 //!
-//! The two loops that wait are inlined in the fiber's own code, and what they call is not: a switch in a
-//! deeper frame misleads the CPU about each return on the way up, which doubled the time of a round trip.
+//! The two loops that wait are inlined into the fiber's code, and the functions that they call are not. A
+//! switch in a deeper frame makes the CPU mispredict each return on the way up, which doubled the time of a
+//! round trip.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -29,22 +31,23 @@ use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::sync::select::ArmHandle;
 
-/// How much room an empty queue keeps, in values: enough that a steady stream allocates nothing, so
-/// little that the memory of a burst is given back.
+/// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and the memory
+/// of a burst is returned.
 const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
     pub(super) bound: usize,
     state: Mutex<State<T>>,
-    /// Whoever waited first to receive: mostly it stays that one, and is woken without a count of its
-    /// references being touched.
+    /// The first fiber or thread that has waited to receive, which usually remains the only one. It can be
+    /// woken without counting a reference.
     usual_receiver: OnceLock<WakeHandle>,
 }
 
 pub(super) struct State<T> {
-    /// At most as many as the bound, and with bound 0 the one for a receiver that has been woken.
+    /// At most `bound` values; with bound 0, the one value for a receiver that was woken.
     pub(super) queue: VecDeque<T>,
-    /// Values for which there is no room, by ticket. While there is room, only some that nobody can claim.
+    /// Values without space in the queue, by ticket. While there is space, only values that cannot be
+    /// claimed.
     pub(super) line: VecDeque<InLine<T>>,
     next_ticket: u64,
     pub(super) receiver: Receiving,
@@ -55,26 +58,26 @@ pub(super) struct State<T> {
 pub(super) struct InLine<T> {
     ticket: u64,
     value: T,
-    /// Gone once it has been woken for the end of the receiver.
+    /// `None` once the sender was woken because the receiver is gone.
     pub(super) sender: Option<Side>,
 }
 
-/// Whether the receiver waits: only while there is neither a value nor an end.
+/// The state of the receiver. It waits only while there is no value and a sender exists.
 pub(super) enum Receiving {
     Not,
     Usual,
     Unusual(Side),
 }
 
-/// A sender in the line, or a receiver.
+/// A sender in the line, or the receiver.
 pub(super) enum Side {
     Waits(WakeHandle),
     Selects(ArmHandle),
 }
 
-/// The senders.
+/// Methods of the senders.
 impl<T> Channel<T> {
-    /// A channel with one sender and its receiver.
+    /// Creates a channel with one sender and its receiver.
     pub(crate) fn new(bound: usize) -> Channel<T> {
         Channel {
             bound,
@@ -104,7 +107,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Puts the value into the queue, or into the line: the ticket then.
+    /// Appends the value to the queue and returns `None`, or enters the line and returns the ticket.
     #[inline(never)]
     fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
         let mut state = self.lock();
@@ -120,7 +123,8 @@ impl<T> Channel<T> {
         ))
     }
 
-    /// What became of the value with this ticket; none while it is in the line.
+    /// Returns the result for the value with this ticket, or `None` while it is in the line and the caller
+    /// may wait.
     #[inline(never)]
     fn look_at_line(&self, ticket: u64, may_wait: bool) -> Option<Result<(), SendError<T>>> {
         let mut state = self.lock();
@@ -156,12 +160,12 @@ impl<T> Channel<T> {
         Ok(())
     }
 
-    /// Counts another sender.
+    /// Counts a new sender.
     pub(crate) fn add_sender(&self) {
         self.lock().senders += 1;
     }
 
-    /// Counts a sender out; the last one wakes the receiver.
+    /// Counts a dropped sender. The last one wakes the receiver.
     pub(crate) fn remove_sender(&self) {
         let mut state = self.lock();
         state.senders -= 1;
@@ -170,7 +174,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Whether the caller puts its value into the queue: there is room, or a receiver for it.
+    /// Returns `true` if the queue accepts a value: there is space, or a receiver for it.
     fn admit(&self, state: &State<T>) -> bool {
         state.queue.len() < self.bound
             || match &state.receiver {
@@ -180,7 +184,7 @@ impl<T> Channel<T> {
             }
     }
 
-    /// Adds a value to the queue, to which it was admitted.
+    /// Appends a value that the queue accepts.
     fn put(&self, mut state: MutexGuard<'_, State<T>>, value: T) {
         state.queue.push_back(value);
         self.wake_receiver(state);
@@ -205,13 +209,13 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Whoever waited first to receive; the caller, if nobody has.
+    /// Returns the first fiber or thread that has waited to receive, or the caller if there was none.
     fn usual_receiver(&self) -> &WakeHandle {
         self.usual_receiver.get_or_init(wait::wake_handle)
     }
 }
 
-/// The receiver.
+/// Methods of the receiver.
 impl<T> Channel<T> {
     #[inline(always)]
     pub(crate) fn recv(&self) -> Result<T, RecvError> {
@@ -247,7 +251,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Takes a value or learns of the end; none otherwise, and then it is noted whether the caller waits.
+    /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and records
+    /// whether the caller waits.
     #[inline(never)]
     fn receive(&self, waits: bool) -> Option<Result<T, RecvError>> {
         let mut state = self.lock();
@@ -285,7 +290,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Ends the channel: who waits in the line gets its value back, what is in the queue is dropped.
+    /// Closes the channel: senders in the line get their values back, and queued values are dropped.
     pub(crate) fn remove_receiver(&self) {
         let mut state = self.lock();
         state.receiver_gone = true;
@@ -299,8 +304,8 @@ impl<T> Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// After a value was taken from the queue: the first in the line moves up, or the memory of a burst is
-    /// given back.
+    /// Called after a value was taken from the queue: moves the first value of the line up, or frees the
+    /// memory of a burst.
     fn make_room(&self, mut state: MutexGuard<'_, State<T>>, taken: T) -> T {
         if state.queue.len() < self.bound
             && let Some(first) = state.take_first()
@@ -333,8 +338,8 @@ impl Side {
         }
     }
 
-    /// Whether the caller may exchange a value with it: not if it has chosen otherwise, and is about to
-    /// leave.
+    /// Returns `true` if the caller may exchange a value with this side, which is not the case if its choice
+    /// has ended otherwise.
     fn claim(&self) -> bool {
         match self {
             Side::Waits(_) => true,
@@ -342,7 +347,7 @@ impl Side {
         }
     }
 
-    /// Whether `other`, which chooses too, could claim it.
+    /// Returns `true` if `other`, a case of another choice, could claim this side.
     pub(super) fn may_meet(&self, other: &ArmHandle) -> bool {
         match self {
             Side::Waits(_) => true,
@@ -352,7 +357,7 @@ impl Side {
 }
 
 impl<T> InLine<T> {
-    /// Lets the sender go on, and returns its value.
+    /// Wakes the sender and returns its value.
     fn hand_over(self, state: MutexGuard<'_, State<T>>) -> T {
         drop(state);
         wake(self.sender);
@@ -361,7 +366,7 @@ impl<T> InLine<T> {
 }
 
 impl<T> State<T> {
-    /// Takes the first in the line whose value can be had.
+    /// Removes the first value of the line that can be claimed.
     #[inline]
     fn take_first(&mut self) -> Option<InLine<T>> {
         match self.line.front()?.sender {
@@ -377,7 +382,7 @@ impl<T> State<T> {
         self.line.remove(index)
     }
 
-    /// Puts a value and its sender at the end of the line; its ticket.
+    /// Appends a value and its sender to the line, and returns the ticket.
     pub(super) fn join_line(&mut self, value: T, sender: Side) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -389,17 +394,17 @@ impl<T> State<T> {
         ticket
     }
 
-    /// Whether the value with this ticket has not been taken.
+    /// Returns `true` if the value with this ticket is still in the line.
     fn is_in_line(&self, ticket: u64) -> bool {
         self.find_in_line(ticket).is_ok()
     }
 
-    /// Takes a value that is in line back.
+    /// Removes a value that is in the line.
     fn leave_line(&mut self, ticket: u64) -> T {
         self.try_leave_line(ticket).expect("it is in line")
     }
 
-    /// Takes a value back; none if it was taken.
+    /// Removes a value from the line; `None` if it was taken.
     pub(super) fn try_leave_line(&mut self, ticket: u64) -> Option<T> {
         let index = self.find_in_line(ticket).ok()?;
         self.line.remove(index).map(|handle| handle.value)

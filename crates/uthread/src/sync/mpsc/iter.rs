@@ -1,8 +1,8 @@
-//! Receivers as iterators.
+//! Iterators over the values of a receiver.
 
 use super::Receiver;
 
-/// The values of a receiver, each waited for; made by [`Receiver::iter`], as in the example there.
+/// An iterator that waits for each value. Created by [`Receiver::iter`]; see the example there.
 #[derive(Debug)]
 pub struct Iter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
@@ -23,7 +23,8 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// The values that are there already; made by [`Receiver::try_iter`], as in the example there.
+/// An iterator over the values that are available without waiting. Created by [`Receiver::try_iter`]; see the
+/// example there.
 #[derive(Debug)]
 pub struct TryIter<'a, T: 'a> {
     receiver: &'a Receiver<T>,
@@ -44,7 +45,7 @@ impl<T> Iterator for TryIter<'_, T> {
     }
 }
 
-/// The values of a receiver it has taken over, each waited for; made by `Receiver::into_iter`.
+/// An iterator that owns its receiver and waits for each value. Created by `Receiver::into_iter`.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::channel();

@@ -1,8 +1,8 @@
-//! Channels by the names of `std::sync::mpsc`: many senders, one receiver, between fibers and threads in
-//! any mix.
+//! Channels with many senders and one receiver, with the names of `std::sync::mpsc`. Both ends may be used by
+//! fibers and threads in any combination.
 //!
-//! A fiber that must wait is suspended, and its worker runs others; a thread outside the runtime
-//! blocks. The errors are `std`'s own types.
+//! A waiting fiber is suspended, and its worker runs other fibers; a thread outside the runtime blocks. The
+//! error types are those of `std`.
 //!
 //! ```
 //! use uthread::sync::mpsc;
@@ -20,17 +20,17 @@
 //!
 //! # Fairness
 //!
-//! Senders that wait for room are served in the order in which they came. A fiber whose calls never have
-//! to wait still lets the others of its worker run after 128 calls at the latest, also where these are
-//! [`try_recv`](Receiver::try_recv) or [`try_send`](SyncSender::try_send).
+//! Senders that wait for space are served in the order in which they arrived. A fiber whose calls never have
+//! to wait, such as [`try_recv`](Receiver::try_recv) or [`try_send`](SyncSender::try_send), lets the other
+//! fibers of its worker run after 128 calls at the latest.
 //!
 //! # Cancellation
 //!
-//! Once a fiber is [cancelled](crate::JoinHandle::cancel), its [time](crate::timeout) is over or its runtime
-//! [dropped](crate::Runtime#dropping), a call that waits, or would have to, does not return but unwinds
-//! the caller, as these errors have no room for that reason. A
-//! value to be sent is dropped. In a destructor, where unwinding is no way out, the call returns as if
-//! the other side were gone. Calls that need not wait work on.
+//! If a fiber is [cancelled](crate::JoinHandle::cancel), its [deadline](crate::timeout) has passed or its
+//! runtime is [dropped](crate::Runtime#dropping), a call that would have to wait unwinds the fiber, as the
+//! errors of `std` have no variant for this. The value to be sent is dropped. In a destructor, where the
+//! fiber cannot be unwound, the call returns as if the other side were gone. Calls that need not wait
+//! succeed.
 
 mod channel;
 mod selecting;
@@ -52,11 +52,11 @@ use channel::Channel;
 pub use iter::{IntoIter, Iter, TryIter};
 use selecting::{Received, Sent};
 
-/// The bound of a channel that has none: memory is one.
+/// The bound of a channel without a bound.
 const UNBOUNDED: usize = usize::MAX;
 
-/// A channel without a bound: [`Sender::send`] never waits, and what was sent and not received takes
-/// memory. Better bound what can run ahead, with [`sync_channel`].
+/// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take memory. If
+/// senders may be faster than the receiver, prefer [`sync_channel`].
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::channel();
@@ -72,10 +72,10 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (sender, Receiver::new(channel))
 }
 
-/// A channel that holds at most `bound` values: [`SyncSender::send`] waits while it is full. With bound 0
-/// it waits until the value is received (a *rendezvous*).
+/// Creates a channel that holds at most `bound` values: [`SyncSender::send`] waits while it is full. With
+/// bound 0, it waits until the value is received (a *rendezvous*).
 ///
-/// Room is made as it is needed, so that a large bound costs nothing by itself.
+/// Space is allocated as needed, so a large bound takes no memory by itself.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(1);
@@ -93,19 +93,20 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     (sender, Receiver::new(channel))
 }
 
-/// The sending side of a [`channel`], as in the example there; clone it for more senders. When the last one is
-/// dropped, the receiver gets what is left and then errors.
+/// The sending side of a [`channel`]. Clone it for more senders. See the example there.
+///
+/// When the last sender is dropped, the receiver returns the remaining values and then errors.
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, without waiting.
+    /// Sends a value without waiting.
     ///
     /// # Errors
     ///
-    /// With the value, if the receiver is gone. `Ok` is no promise that it will be received: the
-    /// receiver may be dropped later.
+    /// `SendError` with the value if the receiver is gone. `Ok` does not guarantee that the value is
+    /// received: the receiver may be dropped later.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, SendError};
@@ -118,7 +119,7 @@ impl<T> Sender<T> {
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         match self.channel.try_send(value) {
             Ok(()) => Ok(()),
-            // Without a bound it is never full.
+            // A channel without a bound is never full.
             Err(TrySendError::Full(value) | TrySendError::Disconnected(value)) => {
                 Err(SendError(value))
             }
@@ -158,17 +159,17 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The sending side of a [`sync_channel`], as in the example there; otherwise as [`Sender`].
+/// The sending side of a [`sync_channel`]. Clone it for more senders. See the example there.
 pub struct SyncSender<T> {
     channel: Arc<Channel<T>>,
 }
 
 impl<T> SyncSender<T> {
-    /// Sends a value once there is room for it; with bound 0, once it is received.
+    /// Sends a value, waiting until there is space for it. With bound 0, waits until it is received.
     ///
     /// # Errors
     ///
-    /// With the value, if the receiver is gone, or goes while the call waits.
+    /// `SendError` with the value if the receiver is gone, or is dropped while the call waits.
     ///
     /// ```
     /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(0);
@@ -181,11 +182,11 @@ impl<T> SyncSender<T> {
         self.channel.send(value)
     }
 
-    /// Sends a value if that needs no waiting: if there is room, or with bound 0 a receiver that waits.
+    /// Sends a value without waiting. With bound 0, this succeeds only if a receiver waits.
     ///
     /// # Errors
     ///
-    /// With the value, if there is no room or the receiver is gone.
+    /// `Full` with the value if there is no space; `Disconnected` with the value if the receiver is gone.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, TrySendError};
@@ -233,10 +234,10 @@ impl<T> fmt::Debug for SyncSender<T> {
     }
 }
 
-/// The receiving side of a [`channel`] or [`sync_channel`], as in the examples there. Dropped, it drops the
-/// values not yet received, and senders that wait get theirs back.
+/// The receiving side of a [`channel`] or [`sync_channel`]. See the examples there. Dropping it drops the
+/// values not yet received; waiting senders get theirs back.
 ///
-/// It moves between fibers and threads, but only one at a time has it:
+/// It can be sent to other fibers and threads, but not shared:
 ///
 /// ```compile_fail,E0277
 /// let (sender, receiver) = uthread::sync::mpsc::channel::<i32>();
@@ -247,7 +248,7 @@ impl<T> fmt::Debug for SyncSender<T> {
 /// ```
 pub struct Receiver<T> {
     channel: Arc<Channel<T>>,
-    /// The channel knows of one receiver that waits.
+    /// Makes the receiver not `Sync`: the channel supports one waiting receiver.
     not_shared: PhantomData<Cell<()>>,
 }
 
@@ -259,11 +260,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the next value, waiting for it.
+    /// Receives the next value, waiting for it if necessary.
     ///
     /// # Errors
     ///
-    /// When all senders are gone and nothing is left.
+    /// `RecvError` if all senders are gone and no value is left.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, RecvError};
@@ -278,11 +279,11 @@ impl<T> Receiver<T> {
         self.channel.recv()
     }
 
-    /// Receives the next value, waiting for it so long at most.
+    /// Receives the next value, waiting at most for `timeout`.
     ///
     /// # Errors
     ///
-    /// When none came in time, or all senders are gone and nothing is left.
+    /// `Timeout` if no value arrives in time; `Disconnected` if all senders are gone and no value is left.
     ///
     /// ```
     /// use std::time::Duration;
@@ -301,11 +302,11 @@ impl<T> Receiver<T> {
         self.channel.recv_deadline(deadline)
     }
 
-    /// Receives the next value if one is there, or with bound 0 if a sender waits.
+    /// Receives the next value without waiting. With bound 0, this succeeds only if a sender waits.
     ///
     /// # Errors
     ///
-    /// When nothing is there, now or for ever.
+    /// `Empty` if there is no value yet; `Disconnected` if all senders are gone and no value is left.
     ///
     /// ```
     /// use uthread::sync::mpsc::{self, TryRecvError};
@@ -321,7 +322,7 @@ impl<T> Receiver<T> {
         self.channel.try_recv()
     }
 
-    /// What is received, until all senders are gone; waits for each value.
+    /// Returns an iterator that waits for each value, until all senders are gone.
     ///
     /// ```
     /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(3);
@@ -332,7 +333,7 @@ impl<T> Receiver<T> {
         Iter::new(self)
     }
 
-    /// What can be received without waiting.
+    /// Returns an iterator over the values that are available without waiting.
     ///
     /// ```
     /// let (sender, receiver) = uthread::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! What is to be done once.
+//! One-time initialization.
 
 mod progress;
 
@@ -10,8 +10,8 @@ use crate::atomic::AtomicU32;
 use crate::sched::wait;
 use progress::Progress;
 
-/// Lets something be done once, by the name of [`std::sync::Once`], whichever fiber or thread comes first: the others
-/// wait until it is done.
+/// One-time initialization by the first fiber or thread, while the others wait; the counterpart of
+/// [`std::sync::Once`].
 ///
 /// ```
 /// use uthread::sync::Once;
@@ -24,21 +24,22 @@ use progress::Progress;
 ///
 /// # Cancellation
 ///
-/// [`call_once`](Once::call_once) is no point of cancellation, as taking a lock is none; what it calls may be
-/// cancelled, which poisons as a panic does. [`wait`](Once::wait) is one: nobody need ever come.
+/// [`call_once`](Once::call_once) is not a cancellation point, like locking. The closure may be cancelled,
+/// which poisons the `Once` as a panic does. [`wait`](Once::wait) is a cancellation point, as no call may
+/// ever come.
 pub struct Once {
     progress: Progress,
 }
 
-/// What [`Once::call_once_force`] finds, as in the example there.
+/// The state passed to the closure of [`Once::call_once_force`]. See the example there.
 pub struct OnceState {
     poisoned: bool,
-    /// It is not shared, as `std`'s.
+    /// Makes the type not `Sync`, as in `std`.
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl OnceState {
-    /// Whether it was begun before, and panicked.
+    /// Returns `true` if an earlier call has panicked.
     ///
     /// ```
     /// uthread::sync::Once::new().call_once_force(|state| assert!(!state.is_poisoned()));
@@ -50,7 +51,7 @@ impl OnceState {
 
 #[allow(clippy::new_without_default, reason = "`std`'s has none")]
 impl Once {
-    /// Nothing is done yet; see the example of [`Once`].
+    /// Creates a `Once` that is not completed. See the example of [`Once`].
     #[must_use]
     pub const fn new() -> Once {
         Once {
@@ -58,14 +59,14 @@ impl Once {
         }
     }
 
-    /// Calls `f` if it is the first call, and otherwise waits until that of the first has returned: what it did is
-    /// visible then. There is an [example](Once) above.
+    /// Calls `f` if this is the first call. Otherwise waits until the first call has returned; its effects
+    /// are visible then. See the [example](Once) above.
     ///
-    /// `f` must not use this very `Once`: it would wait for itself.
+    /// `f` must not use the same `Once`: it would wait for itself.
     ///
     /// # Panics
     ///
-    /// With the panic of `f`; and in each later call, if one has panicked.
+    /// Panics with the payload of `f` if it panics, and if an earlier call has panicked.
     #[inline]
     #[track_caller]
     pub fn call_once<F: FnOnce()>(&self, f: F) {
@@ -76,11 +77,12 @@ impl Once {
         }
     }
 
-    /// As [`call_once`](Once::call_once), but tries again what has panicked.
+    /// Calls `f` if no call has completed, also if an earlier call has panicked. Otherwise works like
+    /// [`call_once`](Once::call_once).
     ///
     /// # Panics
     ///
-    /// With the panic of `f`.
+    /// Panics with the payload of `f` if it panics.
     ///
     /// ```
     /// use std::panic::catch_unwind;
@@ -106,7 +108,7 @@ impl Once {
         }
     }
 
-    /// Whether a call has returned: what it did is visible then.
+    /// Returns `true` if a call has completed; its effects are visible then.
     ///
     /// ```
     /// let once = uthread::sync::Once::new();
@@ -123,11 +125,11 @@ impl Once {
         completed
     }
 
-    /// Waits until a call has returned.
+    /// Waits until a call has completed.
     ///
     /// # Panics
     ///
-    /// When one has panicked.
+    /// Panics if a call has panicked.
     ///
     /// ```
     /// use uthread::sync::{Arc, Once};
@@ -143,7 +145,7 @@ impl Once {
         self.progress.wait(false);
     }
 
-    /// The same, but waits on when one has panicked.
+    /// Waits until a call has completed, also if an earlier call has panicked.
     ///
     /// ```
     /// let once = uthread::sync::Once::new();

@@ -1,4 +1,4 @@
-//! The protocol of what is to be done once.
+//! The protocol of one-time initialization.
 //!
 //! ```text
 //!   INCOMPLETE -> RUNNING -> COMPLETE
@@ -7,8 +7,9 @@
 //!                POISONED          each with QUEUED, but for COMPLETE
 //! ```
 //!
-//! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is something to wait for. Whoever ends RUNNING
-//! takes all out of the queue: there is nothing left to wait for, or one of them has to try again.
+//! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is a reason to wait.
+//! The end of RUNNING dequeues all waiters: either nothing is left to wait for, or one of them has to try
+//! again.
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::sched::wait;
@@ -24,19 +25,19 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// From the word, which begins as zero.
+    /// Creates the state from its word, which must be zero.
     pub(crate) const fn new(state: AtomicU32) -> Progress {
         Progress { state }
     }
 
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
-        // Acquire pairs with the Release in `Run::drop`.
+        // Acquire pairs with the release in `Run::drop`.
         self.state.load(Ordering::Acquire) == COMPLETE
     }
 
-    /// Calls `f`, with whether it was poisoned, if nobody has before; otherwise waits until that has ended.
-    /// Panics, unless forced, where it was poisoned.
+    /// Calls `f` if no call has completed, and waits while another call runs. Passes `true` to `f` if the
+    /// state was poisoned. Panics in that case unless `force` is set.
     #[cold]
     #[track_caller]
     pub(crate) fn run(&self, force: bool, f: &mut dyn FnMut(bool)) {
@@ -52,7 +53,7 @@ impl Progress {
                 }
                 before => {
                     let running = RUNNING | (state & QUEUED);
-                    // Acquire pairs with the Release of a run that has panicked.
+                    // Acquire pairs with the release of a call that has panicked.
                     let begun = self.state.compare_exchange(
                         state,
                         running,
@@ -73,7 +74,7 @@ impl Progress {
         }
     }
 
-    /// Waits for the end; panics, unless forced, where it was poisoned.
+    /// Waits until a call has completed. Panics if the state is poisoned, unless `force` is set.
     #[track_caller]
     pub(crate) fn wait(&self, force: bool) {
         while !self.is_complete() {
@@ -87,7 +88,7 @@ impl Progress {
             let ended = waiter.wait_for(None, |_| Dequeued::default());
             if ended == WaitEnd::Cancelled {
                 wait::unwind_if_cancelled();
-                // In a destructor: the caller relies on what it waits for all the same.
+                // In a destructor the fiber cannot be unwound, and the caller relies on the completed call.
                 if let Some(waiter) = self.join(awaited) {
                     waiter.wait();
                 }
@@ -95,12 +96,12 @@ impl Progress {
         }
     }
 
-    /// Enqueues the caller, if the state is still one to wait in.
+    /// Enqueues the caller, unless the state has changed and there is no reason to wait.
     fn join(&self, is_awaited: impl Fn(u32) -> bool) -> Option<Waiter> {
         parking_lot::with_queue(self, |queue| {
             let mut state = self.state.load(Ordering::Relaxed);
             while is_awaited(state & !QUEUED) {
-                // Relaxed: whoever serves the queue takes its lock.
+                // Relaxed: the fiber or thread that dequeues takes the lock of the queue.
                 let noted = self.state.compare_exchange(
                     state,
                     state | QUEUED,
@@ -117,7 +118,7 @@ impl Progress {
     }
 }
 
-/// A call that runs.
+/// A running call.
 struct Run<'a> {
     progress: &'a Progress,
     becomes: u32,
@@ -125,7 +126,7 @@ struct Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        // Release pairs with the Acquire of all who look.
+        // Release pairs with the acquire of all readers of the state.
         let before = self.progress.state.swap(self.becomes, Ordering::Release);
         if before & QUEUED != 0 {
             parking_lot::with_queue(self.progress, |queue| queue.dequeue(usize::MAX)).wake();

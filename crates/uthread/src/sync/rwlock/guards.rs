@@ -1,4 +1,4 @@
-//! What readers and writers have of a lock.
+//! The guards of a reader-writer lock.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,9 +10,10 @@ use super::RwLock;
 use crate::sched::wait::Since;
 use crate::sync::lock::Lock;
 
-/// The right of one reader to what a [`RwLock`] protects, until it is dropped; see the example of [`RwLock::read`].
+/// A guard that gives shared access to the data of a [`RwLock`] and unlocks it on drop. See the example of
+/// [`RwLock::read`].
 ///
-/// It is not `Send`, as `std`'s:
+/// It is not `Send`, as in `std`:
 ///
 /// ```compile_fail,E0277
 /// let lock = uthread::sync::RwLock::new(1);
@@ -22,7 +23,7 @@ use crate::sync::lock::Lock;
 /// });
 /// ```
 ///
-/// Like a reference it may be taken for one of a shorter life:
+/// It is covariant, like a shared reference:
 ///
 /// ```
 /// use uthread::sync::{RwLock, RwLockReadGuard};
@@ -42,15 +43,15 @@ use crate::sync::lock::Lock;
 #[must_use = "if unused the lock is given back at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
-    /// Not the `RwLock`, which is invariant in `T`: a guard that only reads is covariant, as `std`'s.
+    /// Not a reference to the `RwLock`, which is invariant in `T`: a read guard is covariant, as in `std`.
     data: NonNull<T>,
     lock: &'a Lock,
 }
 
-/// The right of the one writer to what a [`RwLock`] protects, until it is dropped; see the example of
+/// A guard that gives exclusive access to the data of a [`RwLock`] and unlocks it on drop. See the example of
 /// [`RwLock::write`].
 ///
-/// It is not `Send`, as `std`'s:
+/// It is not `Send`, as in `std`:
 ///
 /// ```compile_fail,E0277
 /// let lock = uthread::sync::RwLock::new(1);
@@ -71,7 +72,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
 /// drop(writer);
 /// ```
 ///
-/// As a value of a shorter life could be stored through it, it is not taken for a guard of one:
+/// It is invariant, as a value with a shorter lifetime could be stored through it:
 ///
 /// ```compile_fail
 /// use uthread::sync::RwLockWriteGuard;
@@ -92,11 +93,11 @@ pub struct RwLockWriteGuard<'a, T: ?Sized + 'a> {
 // SAFETY: a shared guard gives shared access to the value, which is `Sync`.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 #[allow(unsafe_code, reason = "only `Send` is to be denied")]
-// SAFETY: as of the reader's.
+// SAFETY: as for the read guard.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
-    /// The guard of the caller, who has just locked it for reading.
+    /// Creates the guard after the caller has locked for reading.
     #[inline]
     pub(super) fn new(lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
         RwLockReadGuard {
@@ -107,7 +108,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// The guard of the caller, who has just locked it for writing.
+    /// Creates the guard after the caller has locked for writing.
     #[inline]
     pub(super) fn new(lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
         RwLockWriteGuard {
@@ -117,8 +118,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         }
     }
 
-    /// Goes on as a reader, without a moment in which somebody else could write. Readers who wait before the next
-    /// writer read too from now on.
+    /// Converts the write lock into a read lock. No other writer can acquire the lock in between. Waiting
+    /// readers before the next waiting writer acquire the lock, too.
     ///
     /// ```
     /// use uthread::sync::{RwLock, RwLockWriteGuard};
@@ -143,7 +144,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     #[inline]
     #[allow(unsafe_code, reason = "the lock guards the cell")]
     fn deref(&self) -> &T {
-        // SAFETY: the guard has the lock for reading, so nobody has a mutable reference.
+        // SAFETY: the guard holds the lock for reading, so there is no mutable reference.
         unsafe { self.data.as_ref() }
     }
 }
@@ -154,7 +155,7 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
     #[inline]
     #[allow(unsafe_code, reason = "the lock guards the cell")]
     fn deref(&self) -> &T {
-        // SAFETY: the guard has the lock for writing, so nobody else has a reference.
+        // SAFETY: the guard holds the lock for writing, so there is no other reference.
         unsafe { &*self.lock.data.get() }
     }
 }

@@ -1,4 +1,4 @@
-//! A lock for many readers or one writer.
+//! A reader-writer lock.
 
 mod guards;
 
@@ -15,8 +15,8 @@ use super::poison::Flag;
 use crate::atomic::AtomicU32;
 use crate::sched::wait;
 
-/// A lock for many readers or one writer by the name of [`std::sync::RwLock`], between fibers and threads in any
-/// mix: a fiber that must wait is suspended, and its worker runs others.
+/// A lock for many readers or one writer; the counterpart of [`std::sync::RwLock`]. Fibers and threads may
+/// use it in any combination. A waiting fiber is suspended, and its worker runs other fibers.
 ///
 /// ```
 /// use uthread::sync::RwLock;
@@ -36,14 +36,15 @@ use crate::sched::wait;
 ///
 /// # Fairness
 ///
-/// Who waits stands in line, readers and writers alike. A reader that comes while somebody waits stands behind, so
-/// that readers who come and go do not keep a writer waiting for ever; and a writer lets the readers in who came
-/// before the next one. Therefore a fiber that has a read guard must not ask for another one: a writer may be
-/// waiting between the two, for ever. (The same holds of `std`'s, which leaves it to the system.)
+/// Readers and writers wait in one queue. A reader that arrives while another fiber or thread waits is queued
+/// too, so a stream of readers cannot delay a writer forever; and a writer hands the lock over to the readers
+/// that arrived before the next writer. A fiber that holds a read guard must therefore not lock for reading
+/// again: if a writer has been queued between the two, both wait forever. The same holds for `std`, which
+/// leaves the policy to the system.
 ///
 /// # Poisoning and cancellation
 ///
-/// As of a [`Mutex`](super::Mutex#poisoning); only guards of writers poison.
+/// The same rules as for a [`Mutex`](super::Mutex#poisoning). Only the guards of writers poison the lock.
 pub struct RwLock<T: ?Sized> {
     lock: Lock,
     poison: Flag,
@@ -54,15 +55,14 @@ pub struct RwLock<T: ?Sized> {
 // SAFETY: it owns its value, like any container.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 #[allow(unsafe_code, reason = "the lock guards the cell")]
-// SAFETY: a writer alone may move the value away, so it has to be `Send`; readers share it, so it has to be
-// `Sync`.
+// SAFETY: a writer can move the value away, so it has to be `Send`; readers share it, so it has to be `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
 impl<T> RwLock<T> {
-    /// A lock that is free; see the example of [`RwLock`].
+    /// Creates an unlocked lock. See the example of [`RwLock`].
     #[must_use]
     pub const fn new(value: T) -> RwLock<T> {
         RwLock {
@@ -72,11 +72,11 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value, which nobody can have locked.
+    /// Consumes the lock and returns its value.
     ///
     /// # Errors
     ///
-    /// The value, if the lock is poisoned.
+    /// `PoisonError` with the value if the lock is poisoned.
     ///
     /// ```
     /// assert_eq!(uthread::sync::RwLock::new(1).into_inner().unwrap(), 1);
@@ -87,15 +87,15 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until there is no writer, nor any in line, and locks for reading until the guard is dropped.
+    /// Locks for reading, waiting while there is a writer or a queue. Dropping the guard unlocks it.
     ///
     /// # Errors
     ///
-    /// The guard all the same, if the lock is poisoned.
+    /// `PoisonError` with the guard if the lock is poisoned.
     ///
     /// # Panics
     ///
-    /// With more than 2^30 - 1 readers at a time.
+    /// Panics if there are more than 2^30 - 1 readers at a time.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -107,11 +107,12 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.judge(RwLockReadGuard::new(self))
     }
 
-    /// Locks for reading if that is possible at once: not while there is a writer, or somebody waits.
+    /// Tries to lock for reading without waiting.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] if it is not; the guard all the same, if the lock is poisoned.
+    /// [`TryLockError::WouldBlock`] if there is a writer or a queue; [`TryLockError::Poisoned`] with the
+    /// guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -128,11 +129,11 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.poison.judge(RwLockReadGuard::new(self))?)
     }
 
-    /// Waits until there is neither a reader nor a writer, and locks for writing until the guard is dropped.
+    /// Locks for writing, waiting while there is a reader or a writer. Dropping the guard unlocks it.
     ///
     /// # Errors
     ///
-    /// The guard all the same, if the lock is poisoned.
+    /// `PoisonError` with the guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -145,12 +146,12 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.judge(RwLockWriteGuard::new(self))
     }
 
-    /// Locks for writing if that is possible at once. It may be before others who wait.
+    /// Tries to lock for writing without waiting. This may overtake waiters.
     ///
     /// # Errors
     ///
-    /// [`TryLockError::WouldBlock`] while there is a reader or a writer; the guard all the same, if the lock is
-    /// poisoned.
+    /// [`TryLockError::WouldBlock`] if there is a reader or a writer; [`TryLockError::Poisoned`] with the
+    /// guard if the lock is poisoned.
     ///
     /// ```
     /// let lock = uthread::sync::RwLock::new(1);
@@ -168,7 +169,7 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.poison.judge(RwLockWriteGuard::new(self))?)
     }
 
-    /// Whether the lock is poisoned.
+    /// Returns `true` if the lock is poisoned.
     ///
     /// ```
     /// assert!(!uthread::sync::RwLock::new(1).is_poisoned());
@@ -177,7 +178,7 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.is_set()
     }
 
-    /// Takes the mark of the poisoning away, for who has put right what is protected.
+    /// Clears the poisoned state, for a caller that has restored the data.
     ///
     /// ```
     /// use uthread::sync::{Arc, RwLock};
@@ -197,11 +198,11 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.clear();
     }
 
-    /// The value, which nobody can have locked.
+    /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed mutably.
     ///
     /// # Errors
     ///
-    /// The value, if the lock is poisoned.
+    /// `PoisonError` with the reference if the lock is poisoned.
     ///
     /// ```
     /// let mut lock = uthread::sync::RwLock::new(1);

@@ -11,8 +11,8 @@ use crate::atomic::AtomicUsize;
 use crate::sched::wait;
 use permits::{PERMITS_MAX, Permits};
 
-/// A number of permits, for which fibers and threads wait in any mix: a bound on how many do something at a time.
-/// `std` has none; the names are those in use elsewhere.
+/// A counting semaphore, which limits how many fibers and threads do something at the same time. It has no
+/// counterpart in `std`; the names are those of Tokio's.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,26 +34,27 @@ use permits::{PERMITS_MAX, Permits};
 ///
 /// # Fairness
 ///
-/// Permits go to those who wait in the order in which they came, how many each may want, and nobody overtakes them.
+/// Permits are granted to waiters in the order in which they arrived, whatever number each of them wants. No
+/// waiter is overtaken.
 ///
 /// # Cancellation
 ///
-/// Waiting for permits is a point of cancellation: a fiber that is [cancelled](crate::thread::Cancelled) leaves the
-/// queue and is unwound. Permits that came just before are not lost: then the call returns with them. In a
-/// destructor, where unwinding is no way out, the fiber waits on, as for a lock, if there is no timeout.
+/// Waiting for permits is a cancellation point: a [cancelled](crate::thread::Cancelled) fiber leaves the
+/// queue and is unwound. Permits granted just before are not lost: in that case the call returns them. In a
+/// destructor, where the fiber cannot be unwound, a wait without a timeout continues, as for a lock.
 pub struct Semaphore {
     permits: Permits,
 }
 
 impl Semaphore {
-    /// The most permits there may be.
+    /// Maximum number of permits.
     pub const MAX_PERMITS: usize = PERMITS_MAX;
 
-    /// A semaphore with so many free permits; see the example of [`Semaphore`].
+    /// Creates a semaphore with `permits` free permits. See the example of [`Semaphore`].
     ///
     /// # Panics
     ///
-    /// With more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// Panics if there are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     #[must_use]
     pub const fn new(permits: usize) -> Semaphore {
         Semaphore {
@@ -61,7 +62,7 @@ impl Semaphore {
         }
     }
 
-    /// How many permits are free. It may be another number by the time the caller looks at it.
+    /// Returns the number of free permits, which may have changed when the caller inspects it.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(3);
@@ -76,11 +77,11 @@ impl Semaphore {
         available
     }
 
-    /// Adds so many permits, for whoever waits.
+    /// Adds `count` permits, and grants them to waiters.
     ///
     /// # Panics
     ///
-    /// When there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// Panics if there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(0);
@@ -91,12 +92,12 @@ impl Semaphore {
         self.permits.release(count);
     }
 
-    /// Waits for a permit. There is an [example](Semaphore) above.
+    /// Acquires a permit, waiting for it if necessary. See the [example](Semaphore) above.
     pub fn acquire(&self) -> SemaphorePermit<'_> {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits, all at once.
+    /// Acquires `count` permits at once, waiting for them if necessary.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(3);
@@ -108,7 +109,7 @@ impl Semaphore {
         self.permit(count)
     }
 
-    /// Takes a permit if there is one at once and nobody waits.
+    /// Acquires a permit without waiting. Returns `None` if no permit is free or others wait.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(1);
@@ -120,7 +121,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes so many permits if there are as many at once and nobody waits.
+    /// Acquires `count` permits without waiting. Returns `None` if fewer are free or others wait.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(2);
@@ -131,7 +132,7 @@ impl Semaphore {
         taken.then(|| self.permit(count))
     }
 
-    /// Waits for a permit, for at most so long; none if it did not come.
+    /// Acquires a permit, waiting at most for `timeout`. Returns `None` if the time elapses.
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,7 +143,7 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout)
     }
 
-    /// Waits for so many permits, all at once, for at most so long; none if they did not come.
+    /// Acquires `count` permits at once, waiting at most for `timeout`. Returns `None` if the time elapses.
     ///
     /// ```
     /// use std::time::Duration;
@@ -159,7 +160,8 @@ impl Semaphore {
         taken.then(|| self.permit(count))
     }
 
-    /// As [`acquire`](Semaphore::acquire), with a permit that keeps the semaphore: it may go anywhere.
+    /// Acquires a permit that owns a reference to the semaphore, so that it has no lifetime. Waits if
+    /// necessary.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -178,7 +180,7 @@ impl Semaphore {
         self.acquire_many_owned(1)
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many), with permits that keep the semaphore.
+    /// Acquires `count` permits that own a reference to the semaphore. Waits if necessary.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -193,7 +195,8 @@ impl Semaphore {
         }
     }
 
-    /// As [`try_acquire`](Semaphore::try_acquire), with a permit that keeps the semaphore.
+    /// Acquires a permit that owns a reference to the semaphore, without waiting. Returns `None` if no permit
+    /// is free or others wait.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -203,7 +206,8 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// As [`try_acquire_many`](Semaphore::try_acquire_many), with permits that keep the semaphore.
+    /// Acquires `count` permits that own a reference to the semaphore, without waiting. Returns `None` if
+    /// fewer are free or others wait.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};
@@ -231,12 +235,12 @@ impl Semaphore {
     fn wait_for(&self, count: usize) {
         if self.permits.acquire(count, None) == WaitEnd::Cancelled {
             wait::unwind_if_cancelled();
-            // Others rely on the bound.
+            // The wait continues, as the caller relies on the limit.
             self.permits.acquire_cancelled_or_not(count);
         }
     }
 
-    /// Whether the caller has so many now.
+    /// Returns `true` if the permits were acquired in time.
     fn wait_at_most(&self, count: usize, timeout: Duration) -> bool {
         let deadline = wait::after(wait::now(), timeout);
         let ended = self.permits.acquire(count, Some(deadline));
@@ -246,7 +250,7 @@ impl Semaphore {
         ended == WaitEnd::Dequeued
     }
 
-    /// So many permits, which the caller has taken.
+    /// Creates the permits that the caller has acquired.
     fn permit(&self, count: usize) -> SemaphorePermit<'_> {
         SemaphorePermit {
             semaphore: self,
@@ -264,10 +268,9 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`], which are given back when this is dropped, wherever that is; see the
-/// example of [`Semaphore::acquire_many`].
+/// Permits of a [`Semaphore`], returned on drop. See the example of [`Semaphore::acquire_many`].
 ///
-/// They do not outlive the semaphore:
+/// They borrow the semaphore:
 ///
 /// ```compile_fail,E0597
 /// let permit;
@@ -285,8 +288,8 @@ pub struct SemaphorePermit<'a> {
     count: usize,
 }
 
-/// Permits of a [`Semaphore`] that keep it, and are given back when this is dropped, wherever that is; see the
-/// example of [`Semaphore::acquire_owned`].
+/// Permits of a [`Semaphore`] that own a reference to it, returned on drop. See the example of
+/// [`Semaphore::acquire_owned`].
 #[must_use = "if unused the permits are given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -296,7 +299,7 @@ pub struct OwnedSemaphorePermit {
 }
 
 impl SemaphorePermit<'_> {
-    /// How many they are.
+    /// Returns the number of permits.
     ///
     /// ```
     /// assert_eq!(uthread::sync::Semaphore::new(1).acquire().count(), 1);
@@ -306,7 +309,7 @@ impl SemaphorePermit<'_> {
         self.count
     }
 
-    /// Takes the permits away for good.
+    /// Removes the permits from the semaphore for good.
     ///
     /// ```
     /// let semaphore = uthread::sync::Semaphore::new(2);
@@ -319,13 +322,14 @@ impl SemaphorePermit<'_> {
 }
 
 impl OwnedSemaphorePermit {
-    /// How many they are; see the example of [`acquire_many_owned`](Semaphore::acquire_many_owned).
+    /// Returns the number of permits. See the example of
+    /// [`acquire_many_owned`](Semaphore::acquire_many_owned).
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Takes the permits away for good.
+    /// Removes the permits from the semaphore for good.
     ///
     /// ```
     /// use uthread::sync::{Arc, Semaphore};

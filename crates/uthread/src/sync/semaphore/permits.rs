@@ -1,16 +1,16 @@
-//! The protocol of a semaphore: a count, and the queue of those for whom it is too small.
+//! The protocol of a semaphore: a count, and a queue of waiters.
 //!
 //! ```text
 //!   state = free permits | QUEUED
 //! ```
 //!
-//! Who comes while others wait stands behind them, even if there are enough permits for it: otherwise one that
-//! wants many would never have them. Permits that are given back go to the first in the queue as soon as they suffice
-//! for it, and to those behind it then; being out of the queue is having them. So permits that were granted just
-//! when the time was over, or the caller cancelled, are not lost: that wait has succeeded.
+//! A caller is queued if others wait, even if enough permits are free for it: otherwise a waiter for many
+//! permits could starve. Returned permits are granted to the first waiter once they suffice for it, and then
+//! to those behind it. A waiter that was dequeued owns its permits, even if its deadline passes or it is
+//! cancelled at the same time: the wait has succeeded.
 //!
-//! QUEUED is set exactly while the queue is not empty. It changes under the lock of the queue, and while it is
-//! set, the count too.
+//! QUEUED is set exactly while the queue is not empty. It changes under the lock of the queue, as does the
+//! count while it is set.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use crate::sync::parking_lot::{self, Dequeued, WaitEnd, WaitQueue, Waiter};
 const QUEUED: usize = 1;
 const PERMIT: usize = 2;
 
-/// The most there may be.
+/// Maximum number of permits.
 pub(crate) const PERMITS_MAX: usize = usize::MAX / PERMIT;
 
 pub(crate) struct Permits {
@@ -29,12 +29,12 @@ pub(crate) struct Permits {
 }
 
 impl Permits {
-    /// A count by its word.
+    /// Creates the count from its word.
     pub(crate) const fn new(state: AtomicUsize) -> Permits {
         Permits { state }
     }
 
-    /// The word of so many free permits.
+    /// Returns the word for `count` free permits.
     pub(crate) const fn word(count: usize) -> usize {
         assert!(count <= PERMITS_MAX, "a semaphore has too many permits");
         count * PERMIT
@@ -48,7 +48,7 @@ impl Permits {
     pub(crate) fn try_acquire(&self, count: usize) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & QUEUED == 0 && state / PERMIT >= count {
-            // Acquire pairs with the Release of who gave the permits back.
+            // Acquire pairs with the release of returned permits.
             match self.exchange(state, state - count * PERMIT, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(found) => state = found,
@@ -57,23 +57,23 @@ impl Permits {
         false
     }
 
-    /// Waits for so many until the deadline, or until the caller is cancelled.
+    /// Acquires `count` permits, waiting until the deadline or until the caller is cancelled.
     pub(crate) fn acquire(&self, count: usize, deadline: Option<Instant>) -> WaitEnd {
         match self.join(count) {
             None => WaitEnd::Dequeued,
-            // One that wanted many may have been all that those behind it waited for.
+            // A waiter for many permits that leaves may unblock those behind it.
             Some(waiter) => waiter.wait_for(deadline, |queue| self.serve(queue)),
         }
     }
 
-    /// The same for however long it takes.
+    /// Acquires `count` permits, waiting for any length of time, also if cancelled.
     pub(crate) fn acquire_cancelled_or_not(&self, count: usize) {
         if let Some(waiter) = self.join(count) {
             waiter.wait_or_vanish(|queue| self.serve(queue));
         }
     }
 
-    /// Acquires so many, or waits for them.
+    /// Acquires `count` permits, or enqueues the caller.
     fn join(&self, count: usize) -> Option<Waiter> {
         if self.try_acquire(count) {
             return None;
@@ -97,13 +97,13 @@ impl Permits {
         })
     }
 
-    /// Gives so many back, or adds them.
+    /// Returns or adds `count` permits.
     #[inline]
     pub(crate) fn release(&self, count: usize) {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & QUEUED == 0 {
             assert_room(state, count);
-            // Release pairs with the Acquire of who takes them.
+            // Release pairs with the acquire of the next owner.
             match self.exchange(state, state + count * PERMIT, Ordering::Release) {
                 Ok(_) => return,
                 Err(found) => state = found,
@@ -125,9 +125,10 @@ impl Permits {
         woken.wake();
     }
 
-    /// Grants what is free to those in the queue, while QUEUED is set.
+    /// Grants free permits to waiters. Called while QUEUED is set.
     fn serve(&self, queue: &mut WaitQueue) -> Dequeued {
-        // Acquire pairs with the Release of those who gave back: who is served here comes after them.
+        // Acquire pairs with the release of returned permits, so that new owners are ordered after their
+        // previous owners.
         let mut free = self.state.load(Ordering::Acquire) / PERMIT;
         let mut count = 0;
         for want in queue.wants() {
@@ -142,8 +143,7 @@ impl Permits {
             true => QUEUED,
             false => 0,
         };
-        // Release as that of those who gave back, which this stands in for. Nobody else writes while QUEUED
-        // is set.
+        // Release, on behalf of those who returned the permits. No other write happens while QUEUED is set.
         self.state.store((free * PERMIT) | more, Ordering::Release);
         woken
     }
