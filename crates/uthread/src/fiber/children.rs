@@ -1,4 +1,4 @@
-//! The fibers of a scope that have not ended, and who waits for them.
+//! The running fibers of a scope, and the parent that waits for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use super::{Control, FiberRef, Payload, WakeHandle, cancel, is_cut_off};
 
 pub(crate) struct Children {
     running: AtomicUsize,
-    /// Fibers whose panic nobody has taken by joining.
+    /// Number of fibers whose panic was not taken by a join.
     panicked: AtomicUsize,
-    /// Fibers that were cut off, and not joined either.
+    /// Number of fibers that were cancelled and not joined.
     cut_off: AtomicUsize,
-    /// Those that run, to be cancelled. As many as the scope has spawned.
+    /// The running fibers, to be cancelled. Bounded by the number of fibers that the scope has spawned.
     members: Mutex<Slab<FiberRef>>,
     parent: WakeHandle,
 }
@@ -29,9 +29,9 @@ impl Children {
         }
     }
 
-    /// Takes in a fiber that nobody runs yet.
+    /// Adds a fiber that has not started.
     pub(super) fn admit(&self, fiber: &FiberRef) {
-        // Relaxed: only the scope's own fibers spawn into it, and each is counted already.
+        // Relaxed: only fibers of the scope spawn into it, and each of them is counted already.
         self.running.fetch_add(1, Ordering::Relaxed);
         let place = self.members().insert(FiberRef::clone(fiber));
         fiber.control().place_in_scope.set(place);
@@ -43,7 +43,7 @@ impl Children {
         self.count_of(payload).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A join has handed to its caller what that fiber's end carried.
+    /// Discounts a fiber whose payload a join has returned.
     pub(crate) fn take_end(&self, payload: &Payload) {
         self.count_of(payload).fetch_sub(1, Ordering::Relaxed);
     }
@@ -55,22 +55,22 @@ impl Children {
         }
     }
 
-    /// Lets a fiber go that has ended.
+    /// Removes a fiber that has ended.
     pub(super) fn discharge(&self, control: &Control) {
         let member = self.members().remove(control.place_in_scope.get());
         drop(member);
-        // Release pairs with the Acquire in `have_ended`: all that the child did is visible then.
+        // Release pairs with the acquire in `have_ended`: all effects of the child are visible then.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
             self.parent.wake();
         }
     }
 
-    /// Who waits for them.
+    /// Returns the parent that waits for the fibers.
     pub(crate) fn parent(&self) -> &WakeHandle {
         &self.parent
     }
 
-    /// Cancels all that run.
+    /// Cancels all running fibers.
     pub(crate) fn cancel(&self) {
         let members: Vec<_> = self
             .members()
@@ -80,17 +80,17 @@ impl Children {
         members.iter().for_each(cancel);
     }
 
-    /// Whether all have ended; their effects are visible then.
+    /// Returns `true` if all fibers have ended; their effects are visible then.
     pub(crate) fn have_ended(&self) -> bool {
         self.running.load(Ordering::Acquire) == 0
     }
 
-    /// Whether one has panicked unjoined. Meaningful once all have ended.
+    /// Returns `true` if a fiber has panicked and was not joined. Meaningful once all have ended.
     pub(crate) fn panicked(&self) -> bool {
         self.panicked.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether one was cut off unjoined. Meaningful once all have ended.
+    /// Returns `true` if a fiber was cancelled and not joined. Meaningful once all have ended.
     pub(crate) fn were_cut_off(&self) -> bool {
         self.cut_off.load(Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! A fiber's control block: who it is, whether it may sleep, and the coroutine it runs on.
+//! The control block of a fiber: its identity, wake-up token and coroutine.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::num::NonZeroU64;
@@ -18,24 +18,25 @@ use super::wake::WakeToken;
 use super::{Body, Identity, Scheduler};
 use crate::stack::{Extent, Stack, cache};
 
-/// So much of a stack is asked for before its fiber goes on: the frames between a call of ours and the switch, and the
-/// first of the caller's.
+/// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
+/// switch, and the first frame of the caller.
 const PREFETCHED_STACK_BYTES: usize = 12 * cache::LINE_BYTES;
 
-/// Why a fiber gave up its worker: what the worker's loop does with it, once it has left its stack.
+/// The reason why a fiber has switched to its worker's loop, which acts on it once the fiber has left its
+/// stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It goes on after the others that can.
+    /// The fiber is queued behind the others that can run.
     Yielded,
-    /// It waits for [`wake`](super::wake).
+    /// The fiber waits for [`wake`](super::wake).
     Parked,
-    /// It waits for the completion of the operation that the driver has from it.
+    /// The fiber waits for the completion of the operation that it has given to the driver.
     Submitted,
-    /// It is never resumed: its stack, and all that is on it, is leaked.
+    /// The fiber is never resumed: its stack and everything on it is leaked.
     Abandoned,
 }
 
-/// What became of a fiber that was resumed.
+/// The state of a fiber after it was resumed.
 pub(crate) enum Resumed {
     Paused(Pause),
     Ended(Stack),
@@ -48,56 +49,57 @@ pub(crate) struct Control {
     switch: Switch,
     id: NonZeroU64,
     identity: Identity,
-    /// Ends the present wait of whatever kind; who waits looks whether it came for that.
+    /// Ends the current wait of any kind. The waiter checks whether its condition holds.
     pub(crate) token: WakeToken,
-    /// Whether the next `park` shall return. Not the token, which a join in between would take.
+    /// `true` if the next `park` returns at once. Separate from the token, which a join in between would
+    /// take.
     unparked: AtomicBool,
-    /// Present from the start on. Read by whoever finds the fiber parked, and by its worker.
+    /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
-    /// What the fiber keeps by keys. Only the fiber itself touches it.
+    /// The fiber-local values. Accessed only by the fiber itself.
     pub(crate) locals: OnceCell<Box<Locals>>,
-    /// A stack that was taken for the fiber before its start, as it needs more than the others.
+    /// A larger stack, reserved for the fiber before its start.
     pub(crate) reserved: Cell<Option<Box<Stack>>>,
-    /// The stack's extent, for the overflow report; `None` before the start.
+    /// The extent of the stack, for the overflow report; `None` before the start.
     extent: Cell<Option<Extent>>,
-    /// The result of the last operation, left here by the worker for the resumed fiber.
+    /// The result of the last operation, stored by the worker for the resumed fiber.
     pub(crate) operation_result: Cell<OperationResult>,
     pub(crate) key: Cell<FiberKey>,
-    /// The worker that the suspended fiber must not leave, where fibers migrate.
+    /// The worker that the suspended fiber must not leave, if fibers migrate.
     pub(crate) stays_on: Cell<Option<u32>>,
     pub(crate) limits: Limits,
     pub(crate) last_worker: LastWorker,
-    /// The name of the last operation, for the worker that has it. Relaxed: that one tells by the entry of
-    /// this name whether it is still meant.
+    /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id up, and
+    /// ignores one that it does not know.
     pub(crate) operation: AtomicU64,
-    /// The fiber's place among the children of its scope.
+    /// The index of the fiber among the children of its scope.
     pub(super) place_in_scope: Cell<usize>,
-    /// Whether the fiber panics, as far as its worker knows.
+    /// `true` while the fiber panics, as far as its worker knows.
     pub(crate) panics: Cell<bool>,
     /// The number of its last panic among those of the process.
     pub(crate) last_panic: Cell<Option<u32>>,
-    /// Whether it is in a panic hook. Set when it suspends during a panic.
+    /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
     pub(crate) in_panic_hook: Cell<bool>,
-    /// The epoch in which its worker counts it among those suspended during their panics.
+    /// The epoch in which its worker counts it among the fibers suspended during a panic.
     pub(crate) counted_panic: Cell<Option<u32>>,
 }
 
-/// All that a switch to the fiber and back touches outside the stacks, together in as many bytes as a
-/// cache line has. Not aligned to one: an aligned allocation costs more than the second line.
+/// The data outside the stacks that a switch to the fiber and back touches, in the size of one cache line.
+/// Not aligned to a line: an aligned allocation costs more than touching a second line.
 #[derive(Default)]
 struct Switch {
-    /// Present from start to end. Only the worker that runs the fiber touches it.
+    /// Set from start to end. Accessed only by the worker that runs the fiber.
     context: UnsafeCell<Option<Context>>,
-    /// Where on its stack the suspended fiber left off.
+    /// The stack pointer of the suspended fiber.
     left_off: Cell<Option<NonNull<u8>>>,
-    /// Where the running coroutine switches away, at the base of its stack.
+    /// The handle by which the running coroutine switches away; it lies at the base of its stack.
     yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
 }
 
-// The sanitizer keeps more of each stack.
+// The sanitizer keeps more data per stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
-/// Identifies a live fiber: the worker it started on, and its index in the reactor there.
+/// The owner of a live fiber: the worker that has started it, and the fiber's index in that worker's reactor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FiberKey {
     pub(crate) worker: u32,
@@ -107,21 +109,21 @@ pub(crate) struct FiberKey {
 /// The result of an operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OperationResult {
-    /// The kernel's result: a count or descriptor, or a negated errno.
+    /// The kernel's result: a count, a descriptor, or a negated errno.
     pub(crate) result: i32,
-    /// Set if the operation was cancelled at its own deadline.
+    /// `true` if the operation was cancelled because of a deadline.
     pub(crate) timed_out: bool,
 }
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
-// SAFETY: the cells are used only by the thread that runs the fiber, or that took it from where it was put
-// after it had left its stack (see the contracts of `start`, `resume` and `suspend`), but for `scheduler`,
-// which is written before the fiber can be parked and only read after; all else is `Sync`.
+// SAFETY: the cells are used only by the thread that runs the fiber, or that has taken it from a queue after
+// it had left its stack (see the contracts of `start`, `resume` and `suspend`). The exception is `scheduler`,
+// which is written before the fiber can be parked and only read afterwards. All other fields are `Sync`.
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "a coroutine that changes its thread")]
-// SAFETY: a fiber moves between threads before it starts, without a coroutine; and after that, suspended,
-// only where whoever built the runtime has promised that what is on its stack allows it. It is dropped when
-// it has ended, again without one.
+// SAFETY: a fiber moves between threads before it starts, when it has no coroutine. A suspended fiber moves
+// only if the builder of the runtime has promised that the values on its stack permit it. It is dropped after
+// it has ended, again without a coroutine.
 unsafe impl Send for Control {}
 
 impl Control {
@@ -150,7 +152,7 @@ impl Control {
         }
     }
 
-    /// The same for a fiber whose calls stop to wait then.
+    /// Creates the control block of a fiber whose calls stop waiting at `deadline`.
     pub(crate) fn with_deadline(identity: Identity, deadline: Option<Instant>) -> Control {
         Control {
             limits: Limits::with_deadline(deadline),
@@ -170,58 +172,61 @@ impl Control {
         self.identity.spawn_site
     }
 
-    /// The size of the fiber's stack in bytes, if `address` is in its guard page.
+    /// Returns the size of the fiber's stack in bytes if `address` is in its guard.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
         let extent = self.extent.get()?;
         extent.guards(address).then(|| extent.size())
     }
 
-    /// Lets the next `park` return; the caller wakes the fiber then.
+    /// Makes the next `park` return. The caller then wakes the fiber.
     pub(super) fn store_unpark(&self) {
-        // Release pairs with the Acquire in `take_unpark`.
+        // Release pairs with the acquire in `take_unpark`.
         self.unparked.store(true, Ordering::Release);
     }
 
-    /// Whether `park` shall return, once. Called by the fiber itself.
+    /// Returns `true`, once, if `park` has to return. Called by the fiber itself.
     pub(crate) fn take_unpark(&self) -> bool {
-        // Acquire pairs with the Release in `store_unpark`.
+        // Acquire pairs with the release in `note_unpark`.
         self.unparked.swap(false, Ordering::Acquire)
     }
 
-    /// Gives the fiber a scheduler. Called once, by the thread that is about to run it.
+    /// Sets the scheduler of the fiber. Called once, by the thread that is about to run it.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(crate) fn set_scheduler(&self, scheduler: Arc<dyn Scheduler>) {
-        // SAFETY: nobody reads it before the fiber parks, or says where it is, which is after this.
+        // SAFETY: the cell is read only after the fiber has parked or has stored its worker, which happens
+        // after this.
         unsafe { *self.scheduler.get() = Some(scheduler) };
     }
 
-    /// Leaves a wake-up token; the scheduler to enqueue the fiber at, if it was parked.
+    /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if it was
+    /// parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn store_wake_up(&self) -> Option<&Arc<dyn Scheduler>> {
         if !self.token.leave() {
             return None;
         }
-        // SAFETY: the fiber was parked, so `start` has come before (the token orders it), and nothing
-        // writes the cell again.
+        // SAFETY: the fiber was parked, so `start` happened before (the token orders it), and the cell is not
+        // written again.
         unsafe { &*self.scheduler.get() }.as_ref()
     }
 
-    /// The fiber's scheduler, and the worker there that may have an operation of it; none before the first.
+    /// Returns the fiber's scheduler, and the worker that may hold an operation of it. Returns `None` before
+    /// the first operation.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
     pub(super) fn find(&self) -> Option<(&Arc<dyn Scheduler>, u32)> {
         let worker = self.last_worker.get()?;
-        // SAFETY: the fiber has said where it is, so `start` has come before (which `find` orders), and
-        // nothing writes the cell again.
+        // SAFETY: the fiber has stored its worker, so `start` happened before (`find` orders it), and the
+        // cell is not written again.
         let scheduler = unsafe { &*self.scheduler.get() }.as_ref();
         scheduler.map(|scheduler| (scheduler, worker))
     }
 }
 
-/// An id nobody else has, from the calling thread's block of them. Never inlined, as every access to
-/// a thread-local that fibers make.
+/// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to a
+/// thread-local that fibers make.
 #[inline(never)]
 fn next_id() -> NonZeroU64 {
-    /// Ids taken at once: few enough that ids still tell the order of spawning, roughly.
+    /// Number of ids per block: small enough that ids still show roughly the order of spawning.
     const BLOCK: u64 = 64;
     static NEXT_BLOCK: AtomicU64 = AtomicU64::new(BLOCK);
     thread_local! {
@@ -238,12 +243,12 @@ fn next_id() -> NonZeroU64 {
 
 #[allow(unsafe_code, reason = "entering and leaving a coroutine")]
 impl Control {
-    /// Gives the fiber a stack and a scheduler. `body` must be the fiber this control block is in;
-    /// `entry` is what its stack runs.
+    /// Gives the fiber a stack and a scheduler. `body` must be the fiber that contains this control block;
+    /// its stack runs `entry`.
     ///
     /// # Safety
     ///
-    /// Called once, by the worker that took the fiber from a queue; `body` outlives the run.
+    /// Called once, by the worker that has taken the fiber from a queue. `body` outlives the run.
     pub(crate) unsafe fn start(
         &self,
         body: *const dyn Body,
@@ -259,7 +264,7 @@ impl Control {
             body.control().switch.yielder.set(Some(yielder));
             entry(body);
         });
-        // SAFETY: nothing runs or resumes the fiber yet.
+        // SAFETY: the fiber is not running, and is not resumed concurrently.
         let slot = unsafe { &mut *self.switch.context.get() };
         *slot = Some(context);
         self.set_scheduler(scheduler);
@@ -269,10 +274,10 @@ impl Control {
     ///
     /// # Safety
     ///
-    /// By the only holder of a fiber that can go on, and not from within it; on the worker that started it
-    /// or, where fibers migrate, on any.
+    /// Called by the only holder of a fiber that can run, and not from within the fiber; on the worker that
+    /// has started it or, if fibers migrate, on any worker.
     pub(crate) unsafe fn resume(&self) -> Resumed {
-        // SAFETY: the fiber is not running, and only its holder gets here.
+        // SAFETY: the fiber is not running, and only its holder calls this.
         let slot = unsafe { &mut *self.switch.context.get() };
         let context = slot
             .as_mut()
@@ -286,11 +291,11 @@ impl Control {
         }
     }
 
-    /// Leaves the fiber's stack for the worker's; returns when the fiber is resumed.
+    /// Switches from the fiber's stack to the worker's. Returns when the fiber is resumed.
     ///
     /// # Safety
     ///
-    /// Only from within the running fiber.
+    /// Called only from within the running fiber.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
         let mark = 0_u8;
@@ -302,37 +307,38 @@ impl Control {
     }
 }
 
-/// A started fiber as queues hold it.
+/// A reference to a started fiber, as queues hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Started(NonNull<Control>);
 
 #[allow(unsafe_code, reason = "a reference to what may be sent and shared")]
-// SAFETY: it is a `&Control`, whose target outlives it as promised to `new`.
+// SAFETY: it is a `&Control`, whose target outlives it by the contract of `new`.
 unsafe impl Send for Started {}
 
 #[allow(unsafe_code, reason = "a reference without a lifetime or a count")]
 impl Started {
     /// # Safety
     ///
-    /// The fiber outlives every use of the handle and of its copies: a reactor keeps it until it has ended,
-    /// and until then at most one queue has it.
+    /// The fiber outlives all uses of the reference and its copies: a reactor keeps the fiber until it has
+    /// ended, and until then at most one queue holds it.
     pub(crate) unsafe fn new(control: &Control) -> Started {
         Started(NonNull::from_ref(control))
     }
 
     #[inline(always)]
     pub(crate) fn control(&self) -> &Control {
-        // SAFETY: promised to `new`.
+        // SAFETY: by the contract of `new`.
         unsafe { self.0.as_ref() }
     }
 
-    /// Begins to load the control block into the cache.
+    /// Prefetches the control block.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         cache::prefetch(self.0);
     }
 
-    /// Begins to look for the page of the stack where the fiber goes on. The control block must be there by then.
+    /// Prefetches the address translation of the stack page on which the fiber continues. The control block
+    /// must be in the cache.
     #[inline(always)]
     pub(crate) fn prefetch_page(self) {
         if let Some(left_off) = self.control().switch.left_off.get() {
@@ -340,8 +346,8 @@ impl Started {
         }
     }
 
-    /// Begins to load the stack, from where the fiber goes on towards its base, where the switch links the
-    /// worker's. The control block must be there by then.
+    /// Prefetches the stack from where the fiber continues towards its base, where the switch links it to the
+    /// worker's stack. The control block must be in the cache.
     #[inline(always)]
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;

@@ -1,12 +1,13 @@
-//! Whether, and until when, the calls of a fiber may wait.
+//! The limits of a fiber's waits: cancellation, deadlines and shields.
 //!
 //! ```text
-//!   cancelled   by a handle, at any time, for good      a shield holds both off
-//!   deadline    the earliest of those it is in          while the fiber is in it
-//!   region      what the fiber does in `try_scope`, over once that has failed
+//!   cancelled   set by a handle, at any time, permanently     a shield suspends both
+//!   deadline    the earliest of those that are entered        while it is entered
+//!   region      the body of a `try_scope`, over once the scope has failed
 //! ```
 //!
-//! All but the first is the fiber's own, and changes as it enters and leaves. A plain thread has limits too.
+//! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain thread has
+//! limits, too.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -15,28 +16,30 @@ use std::time::Instant;
 
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// Relaxed throughout: whoever sets it goes on to end the fiber's wait, which orders the two.
+    /// Relaxed throughout: after setting it, the canceller ends the fiber's wait, which orders the two.
     cancelled: AtomicBool,
-    /// Whether the fiber is within a deadline, a region or a shield: mostly it is not, and has no `inner` either.
+    /// `true` while a deadline, a region or a shield is entered. Usually it is not, and `inner` is empty as
+    /// well.
     restricted: Cell<bool>,
     inner: OnceCell<Box<Inner>>,
 }
 
-/// What few fibers have.
+/// State that few fibers need.
 #[derive(Default)]
 struct Inner {
     deadline: Cell<Option<Instant>>,
     shields: Cell<u32>,
     region: RefCell<Option<Arc<Region>>>,
-    /// Calls refused since the present deadline was set.
+    /// Number of calls refused since the current deadline was set.
     refusals: Cell<u32>,
-    /// Calls since the end of the runtime that should have ended the fiber, and when the first was.
+    /// Number of calls since the end of the runtime that should have ended the fiber, and the time of the
+    /// first.
     endings: Cell<(u32, Option<Instant>)>,
 }
 
-/// A part of what a fiber does, which others may end.
+/// A part of a fiber's work that others may end.
 struct Region {
-    /// Relaxed throughout, as [`Limits::cancelled`].
+    /// Relaxed throughout, like [`Limits::cancelled`].
     over: Arc<AtomicBool>,
     outer: Option<Arc<Region>>,
 }
@@ -51,7 +54,7 @@ pub(crate) struct Outer {
 }
 
 impl Limits {
-    /// Those of a fiber that begins with this deadline.
+    /// Creates the limits of a fiber that starts with this deadline.
     pub(crate) fn with_deadline(deadline: Option<Instant>) -> Limits {
         let limits = Limits::default();
         if deadline.is_some() {
@@ -60,18 +63,19 @@ impl Limits {
         limits
     }
 
-    /// Ends what the fiber does; whether that is news. The caller then ends its wait.
+    /// Cancels the fiber. Returns `true` if it was not cancelled before; the caller then ends its wait.
     pub(crate) fn cancel(&self) -> bool {
         !self.cancelled.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether there is anything to look at: false for a fiber that may wait as long as it likes.
+    /// Returns `false` if the fiber may wait without limit, so that there is nothing else to check.
     #[inline(always)]
     pub(crate) fn are_any(&self) -> bool {
         self.restricted.get() || self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether calls shall not wait, whatever the time; `shut_down` says whether the runtime is.
+    /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the runtime shuts
+    /// down.
     pub(crate) fn is_cancelled(&self, shut_down: bool) -> bool {
         let cancelled = shut_down || self.cancelled.load(Ordering::Relaxed);
         match self.restrictions() {
@@ -80,20 +84,21 @@ impl Limits {
         }
     }
 
-    /// When calls stop to wait, if ever.
+    /// Returns the deadline, if there is one.
     #[inline(always)]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.restrictions().and_then(|inner| inner.deadline.get())
     }
 
-    /// Counts a call that was refused: how many those are.
+    /// Counts a refused call and returns the new number.
     pub(crate) fn count_refusal(&self) -> u32 {
         let refusals = &self.inner().refusals;
         refusals.update(|count| count + 1);
         refusals.get()
     }
 
-    /// Counts a call, at this time, that unwinds the fiber, or would: how many those are, and when the first was.
+    /// Counts a call that unwinds the fiber, or should. Returns the new number and the time of the first such
+    /// call.
     pub(crate) fn count_ending(&self, now: Instant) -> (u32, Instant) {
         let endings = &self.inner().endings;
         let (count, first) = endings.get();
@@ -102,7 +107,7 @@ impl Limits {
         (count, first)
     }
 
-    /// Lets calls wait until `deadline` at most, and never longer than before.
+    /// Sets a deadline, unless the current one is earlier.
     pub(crate) fn enter_deadline(&self, deadline: Instant) -> Outer {
         let outer = self.outer();
         let earlier = outer.deadline.filter(|outer| *outer <= deadline);
@@ -111,7 +116,7 @@ impl Limits {
         outer
     }
 
-    /// Begins a region, which is in the present one.
+    /// Enters a region, nested in the current one.
     pub(crate) fn enter_region(&self, over: &Arc<AtomicBool>) -> Outer {
         let outer = self.outer();
         let region = Region {
@@ -122,7 +127,7 @@ impl Limits {
         outer
     }
 
-    /// Lets calls wait as if there were no limits.
+    /// Enters a shield, which suspends all limits.
     pub(crate) fn enter_shield(&self) -> Outer {
         let outer = self.outer();
         let inner = self.restrict();
@@ -132,7 +137,7 @@ impl Limits {
         outer
     }
 
-    /// Goes back to the limits of before.
+    /// Restores the previous limits.
     pub(crate) fn leave(&self, outer: Outer) {
         let inner = self.inner();
         self.restricted.set(outer.restricted);

@@ -1,4 +1,4 @@
-//! What a fiber, or a thread, keeps by keys: made when it is first asked for, dropped at the end.
+//! The local values of a fiber or thread, initialized on first access and dropped at its end.
 //!
 //! ```text
 //!   vacant --set--> alive --end, newest first--> destroyed    never made again, so that the end has an end
@@ -11,21 +11,21 @@ use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::thread;
 
-/// The values, by the numbers of their keys.
+/// The values, indexed by the numbers of their keys.
 #[derive(Default)]
 pub(crate) struct Locals {
     places: RefCell<Places>,
-    /// Whether this is the fiber that goes on in a child made by `fork`, whose end is that of the process.
+    /// `true` for the fiber that continues in a forked child. Its end is that of the process.
     is_in_child: Cell<bool>,
 }
 
 #[derive(Default)]
 struct Places {
-    /// One for each key at most, of which a program has as many as it writes down.
+    /// At most one entry per key, of which a program has as many as its source declares.
     values: Vec<Place>,
-    /// The keys whose values have to be dropped, the newest last.
+    /// Keys whose values need a drop, the newest last.
     to_drop: Vec<usize>,
-    /// Whether no more values may be made.
+    /// `true` once no more values may be created.
     closed: bool,
 }
 
@@ -37,7 +37,7 @@ enum Place {
     Destroyed,
 }
 
-/// The value of the key is destroyed, or just being.
+/// The error that a key's value has been destroyed, or is being destroyed.
 pub(crate) struct Destroyed;
 
 impl Locals {
@@ -52,7 +52,7 @@ impl Locals {
         }
     }
 
-    /// Notes that the fiber is the one that goes on in a child made by `fork`.
+    /// Records that the fiber continues in a forked child.
     pub(crate) fn mark_child(&self) {
         self.is_in_child.set(true);
     }
@@ -61,7 +61,7 @@ impl Locals {
         self.is_in_child.get()
     }
 
-    /// The value of a key; none if there is none yet.
+    /// Returns the value of a key, or `None` if it is not initialized.
     #[inline]
     pub(crate) fn get<T: 'static>(&self, key: usize) -> Result<Option<Rc<T>>, Destroyed> {
         let places = self.places.borrow();
@@ -73,15 +73,14 @@ impl Locals {
         }
     }
 
-    /// Sets the value of a key, of which there was none. One that has come meanwhile, while this one was
-    /// made, is dropped.
+    /// Sets the value of a key that had none. A value that was set meanwhile is dropped.
     pub(crate) fn set<T: 'static>(&self, key: usize, value: Rc<T>) {
         let mut places = self.places.borrow_mut();
         if places.values.len() <= key {
             places.values.resize_with(key + 1, Place::default);
         }
         let before = mem::replace(&mut places.values[key], Place::Alive(value));
-        // Others stay until the memory is freed: also the last destructor may use them.
+        // Other values stay until the memory is freed, so that the last destructor can still use them.
         if mem::needs_drop::<T>() && matches!(before, Place::Vacant) {
             places.to_drop.push(key);
         }
@@ -89,11 +88,11 @@ impl Locals {
         drop(before);
     }
 
-    /// Drops the values, the newest first, and those that their destructors make.
+    /// Drops the values, the newest first, and the values that their destructors create.
     ///
     /// # Errors
     ///
-    /// The first panic of a destructor; the others are called all the same.
+    /// The payload of the first destructor that panics. All other destructors run nevertheless.
     pub(crate) fn end(&self) -> thread::Result<()> {
         let mut result = Ok(());
         while let Some(value) = self.take_newest() {
@@ -101,14 +100,14 @@ impl Locals {
             match (dropped, &result) {
                 (Ok(()), _) => {}
                 (Err(payload), Ok(())) => result = Err(payload),
-                // Its destructor might panic as well.
+                // The destructor of the second payload might panic as well.
                 (Err(payload), Err(_)) => mem::forget(payload),
             }
         }
         result
     }
 
-    /// Makes no more values; those that are left need no destructor.
+    /// Prevents the creation of more values. The remaining values need no drop.
     pub(crate) fn close(&self) {
         let mut places = self.places.borrow_mut();
         places.closed = true;

@@ -1,4 +1,4 @@
-//! A fiber: its control block, its closure and its result, in one allocation.
+//! A fiber: its control block, closure and result, in one allocation.
 //!
 //! ```text
 //!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, coroutine
@@ -6,8 +6,8 @@
 //!               + Outcome   the value or the panic, and who waits for it
 //! ```
 //!
-//! Nothing here knows a queue or a driver: a woken fiber goes to its [`Scheduler`], which the scheduler
-//! implements.
+//! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a trait that
+//! the layer `sched` implements.
 
 mod children;
 pub(crate) mod control;
@@ -32,37 +32,37 @@ pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
 
-/// A fiber as queues hold it.
+/// A fiber of any type, as queues hold it.
 pub(crate) type FiberRef = Arc<dyn Body>;
 
-/// Where a woken fiber goes: the worker it started on or, where fibers migrate, all of them.
+/// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
 pub(crate) trait Scheduler: Send + Sync {
     /// Queues a started fiber to be resumed.
     fn enqueue(&self, fiber: Started);
-    /// Has that worker end the operation of a fiber, if it has one that may not wait any more.
+    /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
 }
 
-/// What a queue can do with a fiber without knowing its types.
+/// The operations of a queue on a fiber of any type.
 pub(crate) trait Body: Send + Sync {
     fn control(&self) -> &Control;
     /// Runs the closure to its end, on the fiber's own stack.
     fn run(&self);
-    /// Drops the closure instead of running it; joining yields `payload`. On the fiber's own stack
-    /// too where it has one, as destructors may wait.
+    /// Drops the closure instead of running it; joining returns `payload`. Runs on the fiber's own stack if
+    /// it has one, as destructors may wait.
     fn abandon(&self, payload: Payload);
-    /// Yields [`Cancelled`] to whoever joins a fiber that is never run, or run again. Called once nothing uses what it may
-    /// have lent or borrowed.
+    /// Makes joining return [`Cancelled`], for a fiber that never runs again. Called once nothing uses memory
+    /// that it may have lent or borrowed.
     fn give_up(&self);
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 
-/// A fiber was cancelled, or cut off because its runtime was dropped.
+/// The error that a fiber was cancelled, by a handle or because its runtime was dropped.
 ///
-/// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`, and it unwinds a
-/// fiber that cannot be told by an error value.
+/// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`. It also is the payload that
+/// unwinds a fiber from a call that cannot return an error.
 ///
 /// ```
 /// use uthread::thread::{Cancelled, park};
@@ -84,16 +84,16 @@ impl fmt::Display for Cancelled {
 
 impl Error for Cancelled {}
 
-/// As calls return it: `ECANCELED`.
+/// Converts to `ECANCELED`, the error that calls return.
 impl From<Cancelled> for io::Error {
     fn from(_: Cancelled) -> io::Error {
         io::Error::from_raw_os_error(libc::ECANCELED)
     }
 }
 
-/// The time of a [`timeout`](crate::time::timeout) was over.
+/// The error that the deadline of a [`timeout`](crate::time::timeout) has passed.
 ///
-/// It also unwinds what cannot be told by an error value, up to that call.
+/// It also is the payload that unwinds from a call that cannot return an error up to the `timeout`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,48 +107,49 @@ pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the time is over")
+        formatter.write_str("the deadline has passed")
     }
 }
 
 impl Error for Elapsed {}
 
-/// As calls return it: `ETIMEDOUT`.
+/// Converts to `ETIMEDOUT`, the error that calls return.
 impl From<Elapsed> for io::Error {
     fn from(_: Elapsed) -> io::Error {
         io::Error::from_raw_os_error(libc::ETIMEDOUT)
     }
 }
 
-/// Whether a fiber that ended with this was cut off, and did not panic.
+/// Returns `true` if the payload is that of a cancellation or deadline, not of a panic.
 pub(crate) fn is_cut_off(payload: &Payload) -> bool {
     payload.is::<Cancelled>() || payload.is::<Elapsed>()
 }
 
-/// Wakes the fiber: one token that its next (or present) park consumes.
+/// Wakes the fiber by a token that its current or next park consumes.
 pub(crate) fn wake(fiber: &FiberRef) {
     if let Some((scheduler, fiber)) = end_park(fiber) {
         scheduler.enqueue(fiber);
     }
 }
 
-/// Leaves that token; the fiber and its scheduler, if it was parked: the caller queues it.
+/// Leaves a wake-up token. If the fiber was parked, returns it with its scheduler, and the caller must
+/// enqueue it.
 #[allow(unsafe_code, reason = "a handle without a count")]
 pub(crate) fn end_park(fiber: &FiberRef) -> Option<(&Arc<dyn Scheduler>, Started)> {
     let scheduler = fiber.control().store_wake_up()?;
-    // SAFETY: woken out of a park it has started and not ended, so a reactor keeps it, and no queue
-    // has it yet.
+    // SAFETY: the fiber was parked, so it has started and not ended; a reactor keeps it, and no queue holds
+    // it.
     Some((scheduler, unsafe { Started::new(fiber.control()) }))
 }
 
-/// Ends what the fiber does: its calls do not wait any more, from the present one on.
+/// Cancels the fiber: from its current call on, calls do not wait.
 pub(crate) fn cancel(fiber: &FiberRef) {
     if fiber.control().limits.cancel() {
         end_wait(fiber);
     }
 }
 
-/// Lets the fiber look whether it may wait: called after its limits have changed.
+/// Makes the fiber check whether it may wait. Called after its limits have changed.
 pub(crate) fn end_wait(fiber: &FiberRef) {
     if let Some((scheduler, worker)) = fiber.control().find() {
         scheduler.interrupt(Arc::clone(fiber), worker);
@@ -156,7 +157,7 @@ pub(crate) fn end_wait(fiber: &FiberRef) {
     wake(fiber);
 }
 
-/// Lets the fiber's next (or present) `park` return, whatever else it waits for before.
+/// Makes the current or next `park` of the fiber return, whatever else it waits for before.
 pub(crate) fn unpark(fiber: &FiberRef) {
     fiber.control().store_unpark();
     wake(fiber);
@@ -171,8 +172,8 @@ pub(crate) struct Fiber<F, T> {
 }
 
 #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
-// SAFETY: `closure` is touched only by `take_closure`, which runs once on one thread (the queue
-// hands each fiber to one worker); the other fields are `Sync` by themselves when `T: Send`.
+// SAFETY: `closure` is accessed only by `take_closure`, which runs once, on one thread, as the queues hand
+// each fiber to one worker. The other fields are `Sync` if `T: Send`.
 unsafe impl<F: Send, T: Send> Sync for Fiber<F, T> {}
 
 impl<F, T> Fiber<F, T>
@@ -189,10 +190,11 @@ where
         })
     }
 
-    /// A fiber whose closure and value may borrow; in the forms that queues and handles hold.
+    /// Creates a fiber whose closure and value may borrow. Returns it in the forms that queues and handles
+    /// hold.
     ///
-    /// The caller returns to the owner of what is borrowed only after the fiber has ended and its
-    /// value was taken or dropped: a scope waits for its children, `Runtime::run` joins.
+    /// The caller must return to the owner of the borrowed data only after the fiber has ended and its value
+    /// was taken or dropped: a scope waits for its children, `Runtime::run` joins.
     #[allow(unsafe_code, reason = "queues hold fibers without their lifetime")]
     pub(crate) fn borrowing(
         control: Control,
@@ -203,8 +205,8 @@ where
         let body: Arc<dyn Body + '_> = fiber.clone();
         let children = fiber.scope.clone();
         let joinable: Arc<dyn Joinable<T> + '_> = fiber;
-        // SAFETY: only the lifetime changes. The closure is gone when the fiber has ended, and the
-        // value with it or with its handle: nothing borrowed is left, as promised above.
+        // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
+        // with it or with its handle, so no borrow is left, as the contract above requires.
         let body = unsafe { std::mem::transmute::<Arc<dyn Body + '_>, FiberRef>(body) };
         // SAFETY: as above.
         let joinable = unsafe {
@@ -218,8 +220,8 @@ where
 
     #[allow(unsafe_code, reason = "the closure's cell has one user at a time")]
     fn take_closure(&self) -> F {
-        // SAFETY: the queues hand a fiber that has not started to exactly one worker, so nothing
-        // else refers to the closure.
+        // SAFETY: the queues hand a fiber that has not started to exactly one worker, so there is no other
+        // reference to the closure.
         let closure = unsafe { &mut *self.closure.get() };
         closure.take().expect("a fiber starts or is abandoned once")
     }
@@ -230,21 +232,22 @@ where
             Some(locals) => self.end_locals(locals, result),
         };
         if let (Some(children), Err(payload)) = (&self.scope, &result) {
-            // Before the outcome is there to be joined, which may take the panic back.
+            // Before the outcome can be joined, which may discount the panic.
             children.acknowledge_end(payload);
         }
         self.outcome.complete(result);
-        // The destructors of a result that nobody asked for may have made the first ones.
+        // Destructors of an unjoined result may have created the first values.
         if let Some(locals) = self.control.locals.get() {
             self.close_locals(locals);
         }
-        // Last: after this the scope's borrows may end.
+        // Last: after this, the borrows of the scope may end.
         if let Some(children) = &self.scope {
             children.discharge(&self.control);
         }
     }
 
-    /// Drops what the fiber keeps by keys. A panic of a destructor is its result, if it has no other.
+    /// Drops the fiber-local values. The panic of a destructor becomes the result, unless the fiber has
+    /// panicked before.
     fn end_locals<R>(&self, locals: &Locals, result: thread::Result<R>) -> thread::Result<R> {
         let ended = self.shield(|| locals.end());
         if locals.is_in_child() {
@@ -263,17 +266,17 @@ where
         }
     }
 
-    /// Drops what the destructors of the result, and of panics, have made since. No value is made after this: it would end
-    /// with the control block, on any thread.
+    /// Drops values that destructors of the result and of panic payloads have created. No value is created
+    /// afterwards: it would be dropped with the control block, on any thread.
     fn close_locals(&self, locals: &Locals) {
-        // Comes to an end, as the value of each key is made once.
+        // Terminates, as the value of each key is created once.
         while let Err(payload) = self.shield(|| locals.end()) {
             drop_quietly(payload);
         }
         locals.close();
     }
 
-    /// Calls `end` in a shield: a destructor that waits, which is called without a panic, would be cut short.
+    /// Calls `end` in a shield. Otherwise a cancelled destructor that waits would be unwound.
     fn shield(&self, end: impl FnOnce() -> thread::Result<()>) -> thread::Result<()> {
         let outer = self.control.limits.enter_shield();
         let ended = end();
@@ -299,7 +302,7 @@ where
     }
 
     fn abandon(&self, payload: Payload) {
-        // A destructor of the closure's captures may panic: that too is the fiber's result.
+        // The panic of a destructor of the closure's captures becomes the fiber's result.
         let closure = self.take_closure();
         let dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(closure)));
         self.control.panics.set(false);
@@ -307,14 +310,14 @@ where
     }
 
     fn give_up(&self) {
-        // It may have had its outcome, and have waited in a destructor after that.
+        // The fiber may have completed its outcome, and then have waited in a destructor.
         if !self.outcome.is_done() {
             self.outcome.complete(Err(Box::new(Cancelled)));
         }
     }
 }
 
-/// What a join handle can do with a fiber without knowing its closure.
+/// The operations of a join handle on a fiber of any closure type.
 pub(crate) trait Joinable<T>: Body {
     fn outcome(&self) -> &Outcome<thread::Result<T>>;
 }
@@ -329,7 +332,7 @@ where
     }
 }
 
-/// Identity of a new fiber.
+/// The name and origin of a new fiber.
 pub(crate) struct Identity {
     pub(crate) name: Option<Box<str>>,
     pub(crate) spawn_site: &'static Location<'static>,

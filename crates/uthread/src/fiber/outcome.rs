@@ -1,4 +1,4 @@
-//! An outcome, of a fiber or sent by `oneshot`: written once, waited for by at most one joiner.
+//! The outcome of a fiber or of a `oneshot` channel: written once, awaited by at most one joiner.
 //!
 //! ```text
 //!   RUNNING --complete--> DONE          the joiner finds the value
@@ -7,8 +7,8 @@
 //!   RUNNING --detach----> DETACHED --complete-> DONE, the value goes back to who wrote it
 //! ```
 //!
-//! The value of a detached fiber is dropped by whoever comes second, so that nothing a scoped
-//! fiber returned outlives its scope.
+//! The value of a detached fiber is dropped by the second of the two sides, so no value returned by a scoped
+//! fiber outlives its scope.
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
@@ -28,8 +28,8 @@ pub(crate) struct Outcome<T> {
 }
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
-// SAFETY: `value` is written before and read after the change to DONE, `waiter` before and after
-// the change to AWAITED; each by one side only.
+// SAFETY: `value` is written before and read after the change to DONE, `waiter` before and after the change
+// to AWAITED, each by one side only.
 unsafe impl<T: Send> Sync for Outcome<T> {}
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
@@ -42,24 +42,23 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Called once, by the fiber: as [`deliver`](Outcome::deliver), and drops what nobody will take.
+    /// Writes the outcome and drops it if the handle is gone. Called once, by the fiber.
     pub(crate) fn complete(&self, result: T) {
         drop_quietly(self.deliver(result));
     }
 
-    /// Called once, by the side that writes: the value again if nobody will take it.
+    /// Writes the outcome. Returns it if the handle is gone. Called once, by the writing side.
     pub(crate) fn deliver(&self, result: T) -> Option<T> {
         self.value.with_mut(|value| {
-            // SAFETY: before DONE only who writes touches the value.
+            // SAFETY: before DONE, only the writer accesses the value.
             let value = unsafe { &mut *value };
             *value = Some(result);
         });
-        // Release publishes the value to `is_done` and `detach`; Acquire sees the waiter of
-        // `await_done`.
+        // Release publishes the value to `is_done` and `detach`; acquire sees the waiter of `await_done`.
         match self.state.swap(DONE, Ordering::AcqRel) {
             AWAITED => {
                 let waiter = self.waiter.with_mut(|waiter| {
-                    // SAFETY: the joiner wrote the waiter before AWAITED and does not touch it again.
+                    // SAFETY: the joiner has written the waiter before AWAITED and does not access it again.
                     let waiter = unsafe { &mut *waiter };
                     waiter.take()
                 });
@@ -68,22 +67,22 @@ impl<T> Outcome<T> {
                 }
                 None
             }
-            // The handle is gone, so the value is the caller's alone.
+            // The handle is gone, so the caller owns the value.
             DETACHED => self.take_value(),
             _ => None,
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        // Acquire pairs with the Release in `complete`.
+        // Acquire pairs with the release in `complete`.
         self.state.load(Ordering::Acquire) == DONE
     }
 
-    /// Asks for `waiter` to be woken at completion; false if that has come already. The caller
-    /// is the only holder of the join handle and asks once, or again after it has withdrawn.
+    /// Registers `waiter` to be woken at completion. Returns `false` if the outcome is complete. The caller
+    /// is the only holder of the join handle, and calls this once, or again after a withdrawal.
     pub(crate) fn await_done(&self, waiter: WakeHandle) -> bool {
         self.waiter.with_mut(|slot| {
-            // SAFETY: before AWAITED only the joiner touches the waiter.
+            // SAFETY: before AWAITED, only the joiner accesses the waiter.
             let slot = unsafe { &mut *slot };
             *slot = Some(waiter);
         });
@@ -93,51 +92,50 @@ impl<T> Outcome<T> {
             .is_ok()
     }
 
-    /// Takes the wish to be woken back, unless completion has come first. The caller is the only holder of
-    /// the join handle.
+    /// Withdraws the waiter, unless the outcome is complete. The caller is the only holder of the join
+    /// handle.
     pub(crate) fn withdraw(&self) {
-        // Relaxed: the waiter's cell is the caller's own again.
+        // Relaxed: the caller owns the waiter's cell again.
         let withdrawn = self
             .state
             .compare_exchange(AWAITED, RUNNING, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
         if withdrawn {
             self.waiter.with_mut(|waiter| {
-                // SAFETY: who completes touches the waiter after AWAITED only, which it did not find.
+                // SAFETY: the writer accesses the waiter only in the state AWAITED, which it did not find.
                 let waiter = unsafe { &mut *waiter };
                 *waiter = None;
             });
         }
     }
 
-    /// Takes the value. The caller is the only holder of the join handle and saw `is_done`.
+    /// Takes the value. The caller is the only holder of the join handle, and `is_done` has returned `true`.
     pub(crate) fn take(&self) -> T {
         assert!(self.is_done(), "the outcome is taken after completion");
         self.take_value().expect("the outcome is taken once")
     }
 
-    /// The join handle is dropped unjoined.
+    /// Records that the join handle is dropped without joining.
     pub(crate) fn detach(&self) {
-        // Looked at first: after a join it is done. Acquire pairs with the Release in `complete`: it sees
-        // the value where the fiber came first.
+        // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
+        // to see the value if the fiber was first.
         if self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE {
             drop_quietly(self.take_value());
         }
     }
 
-    /// Empties the value's cell: called after DONE, by the holder of the join handle or, once that
-    /// is gone, by who wrote it.
+    /// Takes the value out of its cell. Called after DONE, by the holder of the join handle or, if that is
+    /// gone, by the writer.
     pub(crate) fn take_value(&self) -> Option<T> {
         self.value.with_mut(|value| {
-            // SAFETY: the value is written, and only one side is left to touch it.
+            // SAFETY: the value is written, and only one side is left to access it.
             let value = unsafe { &mut *value };
             value.take()
         })
     }
 }
 
-/// Drops a value nobody asked for. A panic of its destructor has nobody to go to, and what that panic
-/// carries is leaked: its destructor might panic as well.
+/// Drops a value. If its destructor panics, the payload is leaked, as its destructor might panic as well.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
         mem::forget(payload);

@@ -1,4 +1,4 @@
-//! Whether a fiber may sleep: a token, as in `std::thread::park`.
+//! The wake-up token of a fiber, as in `std::thread::park`.
 //!
 //! ```text
 //!              wake                      switch away
@@ -8,8 +8,8 @@
 //!      +----------------+<---------- NOTIFIED <-----------------+ enqueues the fiber
 //! ```
 //!
-//! PARKED is entered by the worker after the switch, never by the fiber before it, so that a
-//! fiber found PARKED has left its stack and can be resumed anywhere.
+//! The worker enters PARKED after the switch; the fiber never does so before it. A fiber found PARKED has
+//! therefore left its stack and can be resumed anywhere.
 
 use crate::atomic::{AtomicU8, Ordering};
 
@@ -28,23 +28,23 @@ impl WakeToken {
         }
     }
 
-    /// Leaves a token; true if the fiber was parked, so that the caller must enqueue it.
+    /// Leaves a token. Returns `true` if the fiber was parked, so that the caller must enqueue it.
     pub(crate) fn leave(&self) -> bool {
-        // AcqRel: what the waker did before is visible to the fiber when it takes the token
-        // (`take`), and a fiber seen PARKED has left its stack (`settle_park`).
+        // AcqRel: the waker's earlier writes are visible to the fiber when it takes the token (`take`), and a
+        // fiber found PARKED has left its stack (`settle_park`).
         self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED
     }
 
-    /// Takes the token if one is there. Called by the fiber itself.
+    /// Takes the token if there is one. Called by the fiber itself.
     pub(crate) fn take(&self) -> bool {
-        // Looked at first: a fiber that parks mostly finds none. Acquire pairs with `leave`.
+        // Checked first: usually there is no token. Acquire pairs with `leave`.
         self.state.load(Ordering::Relaxed) == NOTIFIED
             && self.state.swap(RUNNING, Ordering::Acquire) == NOTIFIED
     }
 
-    /// Settles a park after the switch: false if a wake-up came first and the fiber must run.
+    /// Enters PARKED after the switch. Returns `false` if the fiber was woken before and must run.
     pub(crate) fn settle_park(&self) -> bool {
-        // Release pairs with the Acquire in `leave`.
+        // Release pairs with the acquire in `leave`.
         self.state
             .compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed)
             .is_ok()

@@ -10,11 +10,12 @@ use super::FiberRef;
 #[derive(Clone)]
 pub(crate) enum WakeHandle {
     Fiber(FiberRef),
-    /// Parks or, if it has an interrupt, waits for that in a system call.
+    /// A parked thread or, with an interrupt, a thread that waits for the interrupt in a system call.
     Thread(Thread, Option<Arc<dyn Interrupt>>),
 }
 
-/// A descriptor by which a thread is interrupted that waits in the kernel for something else: readable while raised.
+/// A descriptor that interrupts a thread which waits in the kernel for other events. It is readable while
+/// raised.
 pub(crate) trait Interrupt: AsFd + Send + Sync {
     fn raise(&self);
 

@@ -1,7 +1,7 @@
-//! The bounded pool of threads for calls that only block.
+//! The bounded pool of threads for blocking calls.
 //!
-//! One pool serves the whole process, grows on demand up to a bound, and shrinks when idle. A call that no thread has begun can
-//! be withdrawn from its [`queue`].
+//! One pool serves the whole process, grows on demand up to a limit, and shrinks when idle. A call that has
+//! not started can be withdrawn from its [`queue`].
 
 mod queue;
 
@@ -13,14 +13,14 @@ use self::queue::Queue;
 pub(crate) use self::queue::Ticket;
 use crate::forked::PerProcess;
 
-/// Enough to keep a disk's queue filled; what comes above waits its turn.
+/// Maximum number of threads: enough to fill the queue of a disk. Further calls are queued.
 const THREADS_MAX: usize = 64;
 
-/// How long a thread waits for another job: longer than the pauses of a busy program, short enough
-/// that a burst does not leave 64 stacks behind.
+/// Time for which an idle thread waits for another job: longer than the pauses of a busy program, short
+/// enough that 64 stacks do not remain after a burst.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A call, which must not panic.
+/// A call. It must not panic.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Pool {
@@ -36,12 +36,13 @@ struct State {
 
 static POOL: PerProcess<Pool> = PerProcess::new(Pool::new(), Pool::new);
 
-/// Runs a job on a thread of the pool, or right here where there can be none; its ticket.
+/// Queues a job for a thread of the pool and returns its ticket. Runs it on the calling thread if no thread
+/// can be started.
 pub(crate) fn run(job: Job) -> Ticket {
     POOL.get().add(job)
 }
 
-/// Takes a job back that no thread has begun. None if one has: the job runs, or has ended.
+/// Withdraws a job that has not started. Returns `None` if it has.
 pub(crate) fn withdraw(ticket: Ticket) -> Option<Job> {
     POOL.get().lock().jobs.withdraw(ticket)
 }
@@ -73,7 +74,7 @@ impl Pool {
         match thread::Builder::new().name(name).spawn(|| self.serve()) {
             Ok(_) => state.threads += 1,
             Err(_) if state.threads > 0 => self.work.notify_one(),
-            // Without any thread the call would wait for ever: block the worker rather.
+            // Without any thread the call would wait forever; blocking the worker is better.
             Err(_) => {
                 let job = state.jobs.withdraw(ticket);
                 drop(state);

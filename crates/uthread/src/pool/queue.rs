@@ -1,22 +1,22 @@
-//! The calls that wait for a thread of the pool. Each leaves the queue once:
+//! The queue of calls for the pool's threads. Each call leaves it once:
 //!
 //! ```text
 //!   queued --begin, by a thread---------> the thread runs it to its end
 //!          --withdraw, by its submitter-> the submitter has it again, and it never runs
 //! ```
 //!
-//! Both happen under the lock of the pool, so that one side gets the call and the other one learns that it came too late. A
-//! call may borrow from its submitter, who returns after it has withdrawn the call, or after it has been told of its end.
+//! Both happen under the lock of the pool, so exactly one side gets the call. A call may borrow from its
+//! submitter, which returns only after it has withdrawn the call or was notified of its end.
 
 use std::collections::BTreeMap;
 
-/// Names a call from when it was queued on. No two have the same name.
+/// Identifies a queued call. Tickets are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// First in, first out. Bounded by the number of fibers: each waits for one call.
+/// A first-in, first-out queue. Bounded by the number of fibers, as each waits for one call.
 pub(crate) struct Queue<J> {
-    /// By age, as tickets only grow; and quick to withdraw from, wherever a call is.
+    /// Ordered by age, as tickets increase. A map, so that any call can be withdrawn quickly.
     jobs: BTreeMap<Ticket, J>,
     next: u64,
 }
@@ -36,12 +36,12 @@ impl<J> Queue<J> {
         ticket
     }
 
-    /// Takes the oldest, to run it.
+    /// Removes the oldest job, to run it.
     pub(crate) fn begin(&mut self) -> Option<J> {
         self.jobs.pop_first().map(|(_, job)| job)
     }
 
-    /// Takes this one back; none if it has begun.
+    /// Removes the job with this ticket. Returns `None` if it has started.
     pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Option<J> {
         self.jobs.remove(&ticket)
     }

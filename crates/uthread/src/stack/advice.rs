@@ -1,24 +1,25 @@
-//! One advice for many ranges of the process's memory, by one call: `process_madvise` on oneself.
+//! Advice for many memory ranges by one call: `process_madvise` on the calling process.
 //!
-//! Linux 6.15 names the caller itself, without a descriptor that would mean the parent after a fork, and takes every
-//! advice from it. Elsewhere, and where a filter refuses the call, each range takes a call of its own.
+//! Linux 6.15 permits every kind of advice for the calling process, and names it without a descriptor (which
+//! would mean the parent after a fork). On older kernels, or if a filter refuses the call, each range takes a
+//! call of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The calling process, where a descriptor of a process is expected.
+/// Names the calling process in place of a pidfd.
 const PIDFD_SELF: libc::c_long = -10_001;
 
-/// Ranges in one call: far from the kernel's own limit, 1,024.
+/// Maximum number of ranges per call, far below the kernel's limit of 1024.
 const RANGES_MAX: usize = 64;
 
-/// Set by the first refusal, which lasts for the process. Relaxed: a late reader only tries once more.
+/// Set once the call was refused, for the rest of the process. Relaxed: a late reader only tries once more.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Advises on memory of stacks that nobody runs on, of so many bytes from each start; for how many ranges, the first ones,
-/// that is done. The rest is the caller's to do.
+/// Gives advice on the ranges of `length` bytes that begin at `starts`, which must be in stacks that are not
+/// in use. Returns the number of ranges, the first ones, for which it succeeded. The caller handles the rest.
 #[allow(unsafe_code, reason = "no crate of ours has this call for oneself")]
 pub(super) fn advise_at_once(starts: &[usize], length: usize, advice: libc::c_int) -> usize {
-    // A single range needs no list, and has its own call.
+    // A single range needs no list and has its own call.
     if starts.len() < 2 || REFUSED.load(Ordering::Relaxed) {
         return 0;
     }
@@ -31,7 +32,8 @@ pub(super) fn advise_at_once(starts: &[usize], length: usize, advice: libc::c_in
                 iov_len: length,
             })
             .collect();
-        // SAFETY: the ranges are of stacks that nobody runs on, as the caller says; the list outlives the call.
+        // SAFETY: the ranges are in stacks that are not in use, by the caller's contract. The list outlives
+        // the call.
         let advised = unsafe {
             libc::syscall(
                 libc::SYS_process_madvise,

@@ -1,20 +1,20 @@
-//! The CPU's cache: the size of its lines, and asking for what will be needed soon.
+//! CPU caches: the size of a line, and prefetching.
 
 use std::ptr::NonNull;
 
-/// Of every CPU that we run on.
+/// The size of a cache line on all supported CPUs.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Begins to load a value.
+/// Prefetches a value.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: NonNull<T>) {
     prefetch_bytes(value.cast(), size_of::<T>());
 }
 
-/// Begins to load so many bytes, at least one. Nothing is read, and nothing faults, whatever is there.
+/// Prefetches `count` bytes, at least one. Reads nothing and never faults, whatever the address.
 #[inline(always)]
 pub(crate) fn prefetch_bytes(start: NonNull<u8>, count: usize) {
-    // The last is on a line of its own where the first is not at the begin of one.
+    // The last byte is on a line of its own unless the first is at the start of one.
     for offset in (0..count.saturating_sub(1)).step_by(LINE_BYTES) {
         prefetch_line(start.as_ptr().wrapping_add(offset));
     }
@@ -27,7 +27,7 @@ fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch changes nothing, and never faults.
+        // SAFETY: a prefetch changes nothing and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,7 +1,7 @@
-//! Stacks larger than the others of their runtime, for single fibers that need more.
+//! Stacks larger than the runtime's default, for single fibers that need them.
 //!
-//! Each is a mapping of its own. Above the guard it has a power of two, so that one that was returned serves
-//! the next fiber that needs about as much.
+//! Each stack is a mapping of its own. Its usable size is a power of two, so a returned stack serves the next
+//! fiber with similar needs.
 
 use std::io;
 use std::mem;
@@ -12,25 +12,27 @@ use super::Stack;
 use super::memory::{self, Guards, guard_size};
 use super::sizes::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
 
-/// From the smallest to the largest stack, each twice as large as the one before.
+/// Number of size classes, from the smallest to the largest stack. Each is twice as large as the previous
+/// one.
 const CLASSES: usize = (STACK_SIZE_MAX / STACK_SIZE_MIN).ilog2() as usize + 1;
 
-/// Free stacks kept of each size: enough where some deep fibers come and go. All sizes together, they keep two
-/// megabytes of memory.
+/// Maximum number of free stacks kept per size class: enough if a few deep fibers come and go. All classes
+/// together keep two megabytes of memory.
 const KEPT_STACKS_MAX: usize = 16;
 
-/// The free ones, by their sizes.
+/// The free stacks by size class.
 #[derive(Debug, Default)]
 pub(super) struct LargerStacks {
     free: Mutex<[Vec<Stack>; CLASSES]>,
 }
 
 impl LargerStacks {
-    /// A stack with room for so many bytes, at most [`STACK_SIZE_MAX`], its guard in place.
+    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], with its guard
+    /// installed.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where address space or `vm.max_map_count` is used up.
+    /// `ENOMEM` if the address space or `vm.max_map_count` is exhausted.
     #[allow(unsafe_code, reason = "giving memory back")]
     pub(super) fn take(&self, bytes: usize, guards: &Guards) -> io::Result<Stack> {
         let length = LargerStacks::size_for(bytes);
@@ -41,7 +43,7 @@ impl LargerStacks {
         }
         let limit = memory::map(length)?.expose_provenance();
         if let Err(error) = guards.install(limit.get()) {
-            // SAFETY: it was mapped just above, and nobody has got it.
+            // SAFETY: it was mapped above and not handed out.
             unsafe { memory::unmap(limit.get(), length) };
             return Err(error);
         }
@@ -51,12 +53,12 @@ impl LargerStacks {
         })
     }
 
-    /// The size, guard included, of a stack with room for so many bytes.
+    /// Returns the size, guard included, of a stack with at least `bytes` usable bytes.
     pub(super) fn size_for(bytes: usize) -> usize {
         bytes.next_power_of_two().max(STACK_SIZE_MIN) + guard_size()
     }
 
-    /// Takes a stack back, and returns all but its hottest pages to the kernel, or all of it.
+    /// Takes a stack back. Returns all but its hottest pages to the kernel, or unmaps it.
     pub(super) fn give(&self, stack: Stack) {
         let start = stack.limit.get() + guard_size();
         let room = stack.end() - start;
@@ -82,15 +84,16 @@ impl LargerStacks {
 impl Drop for LargerStacks {
     fn drop(&mut self) {
         let kept = self.free.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // One that is still out is leaked, never freed: it may be running or be written by the kernel.
+        // A stack that is still in use is leaked, never freed: it may be running, or the kernel may write to
+        // it.
         kept.iter_mut().flat_map(mem::take).for_each(free);
     }
 }
 
-/// Gives a stack's memory back.
+/// Unmaps a stack.
 #[allow(unsafe_code, reason = "giving memory back")]
 fn free(stack: Stack) {
-    // SAFETY: a stack belongs to whoever has it, here for the last time; each is a mapping of its own.
+    // SAFETY: the caller owns the stack and uses it for the last time; each stack is a mapping of its own.
     unsafe { memory::unmap(stack.limit.get(), stack.extent().size()) };
 }
 
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_kept_and_none_when_all_ends() {
-        // A size that no other test takes: others run beside this one.
+        // A size that no other test uses, as tests run concurrently.
         const SIZE: usize = 512 * MIB;
         let stacks = LargerStacks::default();
         let taken: Vec<_> = (0..KEPT_STACKS_MAX + 3)
@@ -157,7 +160,7 @@ mod tests {
         assert_eq!(mapped(), 0);
     }
 
-    /// Whether a mapping has this address in its range.
+    /// Returns `true` if a mapping contains this address.
     fn is_mapped(address: usize) -> bool {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().any(|line| {

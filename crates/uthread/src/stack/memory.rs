@@ -1,7 +1,7 @@
-//! The memory of stacks: mapped, guarded, given back.
+//! The memory of stacks: mapping, guarding and releasing it.
 //!
-//! A guard is a region by `MADV_GUARD_INSTALL` where the kernel has it, which takes no mapping of its own, and
-//! protected by `mprotect` where it has not, which makes two mappings a stack.
+//! A guard is installed by `MADV_GUARD_INSTALL` if the kernel supports it, which needs no mapping of its own.
+//! Otherwise it is protected by `mprotect`, which makes two mappings per stack.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -11,17 +11,17 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::advice::advise_at_once;
 
-/// The guard: more than the frame of any C function that is built without stack probes ought to
-/// have. With guard regions it costs address space only.
+/// Size of the guard: more than the frame of any C function compiled without stack probes should have. A
+/// guard region takes address space only.
 const GUARD_BYTES: usize = 16 * 1024;
 
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 const MADV_GUARD_REMOVE: libc::c_int = 103;
 
-/// How stacks are guarded here.
+/// The method by which stacks are guarded.
 #[derive(Debug)]
 pub(super) struct Guards {
-    /// Cleared by the first kernel that does not know guard regions.
+    /// Cleared when the kernel turns out not to support guard regions.
     regions: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Guards {
         }
     }
 
-    /// Makes the lowest of a stack that was never handed out a guard.
+    /// Installs the guard at the low end of a stack that was never handed out.
     pub(super) fn install(&self, limit: usize) -> io::Result<()> {
         if self.are_regions() {
             match guard_by_region(limit) {
@@ -44,11 +44,12 @@ impl Guards {
         Ok(guard_by_protection(limit)?)
     }
 
-    /// The same for stacks of which none was handed out; how many have theirs, the first ones.
+    /// Installs the guards of stacks that were never handed out. Returns the number of stacks, the first
+    /// ones, that have a guard.
     ///
     /// # Errors
     ///
-    /// That of the first stack: the others wait for the next call.
+    /// The error for the first stack. Errors for the others are left to the next call.
     pub(super) fn install_all(&self, limits: &[usize]) -> io::Result<usize> {
         let mut guarded = match self.are_regions() {
             true => advise_at_once(limits, guard_size(), MADV_GUARD_INSTALL),
@@ -64,7 +65,7 @@ impl Guards {
         Ok(guarded)
     }
 
-    /// Removes the guards of stacks that nobody runs on. Those that are not regions stay.
+    /// Removes the guard regions of stacks that are not in use. Guards made by `mprotect` stay.
     #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
     pub(super) fn remove(&self, limits: &[usize]) {
         if !self.are_regions() {
@@ -73,14 +74,15 @@ impl Guards {
         let removed = advise_at_once(limits, guard_size(), MADV_GUARD_REMOVE);
         for limit in &limits[removed..] {
             let start = ptr::with_exposed_provenance_mut(*limit);
-            // SAFETY: the range is of a stack that nobody runs on, as the caller says. Failure only keeps the guard.
+            // SAFETY: the range is in a stack that is not in use, by the caller's contract. A failure only
+            // keeps the guard.
             let _ = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_REMOVE) };
         }
     }
 
-    /// Whether they are regions, as far as that was tried.
+    /// Returns `true` if guards are regions, as far as known.
     pub(super) fn are_regions(&self) -> bool {
-        // Relaxed: a late reader only tries the newer way once more.
+        // Relaxed: a late reader only tries the newer method once more.
         self.regions.load(Ordering::Relaxed)
     }
 
@@ -89,7 +91,7 @@ impl Guards {
     }
 }
 
-/// The size of a stack's guard in bytes: whole pages.
+/// Returns the size of a guard in bytes: whole pages.
 pub(super) fn guard_size() -> usize {
     GUARD_BYTES.next_multiple_of(page_size())
 }
@@ -98,11 +100,11 @@ pub(super) fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// New memory of so many bytes, which takes none before it is touched.
+/// Maps new memory, which takes none until it is touched.
 #[allow(unsafe_code, reason = "mapping memory")]
 pub(super) fn map(length: usize) -> rustix::io::Result<NonNull<u8>> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses aliases nothing.
     let start = unsafe {
         rustix::mm::mmap_anonymous(
             ptr::null_mut(),
@@ -111,39 +113,39 @@ pub(super) fn map(length: usize) -> rustix::io::Result<NonNull<u8>> {
             flags,
         )
     }?;
-    // A huge page would commit 2 MiB for the first touch of any stack in it.
+    // Otherwise a huge page would commit 2 MiB at the first touch of any stack in it.
     // SAFETY: the range is the mapping made above; the advice does not change its contents.
     let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxNoHugepage) };
     Ok(NonNull::new(start.cast()).expect("mmap never returns null"))
 }
 
-/// Gives a mapping back.
+/// Unmaps a mapping.
 ///
 /// # Safety
 ///
-/// It is a whole one that [`map`] has made, and nothing refers to it any more.
+/// It is a whole mapping that [`map`] has made, and there is no reference to it.
 #[allow(unsafe_code, reason = "unmapping memory")]
 pub(super) unsafe fn unmap(start: usize, length: usize) {
     let start = ptr::with_exposed_provenance_mut(start);
-    // SAFETY: promised by the caller.
+    // SAFETY: by the caller's contract.
     let unmapped = unsafe { rustix::mm::munmap(start, length) };
     debug_assert!(unmapped.is_ok(), "a whole mapping can always be unmapped");
 }
 
-/// Has these pages, of stacks that were just made, there before the first touch: by one call, a page costs less than by
-/// a fault. Where that is refused, they come by faults.
+/// Populates these pages of new stacks before their first touch: by one call, a page costs less than by a
+/// fault. If the kernel refuses, they are populated by faults.
 pub(super) fn populate(pages: &[usize]) {
     advise_at_once(pages, page_size(), libc::MADV_POPULATE_WRITE);
 }
 
-/// Gives so many bytes of each of these free stacks back, above its guard.
+/// Releases `length` bytes of each of these free stacks, above its guard.
 #[allow(unsafe_code, reason = "giving pages back")]
 pub(super) fn discard(starts: &[usize], length: usize) {
     let discarded = advise_at_once(starts, length, libc::MADV_DONTNEED);
     for start in &starts[discarded..] {
         let start = ptr::with_exposed_provenance_mut(*start);
-        // Failure only keeps the pages: nothing to report.
-        // SAFETY: nobody reads what was in a free stack.
+        // A failure only keeps the pages and is not reported.
+        // SAFETY: the contents of a free stack are not read.
         let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) };
     }
 }
@@ -151,7 +153,7 @@ pub(super) fn discard(starts: &[usize], length: usize) {
 #[allow(unsafe_code, reason = "rustix does not name the guard advice yet")]
 fn guard_by_region(limit: usize) -> rustix::io::Result<()> {
     let start = ptr::with_exposed_provenance_mut(limit);
-    // SAFETY: the range is the lowest of a stack that was never handed out.
+    // SAFETY: the range is the low end of a stack that was never handed out.
     let result = unsafe { libc::madvise(start, guard_size(), MADV_GUARD_INSTALL) };
     if result == 0 {
         return Ok(());
@@ -163,6 +165,6 @@ fn guard_by_region(limit: usize) -> rustix::io::Result<()> {
 #[allow(unsafe_code, reason = "protecting the guard")]
 fn guard_by_protection(limit: usize) -> rustix::io::Result<()> {
     let start = ptr::with_exposed_provenance_mut(limit);
-    // SAFETY: the range is the lowest of a stack that was never handed out.
+    // SAFETY: the range is the low end of a stack that was never handed out.
     unsafe { rustix::mm::mprotect(start, guard_size(), MprotectFlags::empty()) }
 }

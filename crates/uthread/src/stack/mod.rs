@@ -1,4 +1,4 @@
-//! The stacks fibers run on: guarded, pooled, lazily committed.
+//! Stacks of fibers: guarded, pooled and lazily committed.
 //!
 //! ```text
 //!   high  +------------------+  base: a fiber starts here and grows down
@@ -8,9 +8,10 @@
 //!   low   +------------------+  limit
 //! ```
 //!
-//! [`pool`] hands stacks out and takes them back, [`slabs`] carves them from large mappings, [`larger`] has those of single fibers
-//! that need more, [`memory`] is what both ask of the kernel, [`advice`] how they ask it for many at once; [`overflow`]
-//! turns a touched guard into a readable report, [`panic_frames`] tells whether a stack is in a panic hook, [`cache`] knows the CPU's.
+//! [`pool`] hands stacks out and takes them back; [`slabs`] carves them from large mappings; [`larger`] holds
+//! larger stacks for single fibers; [`memory`] makes the system calls, and [`advice`] makes them for many
+//! stacks at once. [`overflow`] reports a touched guard, [`panic_frames`] detects whether a stack is in a
+//! panic hook, and [`cache`] prefetches.
 
 mod advice;
 pub(crate) mod cache;
@@ -26,7 +27,7 @@ use std::num::NonZeroUsize;
 
 use corosensei::stack::StackPointer;
 
-/// One stack, guard included. Its memory belongs to the [`pool::Pool`] it came from.
+/// A stack, guard included. Its memory belongs to the [`pool::Pool`] that it came from.
 #[derive(Debug)]
 pub(crate) struct Stack {
     limit: NonZeroUsize,
@@ -41,13 +42,13 @@ impl Stack {
         }
     }
 
-    /// The end of the highest page: a little above the base.
+    /// Returns the end of the highest page, slightly above the base.
     fn end(&self) -> usize {
         self.base.get().next_multiple_of(memory::page_size())
     }
 }
 
-/// Where a stack lies.
+/// The address range of a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     limit: usize,
@@ -55,12 +56,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Whether `address` lies in the guard.
+    /// Returns `true` if `address` is in the guard.
     pub(crate) fn guards(self, address: usize) -> bool {
         (self.limit..self.limit + memory::guard_size()).contains(&address)
     }
 
-    /// Bytes from limit to end, guard included.
+    /// Returns the number of bytes from limit to end, guard included.
     pub(crate) fn size(self) -> usize {
         self.end - self.limit
     }
@@ -70,8 +71,9 @@ impl Extent {
     unsafe_code,
     reason = "corosensei asks the owner of a stack to vouch for its guard page"
 )]
-// SAFETY: a `Stack` is made only by `Slabs::stack` and `LargerStacks::take`, which install the guard at `limit`
-// before handing it out, align it, and hold at least `pool::STACK_SIZE_MIN` bytes above the guard.
+// SAFETY: a `Stack` is created only by `Slabs::stack` and `LargerStacks::take`. They install the guard at
+// `limit` before handing the stack out, align it, and leave at least `pool::STACK_SIZE_MIN` bytes above the
+// guard.
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base

@@ -1,8 +1,8 @@
-//! The overflow report: a touched guard page names the fiber and ends the process.
+//! The overflow report: a touched guard page names the fiber and terminates the process.
 //!
-//! A stack that is full cannot run a handler, so every worker has an alternate signal stack. The
-//! handler may only use async-signal-safe calls: it formats into a buffer of its own and writes
-//! that. A fault anywhere else goes to whoever handled the signal before.
+//! A full stack cannot run a signal handler, so every worker has an alternate signal stack. The handler may
+//! only make async-signal-safe calls: it formats into a buffer of its own and writes that. Faults elsewhere
+//! are passed to the previous handler.
 #![allow(
     unsafe_code,
     reason = "signal handlers and signal stacks are C interfaces"
@@ -14,11 +14,11 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::{io, ptr};
 
-/// The alternate stack: the handler needs about 2 KiB, the rest is for the vector state the
+/// Size of the alternate stack. The handler needs about 2 KiB; the rest is for the vector state that the
 /// kernel saves in the signal frame (up to 11 KiB with AMX).
 const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
 
-/// The longest report: two paths of ordinary length; a longer one is cut.
+/// Maximum length of a report, enough for two paths of ordinary length. A longer report is cut.
 const REPORT_BYTES_MAX: usize = 1024;
 
 /// The fiber whose guard page was touched.
@@ -29,8 +29,8 @@ pub(crate) struct Victim<'a> {
     pub(crate) stack_size: usize,
 }
 
-/// Calls the given function with the fiber of this thread that owns the guard page at an address,
-/// if there is one. It runs inside a signal handler.
+/// Calls `report` with the fiber of this thread that owns the guard page at `address`, if there is one. Runs
+/// in a signal handler.
 pub(crate) type Lookup = fn(address: usize, report: &mut dyn FnMut(Victim<'_>));
 
 struct Installed {
@@ -41,7 +41,7 @@ struct Installed {
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
-/// Installs the handler for the whole process, once; later calls change nothing.
+/// Installs the handler for the whole process, once. Later calls do nothing.
 pub(crate) fn install(lookup: Lookup) {
     INSTALLED.get_or_init(|| Installed {
         lookup,
@@ -59,7 +59,7 @@ fn replace_handler(signal: libc::c_int) -> libc::sigaction {
     // SAFETY: both pointers are to live values, and `handle` is async-signal-safe.
     let result = unsafe { libc::sigaction(signal, &action, previous.as_mut_ptr()) };
     assert_eq!(result, 0, "SIGSEGV and SIGBUS can always be handled");
-    // SAFETY: the call succeeded, so it wrote the previous action.
+    // SAFETY: the call succeeded, so it has written the previous action.
     unsafe { previous.assume_init() }
 }
 
@@ -68,7 +68,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     let info_ref = unsafe { &*info };
     // SAFETY: SIGSEGV and SIGBUS carry the faulting address.
     let address = unsafe { info_ref.si_addr() }.addr();
-    // Not yet set only while `install` runs: then no fiber exists.
+    // Unset only while `install` runs, when no fiber exists.
     let Some(installed) = INSTALLED.get() else {
         return reset_to_default(signal);
     };
@@ -82,12 +82,12 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         libc::SIG_DFL | libc::SIG_IGN => reset_to_default(signal),
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             type Action = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-            // SAFETY: `SA_SIGINFO` says that the address is of a function of this type.
+            // SAFETY: with `SA_SIGINFO`, the address is that of a function of this type.
             let handler = unsafe { mem::transmute::<usize, Action>(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: without `SA_SIGINFO` the address is of a function of this type.
+            // SAFETY: without `SA_SIGINFO`, the address is that of a function of this type.
             let handler = unsafe { mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
         }
@@ -116,13 +116,13 @@ fn report_and_abort(victim: &Victim<'_>) -> ! {
         size = victim.stack_size / 1024,
     );
     let text = &report.bytes[..report.length];
-    // SAFETY: `write` is async-signal-safe and `text` is a live slice.
+    // SAFETY: `write` is async-signal-safe, and `text` is a live slice.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     // SAFETY: `abort` is async-signal-safe.
     unsafe { libc::abort() }
 }
 
-/// A string on the stack: allocating is forbidden in a signal handler.
+/// A string on the stack, as a signal handler must not allocate.
 struct Report {
     bytes: [u8; REPORT_BYTES_MAX],
     length: usize,
@@ -142,14 +142,14 @@ impl Write for Report {
     }
 }
 
-/// The calling thread's alternate signal stack, until dropped on the same thread.
+/// The calling thread's alternate signal stack, until it is dropped on the same thread.
 pub(crate) struct AlternateStack {
     memory: Box<[MaybeUninit<u8>]>,
     previous: libc::stack_t,
 }
 
 impl AlternateStack {
-    /// Makes an alternate stack the calling thread's.
+    /// Installs an alternate signal stack for the calling thread.
     pub(crate) fn install() -> io::Result<AlternateStack> {
         let mut memory = Box::new_uninit_slice(ALTERNATE_STACK_BYTES);
         let stack = libc::stack_t {
@@ -177,7 +177,7 @@ fn exchange(stack: &libc::stack_t) -> io::Result<libc::stack_t> {
         ss_flags: 0,
         ss_size: 0,
     };
-    // SAFETY: `stack` is disabled or describes memory that outlives its use (see `AlternateStack`).
+    // SAFETY: `stack` is disabled, or describes memory that outlives its use (see `AlternateStack`).
     if unsafe { libc::sigaltstack(stack, &mut previous) } == 0 {
         Ok(previous)
     } else {

@@ -1,17 +1,18 @@
-//! Tells a panic hook from a destructor. `std` counts a panic from before its hook to after the last destructor, and a
-//! program may replace the hook at any time; but while it runs, and only then, the functions that begin a panic are on the stack.
+//! Detects whether a stack is in a panic hook.
 //!
-//! Their addresses are learned once, from a panic of our own.
+//! `std` counts a panic from before its hook until after the last destructor, and a program may replace the
+//! hook at any time. But the functions that start a panic are on the stack exactly while the hook runs. Their
+//! addresses are learned once, from a panic made for this purpose.
 
 use std::ffi::{c_int, c_void};
 use std::panic;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
-/// Where the functions start that are on the stack between a panic and its hook; none before they are learned.
+/// Start addresses of the functions on the stack between a panic and its hook; unset until they are learned.
 static FUNCTIONS: OnceLock<Vec<usize>> = OnceLock::new();
 
-/// More than there are: `std` has some eight.
+/// An upper bound of the number of these functions; `std` has about eight.
 const FUNCTIONS_MAX: usize = 64;
 
 const CONTINUE: c_int = 0;
@@ -26,7 +27,8 @@ unsafe extern "C-unwind" {
     safe fn _Unwind_GetRegionStart(frame: *mut c_void) -> usize;
 }
 
-/// Learns the functions, once: called by a thread that does not panic, while no other changes the hook.
+/// Learns the functions, once. Called by a thread that does not panic, while no other thread changes the
+/// hook.
 #[inline(never)]
 pub(crate) fn learn() {
     if cfg!(panic = "abort") || cfg!(miri) {
@@ -52,7 +54,7 @@ pub(crate) fn learn() {
             Ok(previous) => panic::set_hook(previous),
             Err(shared) => panic::set_hook(Box::new(move |panic| shared(panic))),
         }
-        // Those are on the stack whenever it is looked at.
+        // These functions are on the stack at every check.
         let own = functions_above(learn as fn() as usize);
         let functions = functions.lock().unwrap_or_else(PoisonError::into_inner);
         functions
@@ -63,7 +65,7 @@ pub(crate) fn learn() {
     });
 }
 
-/// Whether the caller is called by a panic hook.
+/// Returns `true` if the caller is called by a panic hook.
 pub(crate) fn is_in_hook() -> bool {
     let Some(functions) = FUNCTIONS.get() else {
         return false;
@@ -76,13 +78,13 @@ pub(crate) fn is_in_hook() -> bool {
     found
 }
 
-/// Panics; what it calls to do so is what [`learn`] looks for.
+/// Panics, so that [`learn`] sees the functions that this calls.
 #[inline(never)]
 fn begin() {
     panic!("learns what is on the stack of a panic hook");
 }
 
-/// The functions on the stack, down to where `end` starts.
+/// Returns the functions on the stack, up to the one that starts at `end`.
 fn functions_above(end: usize) -> Vec<usize> {
     let mut functions = Vec::new();
     visit(&mut |function| {
@@ -95,7 +97,8 @@ fn functions_above(end: usize) -> Vec<usize> {
     functions
 }
 
-/// Calls `visitor` with the start of the function of each frame, the innermost first, as long as it returns true.
+/// Calls `visitor` with the start address of the function of each frame, the innermost first, while it
+/// returns `true`.
 #[allow(
     unsafe_code,
     reason = "the unwinder calls back with a pointer to the visitor"
@@ -103,7 +106,7 @@ fn functions_above(end: usize) -> Vec<usize> {
 fn visit(mut visitor: &mut dyn FnMut(usize) -> bool) {
     extern "C" fn visit_frame(frame: *mut c_void, visitor: *mut c_void) -> c_int {
         let visitor = visitor.cast::<&mut dyn FnMut(usize) -> bool>();
-        // SAFETY: it is the pointer that was passed below, whose target lives until that call returns.
+        // SAFETY: the pointer was passed below, and its target lives until that call returns.
         let visitor = unsafe { &mut *visitor };
         match visitor(_Unwind_GetRegionStart(frame)) {
             true => CONTINUE,

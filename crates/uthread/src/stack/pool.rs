@@ -1,8 +1,8 @@
-//! The pool of stacks: few large mappings, many stacks, memory only where one was used.
+//! The pool of stacks: few large mappings for many stacks, with memory only for those in use.
 //!
-//! A slab is one anonymous mapping that holds many stacks. Each stack's lowest pages are its guard,
-//! a region without a mapping of its own where the kernel has that, so that a million stacks fit under
-//! `vm.max_map_count`. Stacks for fibers that need more than the others are [`larger`](super::larger).
+//! A slab is one anonymous mapping that holds many stacks. The lowest pages of a stack are its guard. If the
+//! kernel supports it, the guard needs no mapping of its own, so a million stacks stay below
+//! `vm.max_map_count`. Larger stacks for single fibers are in [`larger`](super::larger).
 
 use std::io;
 use std::iter;
@@ -17,24 +17,24 @@ use super::memory::{self, Guards, guard_size, page_size};
 use super::sizes::{BATCH_STACKS, KEPT_BYTES, STACK_SIZE_MIN};
 use super::slabs::{COLOURS, Releasing, Slabs};
 
-/// Free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to start
-/// warm. Those above keep nothing, so that a burst of a million fibers is not remembered.
+/// Maximum number of free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to
+/// start warm. Further stacks keep nothing, so that the memory of a burst of a million fibers is returned.
 const WARM_STACKS_MAX: usize = 1024;
 
-/// Batches released at once: a millisecond of a worker's time.
+/// Number of batches released at once: about a millisecond of a worker's time.
 const RELEASED_MAX: usize = 64;
 
-/// Batches that warm stacks may keep from being released: half a MiB of page tables.
+/// Number of batches that warm stacks may keep from being released: half a MiB of page tables.
 const SCATTERED_MAX: usize = 64;
 
-/// All stacks of one runtime: of one size, but for some that are larger.
+/// All stacks of a runtime, of one size except for some larger ones.
 #[derive(Debug)]
 pub(crate) struct Pool {
     stack_size: usize,
     guards: Guards,
-    /// How many stacks are warm, to be read without the lock.
+    /// Number of warm stacks, readable without the lock.
     warm_count: AtomicUsize,
-    /// Whether more is to be released.
+    /// `true` if more batches are to be released.
     has_surplus: AtomicBool,
     inner: Mutex<Inner>,
     larger: LargerStacks,
@@ -42,10 +42,10 @@ pub(crate) struct Pool {
 
 #[derive(Debug)]
 struct Inner {
-    /// Those that came back last, and keep something warm.
+    /// The stacks returned last, which keep their hottest pages.
     warm: Vec<Stack>,
     slabs: Slabs,
-    /// Stacks handed out and not yet returned.
+    /// Number of stacks handed out and not yet returned.
     lent: usize,
 }
 
@@ -55,7 +55,7 @@ impl Inner {
         iter::from_fn(next).take(RELEASED_MAX).collect()
     }
 
-    /// Whether batches are kept by their warm stacks alone.
+    /// Returns `true` if too many batches are kept only by their warm stacks.
     fn is_scattered(&self) -> bool {
         !self.warm.is_empty()
             && self.slabs.has_surplus(self.lent)
@@ -64,8 +64,8 @@ impl Inner {
 }
 
 impl Pool {
-    /// A pool of stacks of `stack_size` bytes, guard included, rounded up to pages and to what a
-    /// guard and [`STACK_SIZE_MIN`] take.
+    /// Creates a pool of stacks of `stack_size` bytes, guard included. The size is rounded up to whole pages,
+    /// and to at least [`STACK_SIZE_MIN`] plus the guard.
     pub(crate) fn new(stack_size: usize) -> Pool {
         let stack_size =
             stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
@@ -84,11 +84,11 @@ impl Pool {
         }
     }
 
-    /// Adds some stacks with their guards in place, used before or new, to those of a worker.
+    /// Appends some stacks, reused or new, with their guards installed, to those of a worker.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where address space or `vm.max_map_count` is used up; none was added then.
+    /// `ENOMEM` if the address space or `vm.max_map_count` is exhausted. No stack is appended then.
     pub(crate) fn take(&self, taken: &mut Vec<Stack>) -> io::Result<()> {
         let before = taken.len();
         let mut inner = self.lock();
@@ -110,12 +110,12 @@ impl Pool {
         Ok(())
     }
 
-    /// A stack with room for so many bytes, at most [`STACK_SIZE_MAX`], where that is more than the others
-    /// have.
+    /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], or `None` if ordinary
+    /// stacks are large enough.
     ///
     /// # Errors
     ///
-    /// As [`take`](Pool::take).
+    /// The errors of [`take`](Pool::take).
     pub(crate) fn take_larger(&self, bytes: usize) -> io::Result<Option<Stack>> {
         if bytes.saturating_add(guard_size()) <= self.stack_size {
             return Ok(None);
@@ -123,32 +123,32 @@ impl Pool {
         self.larger.take(bytes, &self.guards).map(Some)
     }
 
-    /// A stack on which any fiber fits, and which is none of the others.
+    /// Returns a reserve stack, which is large enough for any fiber and not one of the ordinary stacks.
     ///
     /// # Errors
     ///
-    /// As [`take`](Pool::take).
+    /// The errors of [`take`](Pool::take).
     pub(crate) fn take_reserve(&self) -> io::Result<Stack> {
         self.larger.take(self.stack_size, &self.guards)
     }
 
-    /// Whether a stack may be one of those.
+    /// Returns `true` if a stack may be a reserve stack.
     pub(crate) fn is_reserve(&self, stack: &Stack) -> bool {
         stack.extent().size() == LargerStacks::size_for(self.stack_size)
     }
 
-    /// Whether a stack is like the others.
+    /// Returns `true` if a stack has the ordinary size.
     pub(crate) fn is_ordinary(&self, stack: &Stack) -> bool {
         stack.extent().size() == self.stack_size
     }
 
-    /// Takes a stack back that is not like the others.
+    /// Takes back a stack that does not have the ordinary size.
     pub(crate) fn give_larger(&self, stack: Stack) {
         self.larger.give(stack);
     }
 
-    /// Takes the others back, and returns all but their hottest pages to the kernel; of those that are more than a next
-    /// burst needs, everything.
+    /// Takes back ordinary stacks. Returns all but their hottest pages to the kernel, and everything of
+    /// stacks beyond the needs of the next burst.
     pub(crate) fn give(&self, stacks: impl IntoIterator<Item = Stack>) {
         let stacks: Vec<_> = stacks.into_iter().collect();
         // Relaxed: a guess is enough.
@@ -161,7 +161,7 @@ impl Pool {
             inner.warm.extend(stacks);
             self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
             if inner.is_scattered() {
-                // Left to idle workers: it may be needed again at once.
+                // Left to idle workers, as the memory may be needed again at once.
                 self.has_surplus.store(true, Ordering::Relaxed);
             }
             return;
@@ -170,8 +170,8 @@ impl Pool {
         self.release_some_of(inner);
     }
 
-    /// Gives back to the kernel some of what a peak has left, if there is more than [`give`](Pool::give) did: called by
-    /// workers that have nothing to do. Whether there was something.
+    /// Returns to the kernel some of the memory that remains from a peak. Called by idle workers. The result
+    /// is `true` if there was any.
     pub(crate) fn release_some(&self) -> bool {
         self.has_surplus.load(Ordering::Relaxed) && self.release_some_of(self.lock())
     }
@@ -187,7 +187,7 @@ impl Pool {
             inner.slabs.give(&warm);
         }
         let surplus = inner.take_surplus();
-        // Relaxed: what a worker that looks just now misses is left for the next look.
+        // Relaxed: a surplus that a worker misses now is found at its next check.
         let is_all = surplus.len() < RELEASED_MAX;
         self.has_surplus.store(!is_all, Ordering::Relaxed);
         drop(inner);
@@ -196,14 +196,14 @@ impl Pool {
             batch.release(self.stack_size, &self.guards);
             let unused = self.lock().slabs.mark_released(batch);
             if let Some((start, length)) = unused {
-                // SAFETY: every stack of the slab was given back, and the slab is forgotten.
+                // SAFETY: every stack of the slab was returned, and the slab has been removed.
                 unsafe { memory::unmap(start, length) };
             }
         }
         any
     }
 
-    /// Returns all but so many bytes of free stacks to the kernel.
+    /// Returns the memory of free stacks to the kernel, except for `kept` bytes each.
     fn discard(&self, stacks: &[Stack], kept: usize) {
         let starts: Vec<_> = stacks
             .iter()
@@ -217,11 +217,11 @@ impl Pool {
     }
 }
 
-/// Whether guards are regions here, found out as every pool does: by its first stack.
+/// Returns `true` if the kernel supports guard regions. Found out as every pool does, by its first stack.
 ///
 /// # Errors
 ///
-/// As [`Pool::take`].
+/// The errors of [`Pool::take`].
 pub(crate) fn has_guard_regions() -> io::Result<bool> {
     let pool = Pool::new(STACK_SIZE_MIN);
     let mut stacks = Vec::new();
@@ -234,10 +234,11 @@ impl Drop for Pool {
     #[allow(unsafe_code, reason = "giving memory back")]
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A stack that is still out may be running or be written by the kernel: leak, never free.
+        // A stack that is still handed out may be running, or the kernel may write to it: leak it, never free
+        // it.
         if inner.lent == 0 {
             for (start, length) in inner.slabs.drain() {
-                // SAFETY: no stack of the pool is lent, so nothing refers to the mapping any more.
+                // SAFETY: no stack of the pool is handed out, so nothing refers to the mapping.
                 unsafe { memory::unmap(start, length) };
             }
         }
@@ -310,12 +311,12 @@ mod tests {
         assert!(is_readable(stack.base.get() - 1), "the highest");
     }
 
-    /// Whether the kernel finds a byte there.
+    /// Returns `true` if the kernel can read a byte at this address.
     #[allow(unsafe_code, reason = "an address that may be nobody's")]
     fn is_readable(address: usize) -> bool {
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let byte = ptr::with_exposed_provenance::<libc::c_void>(address);
-        // SAFETY: where there is no byte the call fails.
+        // SAFETY: if there is no byte, the call fails.
         let written = unsafe { libc::write(writer.as_raw_fd(), byte, 1) };
         assert!(written == 1 || io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT));
         written == 1
@@ -335,11 +336,11 @@ mod tests {
     #[allow(unsafe_code, reason = "writes to a stack nobody runs on")]
     fn touch(stack: &Stack) {
         let top = ptr::with_exposed_provenance_mut::<u8>(stack.base.get() - 1);
-        // SAFETY: the byte is the stack's highest, and nobody else uses the stack.
+        // SAFETY: the byte is the stack's highest, and the stack is not used otherwise.
         unsafe { top.write_volatile(1) };
     }
 
-    /// Whether the page just below `end` is in memory.
+    /// Returns `true` if the page just below `end` is in memory.
     #[allow(unsafe_code, reason = "mincore has no safe form")]
     fn is_resident(end: usize) -> bool {
         let page = ptr::with_exposed_provenance_mut(end - page_size());
@@ -362,13 +363,13 @@ mod tests {
         let before = mappings();
         let stacks = take(&pool, 10_000);
         if pool.guards.are_regions() {
-            // Tests beside it give theirs back meanwhile.
+            // Concurrent tests return their stacks meanwhile.
             assert!(mappings() < before + 100);
         }
         pool.give(stacks);
     }
 
-    /// The same in an order by which each batch has its stacks back late.
+    /// Returns stacks in an order in which each batch gets its last stack late.
     fn give_scattered(pool: &Pool, stacks: Vec<Stack>) {
         let mut heaps: Vec<Vec<Stack>> = (0..97).map(|_| Vec::new()).collect();
         for (index, stack) in stacks.into_iter().enumerate() {

@@ -1,14 +1,15 @@
 //! The slabs of a pool, and which parts of them are in use.
 //!
-//! A slab is carved batch by batch, and a batch of which every stack has come back may be released: its guards and page
-//! tables go, and it can be carved again. A slab that is released as a whole is unmapped.
+//! A slab is carved batch by batch. A batch may be released when all of its stacks have been returned: its
+//! guards and page tables are freed, and it can be carved again. A slab whose batches are all released is
+//! unmapped.
 //!
 //! ```text
 //!   not carved --carve--> lent <--> free, part of a batch --> free, a whole batch --release--> released --carve--> lent
 //! ```
 //!
-//! The kernel keeps a page of page tables for 2 MiB of addresses in which something was touched, and does not look
-//! whether that is gone before the addresses are given back or (on x86-64, since Linux 6.14) advised on together.
+//! The kernel keeps a page of page tables per 2 MiB of touched addresses. It frees the page only when the
+//! addresses are unmapped or (on x86-64, since Linux 6.14) advised on as one range.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,41 +20,42 @@ use super::cache;
 use super::memory::{self, Guards};
 use super::sizes::BATCH_STACKS;
 
-/// Stacks in the first slab: enough for a small program, 16 MiB of address space at 256 KiB each.
+/// Number of stacks in the first slab: enough for a small program, 16 MiB of address space at 256 KiB each.
 pub(super) const SLAB_STACKS_FIRST: usize = 64;
 
-/// Stacks in the largest slab: slabs double up to here, so that a million stacks take a few hundred mappings while no single
-/// one asks for more than some GiB of address space.
+/// Number of stacks in the largest slab. Slabs double in size up to this, so that a million stacks take a few
+/// hundred mappings, and none takes more than a few GiB of address space.
 const SLAB_STACKS_MAX: usize = 4096;
 
-/// Stacks begin in turn at so many different lines of their first page: beginning all at the same
-/// address modulo a page they would compete for a sixty-fourth of the cache. A quarter of the page at
-/// most is lost to it, so that a waiting fiber still fits into what is left.
+/// Number of cache lines of the first page at which stacks begin in turn. If all began at the same address
+/// modulo a page, they would compete for a sixty-fourth of the cache. This takes at most a quarter of the
+/// page, so a waiting fiber still fits into the rest.
 pub(super) const COLOURS: usize = 16;
 
-/// Free stacks, beside those that are kept warm, below which no batch is released: half a MiB of page tables at 256 KiB a stack.
+/// Number of free stacks, in addition to the warm ones, below which no batch is released: half a MiB of page
+/// tables at 256 KiB per stack.
 const FREE_STACKS_KEPT: usize = 1024;
 
-/// Of a batch that is free as a whole.
+/// The bit mask of a batch whose stacks are all free.
 const WHOLE: u16 = u16::MAX;
 
 const _: () = assert!(WHOLE.count_ones() as usize == BATCH_STACKS);
 
-/// All slabs of one pool. Batches are known by the addresses at which they begin.
+/// All slabs of a pool. Batches are identified by their start addresses.
 #[derive(Debug)]
 pub(super) struct Slabs {
     stack_size: usize,
-    /// By their addresses.
+    /// The slabs by start address.
     slabs: BTreeMap<usize, Slab>,
-    /// The one that is being carved.
+    /// The slab that is being carved.
     newest: Option<usize>,
     next_stacks: usize,
-    /// Which stacks of a batch are free, where not all are.
+    /// The free stacks of batches that are partly free.
     partial: BTreeMap<usize, u16>,
     whole: BTreeSet<usize>,
-    /// How many stacks are in those two.
+    /// Number of stacks in these two.
     free: usize,
-    /// Batches to be carved again, and how many of their stacks were.
+    /// Batches to be carved again, with the number of their stacks that were carved.
     released: BTreeMap<usize, usize>,
 }
 
@@ -61,20 +63,20 @@ pub(super) struct Slabs {
 struct Slab {
     stacks: usize,
     carved: usize,
-    /// Batches of which nothing is carved any more.
+    /// Batches of this slab that are released.
     released: usize,
 }
 
-/// A batch that is to be released: nobody else knows of it meanwhile.
+/// A batch that is being released, and is in no other list meanwhile.
 #[derive(Debug)]
 pub(super) struct Releasing(usize);
 
 impl Releasing {
-    /// Gives the memory of the batch back, page tables included where the kernel can do that.
+    /// Returns the memory of the batch to the kernel, page tables included if the kernel can free them.
     pub(super) fn release(&self, stack_size: usize, guards: &Guards) {
         let limits = (0..BATCH_STACKS).map(|place| self.0 + place * stack_size);
         guards.remove(&limits.collect::<Vec<_>>());
-        // As one range: only then the kernel looks for page tables that are empty.
+        // As one range, as the kernel looks for empty page tables only then.
         memory::discard(&[self.0], BATCH_STACKS * stack_size);
     }
 }
@@ -93,11 +95,11 @@ impl Slabs {
         }
     }
 
-    /// Takes free stacks of one batch, at least one, their guards in place: used before, or new ones.
+    /// Takes free stacks of one batch, at least one, with their guards installed. They are reused or new.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` where address space or `vm.max_map_count` is used up; none was taken then.
+    /// `ENOMEM` if the address space or `vm.max_map_count` is exhausted. No stack is taken then.
     pub(super) fn take(&mut self, guards: &Guards, taken: &mut Vec<Stack>) -> io::Result<()> {
         let whole = &mut self.whole;
         let free = self.partial.pop_last();
@@ -116,7 +118,7 @@ impl Slabs {
         }
     }
 
-    /// Takes stacks back of which nothing is in memory.
+    /// Takes back stacks that have no page in memory.
     pub(super) fn give(&mut self, stacks: &[Stack]) {
         stacks.iter().for_each(|stack| self.give_one(stack));
     }
@@ -135,17 +137,17 @@ impl Slabs {
         }
     }
 
-    /// Whether more stacks are free than a load needs that falls by half and rises again, and so again and again.
+    /// Returns `true` if more stacks are free than a load needs that repeatedly halves and doubles.
     pub(super) fn has_surplus(&self, lent: usize) -> bool {
         self.free > lent.max(FREE_STACKS_KEPT)
     }
 
-    /// How many batches are free in part.
+    /// Returns the number of batches that are partly free.
     pub(super) fn parts(&self) -> usize {
         self.partial.len()
     }
 
-    /// A batch to be released, if there is a surplus.
+    /// Removes a batch to be released, if there is a surplus.
     pub(super) fn take_surplus(&mut self, lent: usize) -> Option<Releasing> {
         if !self.has_surplus(lent) {
             return None;
@@ -155,7 +157,8 @@ impl Slabs {
         Some(Releasing(batch))
     }
 
-    /// Notes that a batch was released. If its slab is as a whole, that one is forgotten: where it began, and its length.
+    /// Records that a batch is released. If this was the last one of its slab, removes the slab and returns
+    /// its start address and length.
     pub(super) fn mark_released(&mut self, Releasing(batch): Releasing) -> Option<(usize, usize)> {
         let start = self.slab_of(batch);
         self.released.insert(batch, 0);
@@ -173,7 +176,7 @@ impl Slabs {
         Some((start, length))
     }
 
-    /// All slabs: where they begin, and their lengths.
+    /// Removes all slabs and returns their start addresses and lengths.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, usize)> {
         let stack_size = self.stack_size;
         let slabs = std::mem::take(&mut self.slabs);
@@ -204,7 +207,7 @@ impl Slabs {
         Ok(())
     }
 
-    /// Adds the stacks of a batch that was released.
+    /// Adds the stacks of a released batch.
     fn carve_again(
         &mut self,
         batch: usize,
@@ -225,7 +228,7 @@ impl Slabs {
         Ok(())
     }
 
-    /// Installs the guards of some stacks of a batch; how many of them have theirs, and were added.
+    /// Installs the guards of some stacks of a batch and adds these stacks. Returns how many succeeded.
     fn guard(
         &self,
         batch: usize,
@@ -250,13 +253,14 @@ impl Slabs {
         }
     }
 
-    /// Where the slab begins that has this address.
+    /// Returns the start address of the slab that contains this address.
     fn slab_of(&self, address: usize) -> usize {
         let below = self.slabs.range(..=address).next_back();
         *below.expect("every stack is in a slab").0
     }
 
-    /// Maps a slab, of fewer stacks than usual where so much address space is refused (strict overcommit, `ulimit -v`).
+    /// Maps a slab, of fewer stacks than usual if the kernel refuses so much address space (strict
+    /// overcommit, `ulimit -v`).
     fn add_slab(&mut self) -> io::Result<()> {
         let mut stacks = self.next_stacks;
         let start = loop {
@@ -282,14 +286,14 @@ impl Slabs {
         self.slabs.values().map(|slab| slab.released).sum()
     }
 
-    /// How many stacks have their guards.
+    /// Returns the number of stacks with a guard.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         let carved: usize = self.slabs.values().map(|slab| slab.carved).sum();
         carved - self.released() * BATCH_STACKS
     }
 
-    /// How many stacks the slabs have room for.
+    /// Returns the number of stacks that the slabs have space for.
     #[cfg(test)]
     pub(super) fn mapped(&self) -> usize {
         self.slabs.values().map(|slab| slab.stacks).sum()

@@ -66,7 +66,10 @@ struct Slot<T> {
 #[must_use]
 #[track_caller]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a broadcast channel keeps one value at least");
+    assert!(
+        capacity > 0,
+        "the capacity of a broadcast channel must not be zero"
+    );
     let ring = Arc::new(NotifyMutex::new(Ring {
         values: VecDeque::new(),
         capacity,

@@ -40,7 +40,7 @@ use crate::sync::lock::Lock;
 /// let local = String::from("a while");
 /// assert_eq!(longer(&shorten(lock.read().unwrap()), &local), "for ever");
 /// ```
-#[must_use = "if unused the lock is given back at once"]
+#[must_use = "if unused the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
     /// Not a reference to the `RwLock`, which is invariant in `T`: a read guard is covariant, as in `std`.
@@ -81,7 +81,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized + 'a> {
 ///     guard
 /// }
 /// ```
-#[must_use = "if unused the lock is given back at once"]
+#[must_use = "if unused the lock is released at once"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized + 'a> {
     lock: &'a RwLock<T>,

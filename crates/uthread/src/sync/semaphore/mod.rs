@@ -280,7 +280,7 @@ impl fmt::Debug for Semaphore {
 /// }
 /// drop(permit);
 /// ```
-#[must_use = "if unused the permits are given back at once"]
+#[must_use = "if unused the permits are returned at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
@@ -290,7 +290,7 @@ pub struct SemaphorePermit<'a> {
 
 /// Permits of a [`Semaphore`] that own a reference to it, returned on drop. See the example of
 /// [`Semaphore::acquire_owned`].
-#[must_use = "if unused the permits are given back at once"]
+#[must_use = "if unused the permits are returned at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
 pub struct OwnedSemaphorePermit {
