@@ -338,8 +338,8 @@ impl Side {
         }
     }
 
-    /// Returns `true` if the caller may exchange a value with this side, which is not the case if its choice
-    /// has ended otherwise.
+    /// Returns `true` if the caller may exchange a value with this side, which is not the case if its
+    /// selection has ended otherwise.
     fn claim(&self) -> bool {
         match self {
             Side::Waits(_) => true,
@@ -347,7 +347,7 @@ impl Side {
         }
     }
 
-    /// Returns `true` if `other`, a case of another choice, could claim this side.
+    /// Returns `true` if `other`, an arm of another selection, could claim this side.
     pub(super) fn may_meet(&self, other: &ArmHandle) -> bool {
         match self {
             Side::Waits(_) => true,

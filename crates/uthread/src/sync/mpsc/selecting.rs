@@ -1,8 +1,8 @@
-//! The ends of a channel among the arms of a choice.
+//! The ends of a channel as arms of a selection.
 //!
-//! A value in the line, or a receiver that waits, serves a choice that is enlisted later; unless it is another
-//! choice that has come to its end, which will attempt again and find this one enlisted. Nor does a choice
-//! meet itself, where it has both ends.
+//! A selection that enlists may meet a value in the line or a waiting receiver at once. It does not meet
+//! another selection that has just ended, which will try again and find this one enlisted; nor does a
+//! selection that has both ends as arms meet itself.
 
 use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
@@ -10,10 +10,10 @@ use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 use super::channel::{Channel, Receiving, Side};
 use crate::sync::select::{ArmHandle, Event};
 
-/// That a value can be received.
+/// The event that a value can be received.
 pub struct Received<'a, T> {
     channel: &'a Channel<T>,
-    /// The channel is shared, but the receiver it borrows is not, and the channel knows of one only.
+    /// Makes the event not `Send`: it borrows the receiver, of which the channel supports only one.
     not_send: PhantomData<*const ()>,
 }
 
@@ -64,11 +64,11 @@ impl<T> Event for Received<'_, T> {
     }
 }
 
-/// That a value was sent.
+/// The event that a value was sent.
 pub struct Sent<'a, T> {
     channel: &'a Channel<T>,
     value: &'a mut Option<T>,
-    /// Of the value while it is in the line.
+    /// The ticket of the value while it is in the line.
     ticket: Option<u64>,
 }
 

@@ -1,33 +1,34 @@
-//! The choice: one of several events, of which at most one takes or gives a value.
+//! Selection: waiting for one of several events. At most one of them takes or gives a value.
 //!
 //! ```text
-//!   attempt    each event in turn, from a random one on: the first that is ready is chosen
-//!   enlist     at each of them, from where the chooser is woken; if one has come, on to withdraw
-//!   wait       until somebody wakes the chooser, or the next deadline
-//!   withdraw   from all of them; then again from the top
+//!   try        each event in turn, from a random one on; the first that is ready completes the selection
+//!   enlist     at each event, to be woken by it; if one is ready, go on with `withdraw`
+//!   wait       until a wake-up or the next deadline
+//!   withdraw   from all events, and start again
 //! ```
 //!
-//! Who wakes the chooser gives it nothing, so that it may still choose any: it attempts again. Only where
-//! two sides must meet, at a channel that is full or a rendezvous, the other side *claims* the choice:
+//! A wake-up does not hand over a value: the woken caller tries all events again. Only where two sides have
+//! to meet, at a full channel or a rendezvous, the other side *claims* the selection:
 //!
 //! ```text
-//!            claim(arm), by whoever meets an arm that is enlisted, under the lock of its channel
-//!   OPEN ------------------------------------------------------> arm: it is chosen, its exchange done
-//!     \--------------------------------------------------------> CLOSED: nobody can claim it any more
-//!            close, by the chooser before it withdraws
+//!            claim(arm), by the side that meets an enlisted arm, under the lock of its channel
+//!   OPEN ------------------------------------------------------> arm: it is selected, the values are exchanged
+//!     \--------------------------------------------------------> CLOSED: it can no longer be claimed
+//!            close, by the caller before it withdraws
 //! ```
 //!
-//! | who | does | wakes or claims |
+//! | actor | action | effect on the selection |
 //! | --- | --- | --- |
-//! | a sender | puts a value into a queue with room, for a receiver that chooses | wakes it |
-//! | a sender | meets a receiver that chooses, at a rendezvous | claims its arm, then wakes it |
-//! | a receiver | takes the value of a sender that chooses out of the line | claims its arm, then wakes it |
-//! | either end | goes | wakes whoever chooses at the other |
-//! | the kernel | completes a poll of a descriptor, which is under way only during a wait | the chooser |
-//! | time | passes the earliest deadline of the arms | the chooser |
+//! | a sender | appends a value to a queue with space | wakes a receiving selection |
+//! | a sender | meets a receiving selection at a rendezvous | claims its arm, then wakes it |
+//! | a receiver | takes the value of a sending selection from the line | claims its arm, then wakes it |
+//! | either end | is dropped | wakes a selection at the other end |
+//! | the kernel | completes the poll of a descriptor, which is in flight only during a wait | wakes it |
+//! | time | passes the earliest deadline of the arms | wakes it |
 //!
-//! No wake-up is lost: an event is enlisted, and looked at, under the lock of what it is about. What came
-//! before is seen, what comes after wakes. A poll that is begun beside what is ready completes at once.
+//! No wake-up is lost: an event is enlisted under the lock of its object, and checked under the same lock.
+//! Earlier changes are seen by the check, later ones cause a wake-up. A poll of a descriptor that is ready
+//! completes as soon as it starts.
 
 use std::io;
 use std::sync::Arc;
@@ -38,49 +39,50 @@ use crate::fiber::WakeHandle;
 use crate::sched::readiness::{self, PollOperation};
 use crate::sched::{fast_rand, wait};
 
-/// Something that may come, and that can be waited for.
+/// An event that a selection can wait for.
 pub trait Event {
-    /// What comes.
+    /// The result of the event.
     type Output;
 
-    /// Takes what has come, if it has. Not enlisted.
+    /// Completes the event if it is ready. Called while the event is not enlisted.
     fn try_complete(&mut self) -> Option<Self::Output>;
 
-    /// Lets the place be woken, or claimed, when an attempt may succeed; false, and nothing done, if it may
-    /// already.
+    /// Registers the handle to be woken or claimed when `try_complete` may succeed. Returns `false`, without
+    /// registering it, if that may be the case already.
     fn enlist(&mut self, handle: ArmHandle) -> bool;
 
-    /// Undoes that, also where nothing was done.
+    /// Removes the registration, if there is one.
     fn withdraw(&mut self);
 
-    /// What came by a claim. Instead of `withdraw`.
+    /// Returns the result after a claim. Called instead of `withdraw`.
     fn claimed(&mut self) -> Self::Output {
-        unreachable!("nobody claims it")
+        unreachable!("only channels claim")
     }
 
-    /// By when it will have come.
+    /// Returns the time at which the event will be ready, if it is known.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// What the kernel can be asked to wait for, if it is the kernel that knows of it. Enlisted.
+    /// Returns a poll that the kernel has to perform for this event, if it needs one. Called while the event
+    /// is enlisted.
     fn poll(&self) -> Option<PollOperation<'_>> {
         None
     }
 
-    /// The kernel cannot: the next attempt succeeds, and says so.
+    /// Records that the kernel cannot poll: the next `try_complete` returns this error.
     fn fail(&mut self, _: io::Error) {
-        unreachable!("it has nothing to poll")
+        unreachable!("only descriptors are polled")
     }
 
-    /// What a call returns as if the other side were gone.
+    /// Returns the result of a call whose other side is gone.
     fn cut_off(&mut self) -> Self::Output;
 }
 
-/// One event of a choice, and what has come of it; see the example of [`take`](Arm::take).
+/// An event of a selection, and its result. See the example of [`take`](Arm::take).
 #[derive(Debug)]
 pub struct Arm<E: Event> {
-    /// None if it is not to be waited for.
+    /// `None` if the arm is disabled.
     event: Option<E>,
     output: Option<E::Output>,
 }
@@ -93,7 +95,7 @@ impl<E: Event> Arm<E> {
         }
     }
 
-    /// One that is never chosen.
+    /// Creates an arm that is never selected.
     pub(crate) fn disabled() -> Arm<E> {
         Arm {
             event: None,
@@ -101,7 +103,7 @@ impl<E: Event> Arm<E> {
         }
     }
 
-    /// What has come, if the arm was chosen.
+    /// Returns the result if the arm was selected.
     ///
     /// ```
     /// use uthread::sync::{mpsc, select};
@@ -117,16 +119,16 @@ impl<E: Event> Arm<E> {
     }
 }
 
-/// Any [`Arm`]; see the example of [`select`].
+/// An [`Arm`] of any type. See the example of [`select`].
 pub trait Select: AnyArm {}
 
 impl<E: Event> Select for Arm<E> {}
 
-/// What a choice does with an arm.
+/// The operations of a selection on its arms.
 pub trait AnyArm {
-    /// Whether it is to be waited for.
+    /// Returns `true` if the selection waits for this arm.
     fn is_enabled(&self) -> bool;
-    /// Whether it has come, and is chosen.
+    /// Completes the event if it is ready; returns `true` if it was.
     fn try_complete(&mut self) -> bool;
     /// See [`Event::enlist`].
     fn enlist(&mut self, handle: ArmHandle) -> bool;
@@ -138,9 +140,9 @@ pub trait AnyArm {
     fn poll(&self) -> Option<PollOperation<'_>>;
     /// See [`Event::fail`].
     fn fail(&mut self, error: io::Error);
-    /// It is chosen by a claim.
+    /// Completes the event after a claim.
     fn accept(&mut self);
-    /// It is chosen as the other side is gone.
+    /// Completes the event as if its other side were gone.
     fn cut_off(&mut self);
 }
 
@@ -188,7 +190,7 @@ impl<E: Event> AnyArm for Arm<E> {
     }
 }
 
-/// How long to wait for an event.
+/// How long a selection waits.
 #[derive(Clone, Copy)]
 enum Patience {
     None,
@@ -196,15 +198,15 @@ enum Patience {
     Forever,
 }
 
-/// Waits until one of the arms has come, takes what has, and returns its index. Where several have, any of
-/// them may be chosen; the others are left as they were.
+/// Waits until one of the arms is ready, completes it, and returns its index. If several are ready, a random
+/// one is selected. The other arms are left unchanged.
 ///
-/// This is what [`select!`](crate::select) calls; to be called where the number of arms is known at run
-/// time only.
+/// [`select!`](crate::select) calls this function. Call it directly if the number of arms is only known at
+/// run time.
 ///
 /// # Panics
 ///
-/// When there is no arm to wait for.
+/// Panics if no arm is enabled.
 ///
 /// ```
 /// use uthread::sync::{mpsc, select};
@@ -220,11 +222,12 @@ enum Patience {
 /// ```
 pub fn select(arms: &mut [&mut dyn Select]) -> usize {
     let enabled = arms.iter().any(|arm| arm.is_enabled());
-    assert!(enabled, "there is no arm to wait for");
-    select_within(arms, Patience::Forever).expect("it waits until one has come")
+    assert!(enabled, "no arm is enabled");
+    select_within(arms, Patience::Forever).expect("it waits until an arm is ready")
 }
 
-/// As [`select`], for so long at most; none if nothing has come by then.
+/// Waits until one of the arms is ready, like [`select`], but at most for `timeout`. Returns `None` if the
+/// time elapses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -239,7 +242,8 @@ pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option
     select_within(arms, Patience::Until(deadline))
 }
 
-/// As [`select`], without waiting; none if nothing has come.
+/// Completes one of the arms that are ready, like [`select`], without waiting. Returns `None` if none is
+/// ready.
 ///
 /// ```
 /// use uthread::sync::{mpsc, select};
@@ -283,7 +287,8 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
     }
 }
 
-/// Makes what the arms are enlisted with; none where that fails, and an arm says so.
+/// Creates the selection that the arms enlist with. Returns `None` if that fails, after passing the error to
+/// an arm.
 fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
     let Some(polled) = arms.iter().position(|arm| arm.poll().is_some()) else {
         return Some(Selection::new(wait::wake_handle()));
@@ -297,8 +302,8 @@ fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
     }
 }
 
-/// Ends the choice of who may not wait. In a destructor, which cannot be unwound, the first arm comes as if
-/// its other side were gone. A wait that has an end comes to that.
+/// Ends a selection whose caller is cancelled. With a timeout, the wait ends early. Otherwise the caller is
+/// unwound or, in a destructor, the first arm completes as if its other side were gone.
 #[cold]
 fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     if let Patience::Until(_) = patience {
@@ -311,8 +316,7 @@ fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     Some(chosen)
 }
 
-/// Waits until an arm may have come; the one that was claimed. Returns with nobody knowing of the choice
-/// any more.
+/// Waits until an arm may be ready, and withdraws all arms. Returns the index of the arm if one was claimed.
 fn await_change(
     arms: &mut [&mut dyn Select],
     selection: &Arc<Selection>,
@@ -347,7 +351,7 @@ fn await_change(
     claimed
 }
 
-/// Waits for a wake-up, or for what the kernel knows.
+/// Waits for a wake-up or for the polls of the kernel.
 fn park(arms: &mut [&mut dyn Select], handle: &WakeHandle, deadline: Option<Instant>) {
     let polled = arms.iter().enumerate();
     let polled = polled.filter_map(|(index, arm)| arm.poll().map(|poll| (index, poll)));
@@ -361,18 +365,18 @@ fn park(arms: &mut [&mut dyn Select], handle: &WakeHandle, deadline: Option<Inst
     }
 }
 
-/// Who chooses, and whether somebody has chosen for it.
+/// The caller of a selection, and the arm that was claimed.
 pub(crate) struct Selection {
     handle: WakeHandle,
-    /// OPEN, CLOSED, or the arm that was claimed.
+    /// OPEN, CLOSED, or the index of the claimed arm.
     state: AtomicUsize,
 }
 
 const OPEN: usize = usize::MAX;
 const CLOSED: usize = usize::MAX - 1;
 
-// Relaxed throughout: a claim is made and its exchange done under the lock of the channel, which the chooser
-// takes before it looks. All that matters here is that only one comes first.
+// Relaxed throughout: a claim and its exchange happen under the lock of the channel, which the caller takes
+// before it inspects the result. The state only decides which side is first.
 impl Selection {
     fn new(handle: WakeHandle) -> Arc<Selection> {
         Arc::new(Selection {
@@ -381,31 +385,31 @@ impl Selection {
         })
     }
 
-    /// Called while no arm is enlisted.
+    /// Opens the selection for claims. Called while no arm is enlisted.
     fn open(&self) {
         self.state.store(OPEN, Ordering::Relaxed);
     }
 
-    /// Whether the caller is the first to end it.
+    /// Ends the selection, unless it has ended before.
     fn end(&self, state: usize) -> Result<usize, usize> {
         let (order, or_else) = (Ordering::Relaxed, Ordering::Relaxed);
         self.state.compare_exchange(OPEN, state, order, or_else)
     }
 
-    /// The arm that was claimed before, if one was.
+    /// Closes the selection. Returns the arm if one was claimed before.
     fn close(&self) -> Option<usize> {
         self.end(CLOSED).err()
     }
 }
 
-/// An arm of a choice, as those keep it who may wake or claim it.
+/// An enlisted arm, as held by the objects that may wake or claim it.
 pub struct ArmHandle {
     selection: Arc<Selection>,
     arm: usize,
 }
 
 impl ArmHandle {
-    /// Who chooses, where there is nothing to claim.
+    /// Returns a handle that wakes the caller of the selection, for events that need no claim.
     pub(crate) fn wake_handle(&self) -> WakeHandle {
         self.selection.handle.clone()
     }
@@ -414,13 +418,13 @@ impl ArmHandle {
         self.selection.handle.wake();
     }
 
-    /// Chooses this arm, unless another was or the choice is over. The caller does the exchange before it
-    /// unlocks, and wakes the chooser after that.
+    /// Claims this arm. Returns `false` if another arm was claimed or the selection is closed. The claimant
+    /// exchanges the values before it unlocks the channel, and wakes the caller of the selection afterwards.
     pub(crate) fn claim(&self) -> bool {
         self.selection.end(self.arm).is_ok()
     }
 
-    /// Whether `other`, an arm of another choice, could claim this one.
+    /// Returns `true` if `other`, an arm of another selection, could claim this one.
     pub(crate) fn may_meet(&self, other: &ArmHandle) -> bool {
         !Arc::ptr_eq(&self.selection, &other.selection)
             && self.selection.state.load(Ordering::Relaxed) == OPEN

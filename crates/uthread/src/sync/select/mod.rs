@@ -1,17 +1,17 @@
-//! Waiting for one of several: messages, room for them, times, readiness. [`select!`](crate::select) is the
-//! way to write it.
+//! Waiting for one of several events: messages, space in a channel, times, readiness. Usually written with
+//! [`select!`](crate::select).
 //!
-//! The arms of [`select!`](crate::select) are calls of the functions of this module, each of which makes a
-//! [`Arm`]. Where the number of arms is known at run time only, call them by hand, and then [`select`].
+//! The arms of [`select!`](crate::select) are calls of the functions of this module, which return [`Arm`]s.
+//! If the number of arms is only known at run time, call these functions and then [`select`].
 //!
-//! | arm | has come when | gives |
+//! | arm | is ready when | result |
 //! | --- | --- | --- |
-//! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | what its `recv` returns |
-//! | [`wait(&waiter)`](wait) | the promise is set or broken | what its `wait` returns |
-//! | [`send(&sender, &mut value)`](send) | the channel has room, or its receiver is gone | what its `send` returns |
-//! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | it is, or has an error or an end to tell; for anything with a descriptor | `io::Result<()>` |
-//! | [`after(duration)`](after), [`at(instant)`](at) | the time has | `()` |
-//! | [`tick(&mut interval)`](tick) | the next event of the interval is due | when that was |
+//! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | the result of its `recv` |
+//! | [`wait(&waiter)`](wait) | the promise is set or broken | the result of its `wait` |
+//! | [`send(&sender, &mut value)`](send) | the channel has space, or its receiver is gone | the result of its `send` |
+//! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | the descriptor is ready, or has an error or a hang-up | `io::Result<()>` |
+//! | [`after(duration)`](after), [`at(instant)`](at) | the time has come | `()` |
+//! | [`tick(&mut interval)`](tick) | the next event of the interval is due | the time at which it was due |
 
 mod arms;
 mod readiness;
@@ -26,10 +26,10 @@ pub use readiness::{readable, writable};
 
 use super::promise::{self, Settled, Waiter};
 
-/// The arm that a receiver has something: a value, or the word that none comes any more.
+/// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
-/// Takes `&mpsc::Receiver`, `&mut oneshot::Receiver` or `&mut broadcast::Receiver`, and gives what the `recv`
-/// of each returns.
+/// `receiver` is an `&mpsc::Receiver`, `&mut oneshot::Receiver` or `&mut broadcast::Receiver`. The result is
+/// that of its `recv`.
 ///
 /// ```
 /// use uthread::sync::{mpsc, oneshot};
@@ -55,7 +55,7 @@ use super::promise::{self, Settled, Waiter};
 /// });
 /// ```
 ///
-/// Nor can an arm be given away while the receiver is used on:
+/// An arm that borrows a receiver cannot be moved to another fiber while the receiver is used:
 ///
 /// ```compile_fail,E0277
 /// use uthread::sync::{mpsc, select};
@@ -71,17 +71,17 @@ pub fn recv<R: Receive>(receiver: R) -> Arm<R::Event> {
     Arm::new(receiver.event())
 }
 
-/// What a value can be received from; see the example of [`recv`].
+/// Receivers that [`recv`] accepts. See the example there.
 pub trait Receive {
-    /// That something comes.
+    /// The event that a value can be received.
     type Event: Event;
 
-    /// Its event.
+    /// Creates the event.
     #[doc(hidden)]
     fn event(self) -> Self::Event;
 }
 
-/// The arm that a promise is set, or broken.
+/// Creates an arm that is ready when a promise is set or broken.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,8 +98,10 @@ pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
     promise::arm(waiter)
 }
 
-/// The arm that a value can be sent without waiting: it takes the value out of the `Option`, and gives what
-/// the sender's `send` returns. If another arm is chosen the value stays. Without a value it never comes.
+/// Creates an arm that is ready when a value can be sent without waiting.
+///
+/// If the arm is selected, it takes the value out of the `Option` and its result is that of the sender's
+/// `send`. If another arm is selected, the value stays. If there is no value, the arm is never selected.
 ///
 /// ```
 /// let (sender, receiver) = uthread::sync::mpsc::sync_channel(1);
@@ -122,17 +124,18 @@ pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> A
     }
 }
 
-/// What a value can be sent to; see the example of [`send`].
+/// Senders that [`send`] accepts. See the example there.
 pub trait Transmit<'a, T> {
-    /// That it was sent.
+    /// The event that the value was sent.
     type Event: Event;
 
-    /// Its event.
+    /// Creates the event.
     #[doc(hidden)]
     fn event(self, value: &'a mut Option<T>) -> Self::Event;
 }
 
-/// The arm, or one that is never chosen: what [`select!`](crate::select) calls for an arm with a condition.
+/// Returns the arm, or one that is never selected. [`select!`](crate::select) calls this for an arm with a
+/// condition.
 #[doc(hidden)]
 pub fn guarded<E: Event>(arm: Option<Arm<E>>) -> Arm<E> {
     arm.unwrap_or_else(Arm::disabled)

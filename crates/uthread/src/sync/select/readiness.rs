@@ -1,4 +1,4 @@
-//! Readiness of descriptors as an arm of a choice.
+//! Readiness of descriptors as an arm of a selection.
 
 use std::fmt;
 use std::io;
@@ -31,7 +31,7 @@ use crate::sched::wait;
 /// # Costs
 ///
 /// One `poll(2)` if the descriptor is ready. If no arm is ready, a fiber starts one operation per descriptor
-/// arm, and cancels it if another arm completes first. A plain thread creates an eventfd for the choice and
+/// arm, and cancels it if another arm completes first. A plain thread creates an eventfd for the selection and
 /// waits for it and all descriptors by one more `poll(2)`.
 ///
 /// ```

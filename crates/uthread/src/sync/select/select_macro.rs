@@ -1,10 +1,10 @@
-//! The macro `select!`: arms become calls, and the chosen one's body is run.
+//! The macro `select!`: creates the arms, and runs the body of the selected one.
 
-/// Waits for one of several, and goes on with it: of channels, times and sockets.
+/// Waits for one of several events and runs the body of its arm.
 ///
-/// Each arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its bare name;
-/// `-> pattern` binds what has come. Exactly one arm is run, and only its arm takes or sends anything.
-/// Where several have come, a random one is chosen, so that none starves.
+/// An arm is a call of a function of [`uthread::sync::select`](mod@crate::sync::select), by its bare name;
+/// `-> pattern` binds the result. Exactly one arm is selected, and only its event takes or sends a value. If
+/// several are ready, a random one is selected, so that none starves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,9 +19,9 @@
 /// }
 /// ```
 ///
-/// A socket or a pipe, or whatever else has a descriptor, is waited for by
-/// [`readable`](crate::sync::select::readable) and [`writable`](crate::sync::select::writable). These take nothing: the
-/// body makes the call. So an echo that ends when it is told to:
+/// [`readable`](crate::sync::select::readable) and [`writable`](crate::sync::select::writable) wait for
+/// sockets, pipes and anything else that has a descriptor. They transfer no data; the body does. This echo
+/// server ends on request:
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -56,11 +56,11 @@
 /// # io::Result::Ok(())
 /// ```
 ///
-/// `default => ..`, as the last arm, does not wait: it is run if no other can be. `default(duration) => ..`
-/// waits for so long at most.
+/// `default => ..` as the last arm is selected if no other arm is ready, so the selection does not wait.
+/// `default(duration) => ..` is selected after that time.
 ///
-/// An arm `recv(..) -> message if condition => ..` takes part only if the condition holds, which is looked
-/// at once, before any wait and before the arguments. So a pump, which holds one value at a time:
+/// An arm `recv(..) -> message if condition => ..` takes part only if the condition is true. The condition is
+/// evaluated once, before the arguments and before any wait. This pump holds one value at a time:
 ///
 /// ```
 /// use uthread::select;
@@ -85,28 +85,28 @@
 /// pump.join().unwrap();
 /// ```
 ///
-/// It is an expression: the value is that of the body. A body may `break`, `continue` and `return`, and may
-/// use what the arms borrowed.
+/// `select!` is an expression with the value of the selected body. A body may use `break`, `continue` and
+/// `return`, and anything that the arms have borrowed.
 ///
 /// # Panics
 ///
-/// When no arm takes part and there is no default.
+/// Panics if no arm takes part and there is no default.
 ///
 /// # Cancellation
 ///
-/// Who may not wait any more, because it is [cancelled](crate::JoinHandle::cancel) or its time is over, is
-/// unwound where the choice would have to, as with [`mpsc`](crate::sync::mpsc#cancellation). In a destructor
-/// the default is run or, without one, the first arm as if its other side were gone.
+/// If the caller is [cancelled](crate::JoinHandle::cancel) or its deadline has passed, it is unwound where
+/// the selection would have to wait, as with [`mpsc`](crate::sync::mpsc#cancellation). In a destructor, the
+/// default is selected or, without one, the first arm completes as if its other side were gone.
 ///
 /// # What does not compile
 ///
-/// A choice without arms would never end:
+/// A selection without arms would never end:
 ///
 /// ```compile_fail
 /// uthread::select! {}
 /// ```
 ///
-/// A value that is not in an `Option` would be lost if another arm were chosen:
+/// A value that is not in an `Option` would be lost if another arm were selected:
 ///
 /// ```compile_fail,E0308
 /// let (sender, _receiver) = uthread::sync::mpsc::channel();
@@ -119,11 +119,11 @@ macro_rules! select {
     };
 }
 
-/// Reads the arms one by one into `[name, arm, pattern, body]`, and writes the choice.
+/// Parses the arms one by one into `[name, arm, pattern, body]`, and generates the selection.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    // The end, by how it waits.
+    // The end of the input, by the kind of wait.
     ([$($arms:tt)+]) => {
         $crate::__select!(@arms [$($arms)+] select() {
             ::std::unreachable!("an arm was chosen")
@@ -139,7 +139,7 @@ macro_rules! __select {
         ::std::compile_error!("`default`, or `default(duration)`, is the last of at least two arms")
     };
 
-    // An arm: with or without a pattern and a guard, then by what ends its body.
+    // An arm: with or without a pattern and a condition, and with one of three ends of its body.
     ([$($arms:tt)*] $verb:ident($($argument:expr),* $(,)?) => $($rest:tt)+) => {
         $crate::__select!(@body [$($arms)*] {
             $crate::sync::select::$verb($($argument),*)
@@ -176,7 +176,7 @@ macro_rules! __select {
         $crate::__select!([$($arms)* [arm $arm $output $body]] $($rest)*)
     };
 
-    // Each `arm` came from a step of its own, so that each is another variable.
+    // Each `arm` comes from a separate expansion step, so each is a separate variable.
     (@arms [$([$arm:ident $make:tt { $output:pat } $body:tt])+] $select:ident($($timeout:expr)?) $otherwise:tt) => {{
         $(let mut $arm = $make;)+
         $crate::sync::select::$select(&mut [$(&mut $arm),+] $(, $timeout)?);

@@ -1,4 +1,4 @@
-//! Times among the arms of a choice.
+//! Times as arms of a selection.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::{Arm, ArmHandle, Event};
 use crate::sched::wait;
 use crate::time::Interval;
 
-/// The arm that so much time has passed, counted from this call.
+/// Creates an arm that is ready when `duration` has passed since this call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ pub fn after(duration: Duration) -> Arm<Time> {
     at(wait::after(wait::now(), duration))
 }
 
-/// The arm that the time has come.
+/// Creates an arm that is ready at `instant`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -48,9 +48,11 @@ pub fn at(instant: Instant) -> Arm<Time> {
     Arm::new(Time(instant))
 }
 
-/// The arm that the next event of an interval is due; gives when that was.
+/// Creates an arm that is ready when the next event of an interval is due. Its result is the time at which it
+/// was due.
 ///
-/// An event that comes while other arms are chosen is kept for the next choice; of several, the last.
+/// An event that becomes due while another arm is selected is kept for the next selection. If several do,
+/// only the last is kept.
 ///
 /// ```
 /// use uthread::time::{Duration, Instant, interval};
