@@ -1,16 +1,18 @@
-//! Lists of buffers for one request.
+//! Buffer lists of vectored requests.
 //!
-//! The list of a request is a copy: its driver moves it on past what is done, which callers must not see.
+//! A request uses a copy of the list: its driver advances the copy past the bytes that are done, which must
+//! not be visible to the caller.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Deref;
 
 use super::TRANSFER_BYTES_MAX;
 
-/// Buffers of one request: `UIO_MAXIOV` of the kernel, which refuses more. `std` leaves out what is beyond, too.
+/// Maximum number of buffers per request: the kernel's `UIO_MAXIOV`. The kernel refuses more, and `std`
+/// ignores further buffers, too.
 pub(super) const BUFFERS_MAX: usize = 1024;
 
-/// Whether those of the buffers that one request takes hold no byte.
+/// Returns `true` if the buffers that one request uses are all empty.
 pub(crate) fn are_empty(buffers: &[impl Deref<Target = [u8]>]) -> bool {
     buffers
         .iter()
@@ -18,7 +20,7 @@ pub(crate) fn are_empty(buffers: &[impl Deref<Target = [u8]>]) -> bool {
         .all(|buffer| buffer.is_empty())
 }
 
-/// As many of the buffers as one request fills.
+/// Returns the buffers that one request can fill.
 pub(crate) fn to_fill<'a>(buffers: &'a mut [IoSliceMut<'_>]) -> Vec<IoSliceMut<'a>> {
     let mut room = TRANSFER_BYTES_MAX;
     let taken = buffers.iter_mut().take(BUFFERS_MAX);
@@ -30,7 +32,7 @@ pub(crate) fn to_fill<'a>(buffers: &'a mut [IoSliceMut<'_>]) -> Vec<IoSliceMut<'
     cut.collect()
 }
 
-/// As many of the buffers as one request empties.
+/// Returns the buffers that one request can send or write.
 pub(crate) fn to_empty<'a>(buffers: &'a [IoSlice<'_>]) -> Vec<IoSlice<'a>> {
     let mut room = TRANSFER_BYTES_MAX;
     let taken = buffers.iter().take(BUFFERS_MAX);

@@ -6,13 +6,13 @@ use std::os::fd::BorrowedFd;
 
 use crate::resource::descriptor::Descriptor;
 
-/// The kernel's "at the file's position", where it takes an offset.
+/// The offset that stands for the file position.
 pub(crate) const CURRENT_POSITION: u64 = u64::MAX;
 
-/// One request on a file.
+/// A request on a file.
 pub(crate) enum FileOperation<'a> {
     Open {
-        /// Where a relative path starts; `None` is the working directory.
+        /// The directory that a relative path starts at; `None` is the working directory.
         directory: Option<BorrowedFd<'a>>,
         path: &'a CStr,
         how: OpenHow,
@@ -20,22 +20,22 @@ pub(crate) enum FileOperation<'a> {
     Read {
         file: Descriptor<'a>,
         buffer: &'a mut [u8],
-        /// `None` reads at the file's position and moves it.
+        /// `None` reads at the file position and advances it.
         offset: Option<u64>,
     },
     Write {
         file: Descriptor<'a>,
         buffer: &'a [u8],
-        /// `None` writes at the file's position and moves it.
+        /// `None` writes at the file position and advances it.
         offset: Option<u64>,
     },
-    /// As `Read` into several buffers in turn: no more than `buffers::to_fill` leaves.
+    /// Reads into several buffers, of which there are at most as many as `buffers::to_fill` returns.
     ReadVectored {
         file: Descriptor<'a>,
         buffers: &'a mut [IoSliceMut<'a>],
         offset: Option<u64>,
     },
-    /// As `Write` from several buffers in turn: no more than `buffers::to_empty` leaves.
+    /// Writes from several buffers, of which there are at most as many as `buffers::to_empty` returns.
     WriteVectored {
         file: Descriptor<'a>,
         buffers: &'a mut [IoSlice<'a>],
@@ -43,13 +43,13 @@ pub(crate) enum FileOperation<'a> {
     },
     Sync {
         file: Descriptor<'a>,
-        /// Only the data and what is needed to find it.
+        /// `true` to sync only the data, and the metadata needed to read it.
         data_only: bool,
     },
 }
 
 impl<'a> FileOperation<'a> {
-    /// The descriptor that it is on, if there is one before it.
+    /// Returns the descriptor that the request is on; `None` for an open.
     pub(super) fn target(&self) -> Option<Descriptor<'a>> {
         match self {
             FileOperation::Open { .. } => None,
@@ -66,10 +66,10 @@ impl<'a> FileOperation<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct OpenHow {
-    /// `O_*`.
+    /// The `O_*` flags.
     pub(crate) flags: u64,
     /// Permission bits of a file that is created; zero otherwise.
     pub(crate) mode: u64,
-    /// `RESOLVE_*`.
+    /// The `RESOLVE_*` flags.
     pub(crate) resolve: u64,
 }

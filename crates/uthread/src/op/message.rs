@@ -1,4 +1,4 @@
-//! Messages: bytes in several pieces, with an address and with what travels beside them.
+//! Messages: bytes in several buffers, with an address and control data.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
@@ -9,7 +9,8 @@ use rustix::net::SocketAddrAny;
 use super::buffers::BUFFERS_MAX;
 use super::net::PeerAddress;
 
-/// The kernel's `struct msghdr`. Its pointers are good while the [`Message`] of it lives; the rest says what came.
+/// The kernel's `struct msghdr`. Its pointers are valid while the [`Message`] that uses it exists; the other
+/// fields describe the received message.
 pub(crate) struct Header(libc::msghdr);
 
 impl Header {
@@ -19,35 +20,35 @@ impl Header {
         Header(unsafe { mem::zeroed() })
     }
 
-    /// How much of the room for what travels beside the bytes is filled, in bytes.
+    /// Returns the length of the received control data, in bytes.
     pub(crate) fn control_length(&self) -> usize {
         self.0.msg_controllen as _
     }
 
-    /// `MSG_*` of what was received.
+    /// Returns the `MSG_*` flags of the received message.
     pub(crate) fn flags(&self) -> i32 {
         self.0.msg_flags
     }
 
-    /// The length of the address that was received, in bytes.
+    /// Returns the length of the received address, in bytes.
     pub(crate) fn address_length(&self) -> libc::socklen_t {
         self.0.msg_namelen
     }
 }
 
-/// A message to send, or room for one to receive: a header, and all that it points to.
+/// A message to send or a buffer for one to receive: a header and everything that it points to.
 pub(crate) struct Message<'a> {
     header: &'a mut Header,
     borrowed: PhantomData<&'a mut [u8]>,
 }
 
 #[allow(unsafe_code, reason = "raw pointers to what is borrowed")]
-// SAFETY: the pointers are to what is borrowed, as `&mut [IoSliceMut]`, `&[IoSlice]` and plain bytes: all of
-// these may be sent.
+// SAFETY: the pointers are to borrowed `&mut [IoSliceMut]`, `&[IoSlice]` and plain bytes, all of which are
+// `Send`.
 unsafe impl Send for Message<'_> {}
 
 impl<'a> Message<'a> {
-    /// To receive into these pieces, the address of the sender, and the room for what comes beside.
+    /// Prepares a header for receiving bytes, the sender's address and control data.
     pub(crate) fn to_receive(
         header: &'a mut Header,
         slices: &'a mut [IoSliceMut<'_>],
@@ -73,7 +74,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// To send these pieces, to whom, and what goes beside, of which the first `control_bytes` are filled.
+    /// Prepares a header for sending bytes to an address, with the first `control_bytes` of the control data.
     pub(crate) fn to_send(
         header: &'a mut Header,
         slices: &'a [IoSlice<'_>],
@@ -82,7 +83,7 @@ impl<'a> Message<'a> {
         control_bytes: usize,
     ) -> Message<'a> {
         debug_assert!(control_bytes <= size_of_val(control));
-        // The kernel only reads what the pointers of a message to send are to.
+        // The kernel only reads through the pointers of a message that is sent.
         header.0 = libc::msghdr {
             msg_iov: slices.as_ptr().cast_mut().cast(),
             msg_iovlen: slices.len().min(BUFFERS_MAX) as _,
@@ -102,14 +103,14 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Notes that nothing was received.
+    /// Resets the lengths and flags, as if nothing was received.
     pub(crate) fn clear(&mut self) {
         self.header.0.msg_namelen = 0;
         self.header.0.msg_controllen = 0;
         self.header.0.msg_flags = 0;
     }
 
-    /// What the kernel gets.
+    /// Returns the pointer that is passed to the kernel.
     pub(crate) fn as_ptr(&mut self) -> *mut libc::msghdr {
         &raw mut self.header.0
     }

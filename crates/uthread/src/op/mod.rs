@@ -1,8 +1,8 @@
-//! Operations: one request to the kernel each, as plain data.
+//! Operations: requests to the kernel, as plain data.
 //!
-//! An operation borrows all that the kernel will touch. That is what makes borrowed buffers sound:
-//! whoever carries an operation out returns only after its terminal completion, so the borrow
-//! covers the kernel's last access.
+//! An operation borrows all memory that the kernel will access. This makes borrowed buffers sound: a call
+//! that performs an operation returns only after its terminal completion, so the borrow covers the kernel's
+//! last access.
 
 pub(crate) mod buffers;
 pub(crate) mod fs;
@@ -15,55 +15,56 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::resource::descriptor::Descriptor;
 
-/// The errno of an operation that was cancelled.
+/// The errno of a cancelled operation.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 
-/// The kernel's own "try again after the signal", `ERESTARTSYS`, which the ring does not translate
-/// where an open waited in a kernel worker, as for the other end of a FIFO.
+/// The kernel's internal errno `ERESTARTSYS`. io_uring does not translate it when a signal interrupts an open
+/// in a kernel worker, such as one that waits for the other end of a FIFO.
 const RESTART: i32 = 512;
 
-/// Results of an operation that was cancelled: before it began, or within a kernel worker.
+/// The results of a cancelled operation: before it started, or in a kernel worker.
 pub(crate) const CANCELLED_RESULTS: [i32; 3] = [
     -CANCELLED,
     -rustix::io::Errno::INTR.raw_os_error(),
     -RESTART,
 ];
 
-/// The errno of an operation that was cut off by its timeout: as a socket of `std` on Unix.
+/// The errno of an operation that has exceeded its timeout: that of a socket of `std` on Unix.
 pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 
-/// The errno of an operation that was cut off because the deadline of its fiber has passed.
+/// The errno of an operation that has exceeded the deadline of its fiber.
 pub(crate) const DEADLINE_PASSED: i32 = rustix::io::Errno::TIMEDOUT.raw_os_error();
 
-/// No result of the kernel's: what the operation waited for may be there, so it is to be attempted anew.
+/// Not a result of the kernel: the event that the operation waited for may have occurred, so it has to be
+/// attempted again.
 pub(crate) const READY: i32 = i32::MIN;
 
-/// The errno of an argument that makes no sense.
+/// The errno of an invalid argument.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 
 /// The errno of an offset in a pipe.
 pub(crate) const NOT_SEEKABLE: i32 = rustix::io::Errno::SPIPE.raw_os_error();
 
-/// The most bytes one request moves: `MAX_RW_COUNT` of the kernel, which cuts longer ones itself.
+/// Maximum number of bytes per request: the kernel's `MAX_RW_COUNT`. The kernel truncates longer requests.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
-/// How many bytes of a buffer one request moves at most.
+/// Returns the number of bytes of a buffer that one request transfers at most.
 pub(crate) fn transfer_length(buffer: &[u8]) -> u32 {
     buffer.len().min(TRANSFER_BYTES_MAX) as u32
 }
 
-/// One request to the kernel. The result is a count, or a descriptor where it makes one.
+/// A request to the kernel. Its result is a count, or a descriptor if it creates one.
 pub(crate) enum Operation<'a> {
     Socket(net::SocketOperation<'a>),
     File(fs::FileOperation<'a>),
-    /// What completes many times. Only a ring carries it out.
+    /// Completes many times. Requires a ring.
     Multishot(multishot::MultishotOperation<'a>),
-    /// What only a ring carries out. The result is the first request's, or zero where there are several.
+    /// Requires a ring. The result is that of the only request, or zero if there are several.
     Raw(raw::RawOperation<'a>),
 }
 
 impl<'a> Operation<'a> {
-    /// The descriptor that it is on, if it is on one.
+    /// Returns the descriptor that the operation is on, if there is one.
     pub(crate) fn target(&self) -> Option<Descriptor<'a>> {
         match self {
             Operation::Socket(operation) => Some(operation.target()),
@@ -73,7 +74,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// How many entries of a ring it takes.
+    /// Returns the number of submission queue entries that the operation takes.
     pub(crate) fn entries(&self) -> usize {
         match self {
             Operation::Raw(operation) => operation.requests.len(),
@@ -81,8 +82,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whether the fiber goes on before the others once this is done: who accepts a connection hands it to
-    /// another fiber, and holds up a queue of them in the kernel.
+    /// Returns `true` if the fiber is resumed before others once this operation has completed. An acceptor
+    /// passes each connection on to another fiber, and delays the connections queued in the kernel.
     pub(crate) fn is_urgent(&self) -> bool {
         matches!(
             self,
@@ -91,7 +92,7 @@ impl<'a> Operation<'a> {
         )
     }
 
-    /// Takes ownership of the descriptor that this operation returned.
+    /// Takes ownership of the descriptor that this operation has returned.
     #[allow(
         unsafe_code,
         reason = "a result becomes an owned descriptor in one place"
@@ -103,7 +104,7 @@ impl<'a> Operation<'a> {
                 | Operation::File(fs::FileOperation::Open { .. })
         );
         assert!(makes_one, "only accept and open return a descriptor");
-        // SAFETY: the kernel made this descriptor for this operation; its result is taken once.
+        // SAFETY: the kernel has created this descriptor for this operation, and its result is taken once.
         unsafe { OwnedFd::from_raw_fd(result.cast_signed()) }
     }
 }

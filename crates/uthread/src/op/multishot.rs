@@ -1,6 +1,6 @@
-//! Operations that complete any number of times, until they are cancelled or fail.
+//! Operations that complete many times, until they are cancelled or fail.
 //!
-//! They borrow nothing beyond their submission: the kernel looks the descriptor up then.
+//! They borrow nothing beyond their submission, when the kernel looks up the descriptor.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -9,16 +9,17 @@ use rustix::event::PollFlags;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::descriptor::Descriptor;
 
-/// Only for drivers that [have a ring](crate::driver::Driver::has_ring).
+/// A multishot operation. Only drivers that [have a ring](crate::driver::Driver::has_ring) support it.
 pub(crate) enum MultishotOperation<'a> {
-    /// Each completion is a descriptor of a connection.
+    /// Each completion is the descriptor of a connection.
     Accept { listener: Descriptor<'a> },
-    /// Each completion is a buffer of the group, with so many bytes; the last is the end of the connection.
+    /// Each completion is a buffer of the group and the number of bytes in it; the last one is the end of the
+    /// stream.
     Receive {
         socket: Descriptor<'a>,
         group: &'a BufferGroup,
     },
-    /// Each completion says which of `events` are there.
+    /// Each completion is the set of `events` that have occurred.
     Poll {
         descriptor: Descriptor<'a>,
         events: PollFlags,
@@ -26,7 +27,7 @@ pub(crate) enum MultishotOperation<'a> {
 }
 
 impl<'a> MultishotOperation<'a> {
-    /// The descriptor that it is on.
+    /// Returns the descriptor that the operation is on.
     pub(super) fn target(&self) -> Descriptor<'a> {
         match self {
             MultishotOperation::Accept { listener } => *listener,
@@ -40,10 +41,11 @@ impl<'a> MultishotOperation<'a> {
 pub(crate) struct Accepted(pub(crate) OwnedFd);
 
 impl Accepted {
-    /// Takes ownership of the descriptor in a result of [`MultishotOperation::Accept`], once.
+    /// Takes ownership of the descriptor in a result of [`MultishotOperation::Accept`]. Must be called once
+    /// per result.
     #[allow(unsafe_code, reason = "a result becomes an owned descriptor")]
     pub(crate) fn new(result: u32) -> Accepted {
-        // SAFETY: the kernel made this descriptor for the operation; its result is taken once.
+        // SAFETY: the kernel has created this descriptor for the operation, and its result is taken once.
         Accepted(unsafe { OwnedFd::from_raw_fd(result.cast_signed()) })
     }
 }

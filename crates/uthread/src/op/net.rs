@@ -13,20 +13,20 @@ use rustix::net::{SocketAddrAny, SocketFlags};
 use super::message::Message;
 use crate::resource::descriptor::Descriptor;
 
-/// What every descriptor of ours is made with.
+/// The flags with which the crate creates sockets.
 pub(crate) const SOCKET_FLAGS: SocketFlags = SocketFlags::CLOEXEC;
 
-/// How every message is received: descriptors that come with it are not for other programs.
+/// Returns the flags for receiving a message. Descriptors received with it are closed on `exec`.
 pub(crate) fn receive_message_flags(peek: bool) -> libc::c_int {
     libc::MSG_CMSG_CLOEXEC | if peek { libc::MSG_PEEK } else { 0 }
 }
 
-/// One request on a socket, or on anything that can be polled.
+/// A request on a socket, or on any descriptor that can be polled.
 pub(crate) enum SocketOperation<'a> {
     Accept {
         listener: Descriptor<'a>,
         peer: &'a mut PeerAddress,
-        /// Whether a driver has made the open file non-blocking, as the call has no flag for that.
+        /// `true` if a driver has made the open file non-blocking, as the call has no flag for that.
         raised_nonblock: &'a AtomicBool,
     },
     Connect {
@@ -36,10 +36,10 @@ pub(crate) enum SocketOperation<'a> {
     Receive {
         socket: Descriptor<'a>,
         buffer: &'a mut [u8],
-        /// Leave the bytes in the socket's queue.
+        /// `true` to leave the bytes in the socket's queue.
         peek: bool,
-        /// Whether fewer bytes than asked for may mean that no more are there, as of TCP; a driver that relies on it
-        /// asks what the socket is.
+        /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as
+        /// for TCP. A driver that relies on this first queries the type of the socket.
         drains: bool,
     },
     Send {
@@ -49,14 +49,14 @@ pub(crate) enum SocketOperation<'a> {
     ReceiveMessage {
         socket: Descriptor<'a>,
         message: Message<'a>,
-        /// Leave the message in the socket's queue.
+        /// `true` to leave the message in the socket's queue.
         peek: bool,
     },
     SendMessage {
         socket: Descriptor<'a>,
         message: Message<'a>,
     },
-    /// Waits until one of `events` is there.
+    /// Waits for one of `events`.
     Poll {
         descriptor: Descriptor<'a>,
         events: PollFlags,
@@ -64,7 +64,7 @@ pub(crate) enum SocketOperation<'a> {
 }
 
 impl<'a> SocketOperation<'a> {
-    /// The descriptor that it is on.
+    /// Returns the descriptor that the request is on.
     pub(super) fn target(&self) -> Descriptor<'a> {
         match self {
             SocketOperation::Accept { listener, .. } => *listener,
@@ -78,7 +78,7 @@ impl<'a> SocketOperation<'a> {
     }
 }
 
-/// Where the kernel writes the address of an accepted peer.
+/// The buffer for the address of a peer.
 pub(crate) struct PeerAddress {
     pub(crate) storage: libc::sockaddr_storage,
     pub(crate) length: libc::socklen_t,
@@ -94,26 +94,26 @@ impl PeerAddress {
         }
     }
 
-    /// What the kernel has written.
+    /// Returns the bytes that the kernel has written.
     #[allow(unsafe_code, reason = "the kernel's bytes are read as such")]
     pub(crate) fn bytes(&self) -> &[u8] {
         let length = (self.length as usize).min(size_of_val(&self.storage));
-        // SAFETY: the storage is initialised whole, without gaps between its fields, and longer than this.
+        // SAFETY: the storage is completely initialized, has no padding, and is longer than `length`.
         unsafe { slice::from_raw_parts((&raw const self.storage).cast(), length) }
     }
 
-    /// The address as an internet one.
+    /// Converts the address to an internet address.
     ///
     /// # Errors
     ///
-    /// `EAFNOSUPPORT` where the peer is of another family.
+    /// `EAFNOSUPPORT` if the address is of another family.
     #[allow(unsafe_code, reason = "the kernel's bytes are read as an address")]
     pub(crate) fn to_socket_addr(&self) -> io::Result<SocketAddr> {
         if (self.length as usize) < size_of::<libc::sa_family_t>() {
             return Err(rustix::io::Errno::AFNOSUPPORT.into());
         }
         let storage = (&raw const self.storage).cast::<SocketAddrStorage>();
-        // SAFETY: the storage is initialised whole and longer than any length the kernel reports.
+        // SAFETY: the storage is completely initialized and longer than any length that the kernel reports.
         let address = unsafe { SocketAddrAny::read(storage, self.length) };
         Ok(SocketAddr::try_from(address)?)
     }

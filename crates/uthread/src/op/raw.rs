@@ -1,30 +1,30 @@
-//! Requests that the caller has put together: entries as the crate `io_uring` has them, and what came of each.
+//! Raw requests: entries of the crate `io_uring`, built by the caller, and their results.
 //!
-//! Looked at before they are submitted: what would end the call too early, never, or on behalf of somebody
-//! else's request is refused.
+//! They are checked before submission. Entries that would complete too early or never, or that would affect
+//! other requests, are rejected.
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{cqueue, opcode};
 
 use super::CANCELLED_RESULTS;
 
-/// Entries of one operation: as many as the submission queue of the smallest ring has, as linked ones have to
-/// reach the kernel together.
+/// Maximum number of entries per operation: the size of the smallest submission queue, as linked entries must
+/// be submitted together.
 pub(crate) const ENTRIES_MAX: usize = 32;
 
-/// Entries that are submitted together, at most [`ENTRIES_MAX`]. Complete when all are.
+/// Entries that are submitted together, at most [`ENTRIES_MAX`]. Completes when all of them have.
 pub(crate) struct RawOperation<'a> {
     pub(crate) requests: &'a mut [RawRequest],
-    /// Set by the driver that has carried it out.
+    /// Set by the driver that has performed the operation.
     pub(crate) is_complete: &'a mut bool,
 }
 
-/// One of them, and what came of it.
+/// An entry and its result.
 pub(crate) struct RawRequest {
     pub(crate) entry: Entry,
     pub(crate) result: i32,
     pub(crate) flags: u32,
-    /// What a second completion said: that the kernel is done with the memory, too.
+    /// The result of a second completion, which reports that the kernel no longer needs the memory.
     pub(crate) notification: Option<i32>,
     has_result: bool,
     has_ended: bool,
@@ -42,7 +42,7 @@ impl RawRequest {
         }
     }
 
-    /// Takes a completion; whether it was the last.
+    /// Records a completion. Returns `true` if it is the last one.
     pub(crate) fn complete(&mut self, result: i32, flags: u32) -> bool {
         if self.has_result {
             self.notification = Some(result);
@@ -62,13 +62,13 @@ impl RawRequest {
         CANCELLED_RESULTS.contains(&self.result)
     }
 
-    /// Whether the next one begins only after it.
+    /// Returns `true` if the next request starts only after this one.
     pub(crate) fn is_linked(&self) -> bool {
         let flags = Head::of(&self.entry).flags;
         flags.intersects(Flags::IO_LINK | Flags::IO_HARDLINK)
     }
 
-    /// Why it cannot be submitted before others of the same operation, or as the last of them.
+    /// Returns the reason why the entry cannot be submitted at this position of an operation.
     pub(crate) fn refusal(&self, is_last: bool) -> Option<&'static str> {
         let head = Head::of(&self.entry);
         if head.flags.contains(Flags::SKIP_SUCCESS) {
@@ -85,7 +85,7 @@ impl RawRequest {
     }
 }
 
-/// The kernel's `struct io_uring_sqe` as far as it has to be looked at.
+/// The fields of the kernel's `struct io_uring_sqe` that are checked.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Head {
@@ -103,12 +103,12 @@ impl Head {
     #[allow(unsafe_code, reason = "the crate lets nobody read an entry")]
     fn of(entry: &Entry) -> Head {
         const { assert!(size_of::<Head>() <= size_of::<Entry>()) };
-        // SAFETY: an entry is the kernel's structure, initialised whole, and these are its first fields: integers,
-        // and flags that take any bits.
+        // SAFETY: an entry is the kernel's structure, completely initialized, and these are its first fields:
+        // integers, and flags for which all bit patterns are valid.
         unsafe { *std::ptr::from_ref(entry).cast::<Head>() }
     }
 
-    /// Whether it may complete any number of times.
+    /// Returns `true` if the request may complete many times.
     fn is_multishot(self) -> bool {
         // IORING_ACCEPT_MULTISHOT, IORING_RECV_MULTISHOT, IORING_POLL_ADD_MULTI, IORING_TIMEOUT_MULTISHOT and
         // IORING_URING_CMD_MULTISHOT.

@@ -1,4 +1,4 @@
-//! An open descriptor, with what drivers remember of it.
+//! An open descriptor, and the state that drivers keep for it.
 
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::registration::Registration;
 
-/// What an operation is on.
+/// The descriptor that an operation is on, and its state.
 #[derive(Clone, Copy)]
 pub(crate) struct Descriptor<'a> {
     pub(crate) fd: BorrowedFd<'a>,
@@ -16,7 +16,7 @@ pub(crate) struct Descriptor<'a> {
 
 #[cfg(test)]
 impl<'a> Descriptor<'a> {
-    /// One for drivers that watch none.
+    /// Creates a descriptor for drivers that do not watch it.
     pub(crate) fn unwatched(fd: BorrowedFd<'a>) -> Descriptor<'a> {
         static FD_STATE: FdState = FdState::new();
         Descriptor {
@@ -28,7 +28,7 @@ impl<'a> Descriptor<'a> {
 
 #[cfg(test)]
 impl FdState {
-    /// For a descriptor that is taken for one of TCP, whatever it is.
+    /// Creates the state of a descriptor that is taken for a TCP socket, whatever it is.
     pub(crate) fn of_tcp() -> FdState {
         let state = FdState::new();
         assert!(state.drains(|| true));
@@ -36,25 +36,28 @@ impl FdState {
     }
 }
 
-/// What drivers remember of a descriptor. Resource beside it, by whoever owns it: its number may come to mean another file,
-/// and no driver hears of that.
+/// Driver state of a descriptor. It is kept by the owner of the descriptor and not looked up by number: the
+/// number may come to refer to another file, and drivers are not notified of that.
 #[derive(Debug)]
 pub(crate) struct FdState {
-    /// Which driver watches it for readiness. Relaxed throughout: a driver acts only on its own number, which it wrote
-    /// itself.
+    /// The driver that watches the descriptor for readiness. Relaxed throughout: a driver acts only on its
+    /// own number, which it has written itself.
     driver: AtomicU32,
-    /// The ring that keeps the file, and the slot there. Set by whoever has the descriptor alone, so no
-    /// operation on it is under way.
+    /// The ring that the file is registered with, and its slot. Set by the exclusive owner of the descriptor,
+    /// so no operation on it is in flight.
     slot: Option<(NonZeroU32, u16)>,
-    /// Whether the file was opened to go past the page cache. Set as `slot`.
+    /// `true` if the file was opened for direct I/O. Set like `slot`.
     is_direct: bool,
-    /// Whether its device has refused to be polled for completions. Relaxed: it is tried once more or less.
+    /// Set once the device has refused to be polled for completions. Relaxed: a late reader only tries once
+    /// more.
     refuses_polling: AtomicBool,
-    /// Receives so far, counted up to those of a connection that lasts. Relaxed: one more or less.
+    /// Number of receives so far, counted up to the threshold of a long-lived connection. Relaxed: the exact
+    /// number does not matter.
     receives: AtomicU8,
-    /// Whether a receive of fewer bytes than asked for leaves none behind. Relaxed: who does not see it asks again.
+    /// A cached answer: whether a receive that returns fewer bytes than requested has emptied the queue.
+    /// Relaxed: a late reader only asks again.
     drains: AtomicU8,
-    /// The poll that stands for it in a ring.
+    /// The multishot poll of this descriptor in a ring.
     poll: OnceLock<Registration>,
 }
 
@@ -66,7 +69,7 @@ impl FdState {
     const DRAINS: u8 = 1;
     const LEAVES: u8 = 2;
 
-    /// For a descriptor that no driver has met.
+    /// Creates the state of a descriptor that no driver has used.
     pub(crate) const fn new() -> FdState {
         FdState {
             driver: AtomicU32::new(Self::NOBODY),
@@ -79,18 +82,19 @@ impl FdState {
         }
     }
 
-    /// Where the ring of this number keeps the file.
+    /// Returns the slot at which the file is registered with the ring of this number.
     pub(crate) fn slot_in(&self, ring: NonZeroU32) -> Option<u16> {
         let (kept_by, slot) = self.slot?;
         (kept_by == ring).then_some(slot)
     }
 
-    /// Remembers which ring keeps the file and where, or that none does.
+    /// Records the ring that the file is registered with, and its slot; or that there is none.
     pub(crate) fn set_slot(&mut self, slot: Option<(NonZeroU32, u16)>) {
         self.slot = slot;
     }
 
-    /// Whether it is the driver of this number, which is neither zero nor the highest.
+    /// Returns `true` if the driver of this number watches the descriptor. The number is neither zero nor the
+    /// maximum.
     pub(crate) fn is(&self, driver: u32) -> bool {
         debug_assert!(driver != Self::NOBODY && driver != Self::IMPOSSIBLE);
         self.driver.load(Ordering::Relaxed) == driver
@@ -100,7 +104,7 @@ impl FdState {
         self.driver.store(driver, Ordering::Relaxed);
     }
 
-    /// Whether no driver can: it is a file that is always ready.
+    /// Returns `true` if no driver can watch the descriptor, as it is a file that is always ready.
     pub(crate) fn is_impossible(&self) -> bool {
         self.driver.load(Ordering::Relaxed) == Self::IMPOSSIBLE
     }
@@ -109,7 +113,7 @@ impl FdState {
         self.set(Self::IMPOSSIBLE);
     }
 
-    /// Whether a connection has lasted for some receives, of which this is one.
+    /// Counts a receive, and returns `true` if the connection has become long-lived.
     pub(crate) fn lasts(&self) -> bool {
         const RECEIVES: u8 = 3;
         let receives = self.receives.load(Ordering::Relaxed);
@@ -120,7 +124,8 @@ impl FdState {
         lasts
     }
 
-    /// Whether a receive of fewer bytes than asked for leaves none behind, as `ask` tells once.
+    /// Returns `true` if a receive that returns fewer bytes than requested empties the queue. Calls `ask` to
+    /// find out, once.
     pub(crate) fn drains(&self, ask: impl FnOnce() -> bool) -> bool {
         match self.drains.load(Ordering::Relaxed) {
             Self::UNKNOWN => {
@@ -133,23 +138,23 @@ impl FdState {
         }
     }
 
-    /// The poll that stands for it, if there is one: of which ring, and its key there.
+    /// Returns the ring and the key of the descriptor's multishot poll, if there is one.
     pub(crate) fn poll(&self) -> Option<(NonZeroU32, u32)> {
         let registration = self.poll.get()?;
         Some((registration.ring(), registration.poll()?))
     }
 
-    /// Gives that up; whether there was one.
+    /// Ends the multishot poll. Returns `true` if there was one.
     pub(crate) fn give_up_poll(&mut self) -> bool {
         self.poll.take().is_some()
     }
 
-    /// Remembers the poll that stands for it. One that is not the first is given up.
+    /// Stores the multishot poll of the descriptor. If there is one already, the new one ends.
     pub(crate) fn set_poll(&self, poll: Registration) {
         drop(self.poll.set(poll));
     }
 
-    /// Whether what is read and written goes past the page cache, to the device at once.
+    /// Returns `true` if reads and writes are direct I/O.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -158,12 +163,12 @@ impl FdState {
         self.is_direct = is_direct;
     }
 
-    /// Whether completions of reads and writes may be found by polling the device.
+    /// Returns `true` if completions of reads and writes may be found by polling the device.
     pub(crate) fn may_poll_device(&self) -> bool {
         self.is_direct && !self.refuses_polling.load(Ordering::Relaxed)
     }
 
-    /// Remembers that the device refuses to be polled.
+    /// Records that the device refuses to be polled.
     pub(crate) fn refuse_device_polling(&self) {
         self.refuses_polling.store(true, Ordering::Relaxed);
     }

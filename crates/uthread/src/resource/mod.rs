@@ -1,8 +1,9 @@
-//! Resources that outlive single operations: a descriptor's driver state, and what is registered with a ring.
+//! Resources that outlive single operations: driver state of descriptors, and resources registered with a
+//! ring.
 //!
-//! Owners of descriptors keep an [`FdState`](descriptor::FdState) beside each; operations borrow both as a
-//! [`Descriptor`](descriptor::Descriptor). What a ring holds for its owner is used by a
-//! [`Registration`](registration::Registration), in the tables of which only the ring's worker makes changes.
+//! The owner of a descriptor keeps an [`FdState`](descriptor::FdState) beside it; operations borrow both as a
+//! [`Descriptor`](descriptor::Descriptor). A [`Registration`](registration::Registration) stands for a
+//! resource registered with a ring. Only the ring's worker changes the ring's tables.
 
 pub(crate) mod buffer_group;
 pub(crate) mod descriptor;

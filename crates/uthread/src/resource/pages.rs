@@ -1,4 +1,4 @@
-//! Memory of whole pages that the kernel may be given.
+//! Page-aligned memory that can be lent to the kernel.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -6,32 +6,32 @@ use std::ptr::{self, NonNull};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Zeroes at first. A page takes memory only once it is touched.
+/// A mapping of whole pages, initially zero. A page takes memory only once it is touched.
 pub(crate) struct Pages {
     start: NonNull<u8>,
     length: usize,
 }
 
 #[allow(unsafe_code, reason = "memory of its own")]
-// SAFETY: it is memory like a box's; who may touch it is the business of those who have it.
+// SAFETY: it owns memory like a box. Its users are responsible for synchronizing accesses.
 unsafe impl Send for Pages {}
 #[allow(unsafe_code, reason = "memory of its own")]
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// So many bytes at least.
+    /// Maps at least `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOMEM`.
+    /// `ENOMEM` if the memory cannot be mapped.
     pub(crate) fn new(bytes: usize) -> io::Result<Pages> {
         let length = bytes.max(1);
         let length = length.checked_next_multiple_of(rustix::param::page_size());
         let length = length.ok_or(Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         #[allow(unsafe_code, reason = "a new mapping")]
-        // SAFETY: nothing is there yet at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
         let start = unsafe {
             rustix::mm::mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE)
         }?;
@@ -47,8 +47,8 @@ impl Pages {
 impl Drop for Pages {
     #[allow(unsafe_code, reason = "the end of the mapping")]
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new`, so long, and nobody refers to it any more: what is borrowed from it
-        // does not outlive it.
+        // SAFETY: `new` has mapped it with this length, and nothing refers to it: borrows of it do not
+        // outlive it.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
         debug_assert!(unmapped.is_ok(), "a mapping of ours can be undone");
     }

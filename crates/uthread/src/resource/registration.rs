@@ -1,7 +1,7 @@
-//! What a ring keeps for us, each thing at a slot in a table of its kind.
+//! Resources registered with a ring, each at a slot in the table of its kind.
 //!
-//! Whoever drops the [`Registration`] of a thing, on any thread, leaves it with the ring's [`Reclaimer`]. From there the
-//! ring's owner takes it, which alone may have the ring forget it, and only then it is gone.
+//! A [`Registration`] may be dropped on any thread. This passes the resource to the ring's [`Reclaimer`]. The
+//! ring's owner collects it there, as it alone may unregister it from the ring, and frees it afterwards.
 
 use std::fmt;
 use std::mem;
@@ -13,7 +13,7 @@ use std::thread::{self, ThreadId};
 
 use super::pages::Pages;
 
-/// Collects the resources that nobody uses any more, for the owner of their ring.
+/// Collects unused resources for the owner of their ring.
 pub(crate) struct Reclaimer {
     number: NonZeroU32,
     owner: ThreadId,
@@ -22,40 +22,40 @@ pub(crate) struct Reclaimer {
 
 #[derive(Default)]
 struct State {
-    /// Bounded by what the ring keeps.
+    /// Bounded by the number of resources registered with the ring.
     retired: Vec<(u16, Resource)>,
-    /// Ends the sleep of the owner, once it has set that up.
+    /// Wakes the owner, once it has set this up.
     wake: Option<Box<dyn Fn() + Send>>,
-    /// Whether the ring is gone.
+    /// `true` once the ring is gone.
     is_closed: bool,
 }
 
-/// A thing that a ring keeps.
+/// A resource registered with a ring.
 pub(crate) enum Resource {
-    /// A group of buffers that it fills.
+    /// A group of buffers that the ring fills.
     Group(Pages),
-    /// Memory whose pages it has looked up.
+    /// Registered memory.
     Buffer(Pages),
     /// A file.
     File,
-    /// Nothing, at a slot for a file.
+    /// An empty slot in the table of files.
     Nothing,
-    /// A poll that stands for a connection, by its key; at no slot.
+    /// A multishot poll of a connection, identified by its key. It has no slot.
     Poll(u32),
 }
 
-/// The use of what a ring keeps at this slot.
+/// The use of a resource registered at a slot of a ring.
 pub(crate) struct Registration {
     reclaimer: Arc<Reclaimer>,
     slot: u16,
-    /// Empty only in the end.
+    /// `None` only during drop.
     resource: Option<Resource>,
 }
 
 impl Reclaimer {
-    /// Of a new ring, which the calling thread owns.
+    /// Creates the reclaimer of a new ring, which the calling thread owns.
     pub(crate) fn new() -> Reclaimer {
-        // Relaxed: it only has to be unique.
+        // Relaxed: the number only has to be unique.
         static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NonZeroU32::new(NEXT_NUMBER.fetch_add(1, Ordering::Relaxed));
         Reclaimer {
@@ -65,22 +65,22 @@ impl Reclaimer {
         }
     }
 
-    /// What no other ring has.
+    /// Returns the number of the ring, which is unique.
     pub(crate) fn number(&self) -> NonZeroU32 {
         self.number
     }
 
-    /// Says how the owner's sleep is ended.
+    /// Sets the function that wakes the owner.
     pub(crate) fn set_wake(&self, wake: Box<dyn Fn() + Send>) {
         self.lock().wake = Some(wake);
     }
 
-    /// Takes over what nobody uses any more.
+    /// Takes the unused resources.
     pub(crate) fn take_retired(&self) -> Vec<(u16, Resource)> {
         mem::take(&mut self.lock().retired)
     }
 
-    /// From now on nobody asks for what is left.
+    /// Records that the ring is gone, so that nothing is collected any more.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -94,7 +94,8 @@ impl Reclaimer {
         }
         let is_first = state.retired.is_empty();
         state.retired.push((slot, resource));
-        // The owner looks before it sleeps, so it has to be told only by others; and once, until it has looked.
+        // The owner checks before it sleeps, so only other threads have to wake it, and only once until it
+        // has checked.
         if let Some(wake) = &state.wake
             && is_first
             && !self.is_owner()
@@ -103,7 +104,7 @@ impl Reclaimer {
         }
     }
 
-    /// Never inlined, as every access to a thread-local that fibers make.
+    /// Never inlined, like every access to a thread-local that fibers make.
     #[inline(never)]
     fn is_owner(&self) -> bool {
         thread::current().id() == self.owner
@@ -127,17 +128,17 @@ impl Registration {
         self.slot
     }
 
-    /// The number of its ring, and the slot there.
+    /// Returns the number of the ring, and the slot.
     pub(crate) fn in_ring(&self) -> (NonZeroU32, u16) {
         (self.ring(), self.slot)
     }
 
-    /// The number of its ring.
+    /// Returns the number of the ring.
     pub(crate) fn ring(&self) -> NonZeroU32 {
         self.reclaimer.number()
     }
 
-    /// The key of the poll that it is.
+    /// Returns the key, if this is a poll.
     pub(crate) fn poll(&self) -> Option<u32> {
         match self.resource {
             Some(Resource::Poll(key)) => Some(key),
@@ -145,12 +146,12 @@ impl Registration {
         }
     }
 
-    /// Records that there is, or may be, a file at its slot, where nothing was.
+    /// Records that there may be a file in the slot, which was empty.
     pub(crate) fn set_file(&mut self) {
         self.resource = Some(Resource::File);
     }
 
-    /// Where the memory is.
+    /// Returns the start of the memory.
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self.resource.as_ref().expect("it is not dropped") {
             Resource::Group(pages) | Resource::Buffer(pages) => pages.start(),
