@@ -47,7 +47,7 @@ fn a_driver_is_known_by_its_name() {
     );
 }
 
-/// What a process with this in its environment says of the drivers it gets.
+/// Returns the output of a child process about its drivers, with this variable in its environment.
 fn in_environment(value: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())
         .args([
@@ -89,7 +89,7 @@ fn the_environment_chooses_where_the_program_does_not() {
     assert!(said.contains(refused), "{said}");
 }
 
-/// What one driver does to an object, another must not stumble over.
+/// State that one driver keeps of an object does not confuse another driver.
 #[test]
 fn sockets_move_between_drivers() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,5 @@
-//! The end of a program with `#[uthread::main]`: fibers that are left vanish with the process, as threads of `std` do.
-//! This program runs itself once for each case and driver, and looks at the exit code and at what was printed.
+//! The end of a program with `#[uthread::main]`: remaining fibers vanish with the process, like threads. This
+//! program runs itself once per case and driver, and checks the exit code and the output.
 
 use std::env;
 use std::io::Read;
@@ -30,7 +30,7 @@ struct Case {
     code: i32,
     /// The whole of the standard output.
     output: &'static str,
-    /// What the standard error stream has to contain; nothing at all where it is empty.
+    /// The text that standard error must contain; if empty, there must be no output.
     error: &'static str,
 }
 
@@ -168,8 +168,8 @@ fn leave_fibers_that_wait() {
     });
 }
 
-/// What `scoped_threadpool` does: a destructor waits by `recv` until nobody uses any more what was lent. To leave that
-/// wait early, by unwinding or by an error, is a use after free there.
+/// Like `scoped_threadpool`: a destructor waits by `recv` until lent data is no longer used. Leaving that
+/// wait early, by unwinding or an error, would be a use after free there.
 fn leave_a_wait_in_a_destructor() {
     struct Lends {
         used: Arc<AtomicBool>,

@@ -141,7 +141,7 @@ fn is_shortage(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::MFILE)
 }
 
-/// Of all threads of this process.
+/// Returns the CPU time of all threads of this process.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap()

@@ -1,4 +1,4 @@
-//! Where devices are polled for completions: files past the page cache are what they are, also where the disk cannot be polled.
+//! Polling devices for completions: direct I/O behaves the same, also if the disk does not support polling.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;

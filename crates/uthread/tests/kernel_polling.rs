@@ -1,4 +1,5 @@
-//! Where a thread of the kernel takes the operations: what it saves, that it sleeps and is woken, and what is told of it.
+//! Kernel threads that fetch submissions: the system calls saved, their sleep and wake-up, and the reported
+//! details.
 
 #[path = "restrict/works.rs"]
 mod works;
@@ -16,7 +17,7 @@ use works::works;
 /// Far beyond what any step takes on a loaded machine: it only turns a hang into a failure.
 const HANG: Duration = Duration::from_secs(30);
 
-/// So long that the thread does not fall asleep during a test.
+/// Long enough that the kernel thread does not fall asleep during a test.
 const AWAKE: Duration = Duration::from_secs(60);
 
 /// The threads of the kernel that poll are the process's: tests that count them take turns.

@@ -1,4 +1,5 @@
-//! A user who may lock little memory, of which rings take some: a test in a process of its own, whose limit it lowers.
+//! A low limit of locked memory, which rings need. The test runs in a process of its own, whose limit it
+//! lowers.
 
 mod restrict;
 #[path = "restrict/works.rs"]

@@ -1,7 +1,4 @@
-//! Where io_uring, or a part of it, is forbidden: another way is found, and told.
-//!
-//! Each test has a process of its own: threads of the pool, which all runtimes of a process share, keep the
-//! restrictions of whoever caused them to start.
+//! Restrictions of io_uring as a whole or in part: another mechanism is used, and reported.
 
 mod restrict;
 #[path = "restrict/works.rs"]
@@ -39,8 +36,8 @@ fn alone(test: &str, body: fn()) {
     eprint!("{errors}");
 }
 
-/// What makes a ring impossible: a container's profile, an old kernel or a profile that hides it, and one that
-/// permits only its beginning.
+/// The restrictions that make a ring impossible: a container's profile, an old kernel or a profile that hides
+/// the call, and one that permits only the setup.
 fn refusals() -> Vec<(i64, Errno)> {
     let mut calls = vec![SETUP];
     if has_ring("a ring of which only the beginning is permitted") {
@@ -180,7 +177,7 @@ fn where_the_kernel_does_not_poll_workers_enter_it() {
     });
 }
 
-/// As on older kernels, which have another number for "not there" than filters.
+/// Older kernels lack the call, and report another errno than filters.
 #[test]
 fn older_ways_stand_in_for_newer_calls() {
     alone("older_ways_stand_in_for_newer_calls", || {
@@ -218,7 +215,8 @@ fn older_ways_stand_in_for_newer_calls() {
     });
 }
 
-/// As on kernels between that with guard regions and that which takes advice for many ranges.
+/// Between the kernel that introduced guard regions and the one that gives advice for many ranges, each
+/// region takes a call.
 #[test]
 fn guards_are_regions_also_where_each_takes_a_call() {
     alone("guards_are_regions_also_where_each_takes_a_call", || {

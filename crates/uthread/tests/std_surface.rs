@@ -110,7 +110,7 @@ macro_rules! import_items {
                 pub(crate) use uthread::$($part)::+::{$($ours,)* $($same,)*};
             }
 
-            /// What two globs bring is only no conflict where it is the same item.
+            /// An item imported by two globs is a conflict unless it is the same item.
             mod both {
                 mod globs {
                     pub(crate) use std::$($part)::+::*;

@@ -90,7 +90,7 @@ fn what_a_test_leaves_that_fails_is_not_unwound() {
     panic!("on purpose");
 }
 
-/// What comes of an ignored test.
+/// Returns the outcome of an ignored test.
 fn outcome(test: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())
         .args([test, "--exact", "--ignored"])

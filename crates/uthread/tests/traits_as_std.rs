@@ -146,7 +146,7 @@ macro_rules! compare_plain {
     };
 }
 
-/// The same of types that have a parameter, for values of every kind.
+/// Compares types that have a parameter, for all kinds of values.
 macro_rules! compare_generic {
     ($($($part:ident)::+;)*) => {$(
         compare! {
@@ -161,7 +161,7 @@ macro_rules! compare_generic {
     )*};
 }
 
-/// The same of types that borrow, too.
+/// Compares types that also borrow.
 macro_rules! compare_borrowing {
     ($($($part:ident)::+;)*) => {$(
         compare! {
@@ -176,7 +176,7 @@ macro_rules! compare_borrowing {
     )*};
 }
 
-/// The same of types whose value may have no size.
+/// Compares types whose value may be unsized.
 macro_rules! compare_unsized {
     ($($($part:ident)::+ $(<$lifetime:lifetime>)?;)*) => {$(
         compare! {
@@ -355,8 +355,9 @@ expect! {
     uthread::time::Interval: true true,
 }
 
-/// What is covariant in `std` is here: a longer life is taken for a shorter one. What is not, as a value of a shorter life
-/// could be stored through it, has an example that does not compile in its documentation.
+/// Types that are covariant in `std` are covariant here: a longer lifetime is accepted for a shorter one.
+/// Types that are invariant, because a value with a shorter lifetime could be stored through them, have an
+/// example that does not compile in their documentation.
 macro_rules! shorten {
     ($($name:ident: $($part:ident)::+ $(<$value:ty>)?;)*) => {$(
         mod $name {

@@ -171,7 +171,7 @@ fn a_wait_ends_with_its_time(place: Place) {
     });
 }
 
-/// What nobody will receive any more is not kept: neither read, nor left by one that goes.
+/// A value is dropped when no receiver needs it any more, because all have received it or have been dropped.
 fn a_value_is_dropped_with_its_last_receiver(place: Place) {
     place.run(|| {
         let drops = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! The builder of fibers: what it starts, in whose name, and what it says where it cannot.
+//! The builder of fibers: names, stack sizes, and its errors.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Cancelling one fiber by its handle: whatever it waits for ends, with an error where there is one to return,
-//! and nobody else notices.
+//! Cancelling a fiber by its handle: its wait ends, with an error if the call can return one, and other
+//! fibers are not affected.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;

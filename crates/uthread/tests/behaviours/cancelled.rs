@@ -1,5 +1,4 @@
-//! What a fiber's calls do once its runtime is shut down: fail, or unwind the fiber; none goes on
-//! for ever.
+//! The calls of a fiber after its runtime is shut down: they fail or unwind the fiber; none of them hangs.
 
 use std::io;
 use std::sync::mpsc;
@@ -32,7 +31,7 @@ fn cut_off<T: Send + 'static>(
     cut_off_prepared(place, || (), |()| behaviour())
 }
 
-/// The same, with something that is prepared before the runtime is dropped.
+/// Cuts off a call that uses a value prepared before the runtime is dropped.
 fn cut_off_prepared<P, T: Send + 'static>(
     place: Place,
     prepare: impl FnOnce() -> P + Send + 'static,

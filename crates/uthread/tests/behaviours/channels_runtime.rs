@@ -1,5 +1,5 @@
-//! Channels in a runtime: in which order its fibers are served, what becomes of the others beside one that
-//! never waits, and what of those that wait when the runtime ends.
+//! Channels in a runtime: the order in which fibers are served, fairness beside a fiber that never waits, and
+//! the end of the runtime.
 
 use std::sync::{Arc, mpsc as native};
 
@@ -94,8 +94,8 @@ fn a_rendezvous_ends_with_its_receipt(place: Place) {
     assert_eq!(sender.try_send(5), Err(TrySendError::Disconnected(5)));
 }
 
-/// On one worker that the test holds, a second value must not slip in behind the one that was handed to
-/// the receiver before it could run.
+/// On a single worker, which the test occupies, a second value must not be accepted after the first was
+/// handed to a receiver that has not run yet.
 fn a_rendezvous_takes_one_value_per_receipt(place: Place) {
     place.run(|| {
         let (sender, receiver) = sync_channel(0);

@@ -1,4 +1,4 @@
-//! What survives the way from `std`'s types to ours and back: flags, timeouts, modes.
+//! Conversions between the types of `std` and of this crate preserve flags, timeouts and modes.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -1,4 +1,4 @@
-//! Deadlines: what waits when they pass ends, what comes in time stays, and scopes hand them on.
+//! Deadlines: a wait ends when they pass, earlier results are kept, and scopes pass them on.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What the kernel offers can be asked anywhere.
+//! The diagnosis of the kernel's features works in every place.
 
 use uthread::{diagnose, spawn};
 

@@ -1,4 +1,4 @@
-//! Directories: their entries, what is known of them, and paths that must not lead out of one.
+//! Directories: their entries, metadata, and paths that must not lead out of one.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

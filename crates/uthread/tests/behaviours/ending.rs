@@ -1,4 +1,5 @@
-//! How a runtime ends in unusual ways: dropped by what it waits for, by fibers that do not end, and as its owner chooses.
+//! Unusual ends of a runtime: dropped by a call that it waits for, with fibers that do not end, and with each
+//! kind of shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! What fails without the kernel, or by more than one call of it, fails with the kind, the number and the text of `std`; and
-//! values look as theirs do.
+//! Errors that are not those of a single system call have the kind, errno and text of `std`; values are
+//! formatted as in `std`.
 
 use std::fmt::Debug;
 use std::io::{Error, ErrorKind, Result, SeekFrom};

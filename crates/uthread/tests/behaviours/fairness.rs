@@ -1,8 +1,7 @@
-//! One worker's fibers take turns: whatever one of them does in a tight loop, the others go on.
+//! The fibers of a worker take turns: a fiber in a tight loop of calls does not starve the others.
 //!
-//! Turns are counted, not timed: how often the loop goes round while another fiber waits for its next
-//! turn. A loop that starves the others goes round to its limit, so that the test fails and does not
-//! hang.
+//! Turns are counted, not timed: a test counts the iterations of the loop while another fiber waits for its
+//! next turn. A loop that starves the others stops at a limit, so that the test fails instead of hanging.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -56,7 +55,7 @@ const LATE: Duration = Duration::from_millis(1);
 /// How often each thing is tried beside each loop.
 const STEPS: usize = 20;
 
-/// What a message has.
+/// The length of a message.
 const MESSAGE_BYTES: usize = 16;
 
 /// How often a loop went round.
@@ -68,7 +67,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Whether the loop shall go round again.
+    /// Counts an iteration. Returns `true` if the loop has to continue.
     fn again(&self) -> bool {
         self.made.fetch_add(1, Ordering::Relaxed) < self.last.load(Ordering::Relaxed)
     }
@@ -93,7 +92,7 @@ impl Rounds {
     }
 }
 
-/// What another fiber does once; returns the rounds that it waited for.
+/// Performs one step of the other fiber, and returns the number of iterations that it waited for.
 type Step = fn(&Arc<Rounds>) -> usize;
 
 /// Sees that everything goes on beside a fiber that runs `busy`.
@@ -210,7 +209,7 @@ fn reads(rounds: &Arc<Rounds>) -> usize {
     rounds.since(before)
 }
 
-/// As rounds on a track: nobody is lapped.
+/// Fibers that yield run in turn: none gets two turns while another gets none.
 fn fibers_that_yield_take_turns(place: Place) {
     const FIBERS: usize = 10;
     const LAPS: usize = 1000;
@@ -349,7 +348,7 @@ fn an_echo_whose_peer_has_always_sent_starves_nobody(place: Place) {
 /// The connections of `connections_are_served_alike`.
 const CONNECTIONS: usize = 500;
 
-/// What the server counts of each connection, once all are going.
+/// Counts messages per connection, once all connections are running.
 struct Served {
     begun: AtomicUsize,
     counts: Vec<AtomicUsize>,

@@ -69,7 +69,8 @@ fn holes_read_as_zeroes_and_take_no_room(place: Place) {
     });
 }
 
-/// So does the kernel, against the standard, and so `std` documents it.
+/// The kernel ignores the offset of a write to a file opened for appending, contrary to POSIX; `std`
+/// documents this.
 fn what_is_appended_ignores_its_offset(place: Place) {
     place.run(|| {
         let directory = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files: each call does what the same call of `std` does, in a fiber and outside.
+//! Files: each call behaves like that of `std`, in a fiber and outside.
 
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

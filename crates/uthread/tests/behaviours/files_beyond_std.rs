@@ -1,4 +1,4 @@
-//! What files can beyond `std`: room on the disk, ways past the page cache, and files for a while.
+//! Features of files that `std` does not have: disk allocation, direct I/O, and temporary files.
 
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::OwnedFd;

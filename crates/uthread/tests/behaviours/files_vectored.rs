@@ -62,7 +62,7 @@ fn more_buffers_than_the_kernel_takes_are_left_for_the_next_call(place: Place) {
     });
 }
 
-/// What a driver has in memory it moves first, and goes on in the midst of a buffer.
+/// Drivers transfer data in memory first, and continue in the middle of a buffer.
 fn vectored_calls_of_megabytes_move_all(place: Place) {
     let contents = pattern(9_000_000, 4);
     place.run(|| {

@@ -1,4 +1,4 @@
-//! Children made by a bare `fork`: a fiber goes on there as the only thread, and a plain one.
+//! Children created by a bare `fork`, in which a fiber or a plain thread continues as the only thread.
 
 use std::cell::RefCell;
 use std::fs;
@@ -111,7 +111,7 @@ fn what_a_child_writes_to_a_pipe_arrives(place: Place) {
     });
 }
 
-/// As libraries do that start processes.
+/// Libraries that start processes report a failed `exec` this way.
 fn a_failed_exec_is_told_through_a_pipe(place: Place) {
     run_alone(place, || {
         let (reader, writer) = io::pipe().unwrap();
@@ -189,7 +189,7 @@ fn waits_in_a_child_end(place: Place) {
     });
 }
 
-/// Those that wait in the parent do not wait in the child.
+/// Waiters of the parent do not wait in the child.
 fn locks_are_as_they_were(place: Place) {
     run_alone(place, || {
         let (lock, table, changed) = (Mutex::new(1), RwLock::new(2), Condvar::new());
@@ -295,7 +295,8 @@ fn the_parent_goes_on(place: Place) {
     });
 }
 
-/// As a thread of `std` whose closure returns there: with the values that it keeps, and without those who wait for it.
+/// Like a `std` thread whose closure returns in a forked child: its local values are dropped, and its joiners
+/// do not exist.
 fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
     local! {
         static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };

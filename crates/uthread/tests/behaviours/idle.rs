@@ -1,5 +1,5 @@
-//! What a runtime does when all its fibers wait, whatever was cancelled before: nothing. Its threads make no system call, and do
-//! not run.
+//! A runtime whose fibers all wait is idle, whatever was cancelled before: its threads make no system call
+//! and do not run.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Fork and join: results, borrows, panics, and who runs what.
+//! Fork and join: results, borrows, panics, and the choice of the fiber that runs each closure.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -158,7 +158,8 @@ uthread::local! {
     static CALLS_FIRST: Calls = Calls::default();
 }
 
-/// What `call` returns in a destructor at a fiber's end; the values that `before` uses are older.
+/// Returns the result of `call`, made in a destructor at the end of a fiber. The local values that `before`
+/// uses are older.
 fn at_the_end<T: Send + 'static>(before: fn(), call: fn() -> T) -> T {
     let (sender, result) = channel();
     let fiber = spawn(move || {

@@ -1,4 +1,4 @@
-//! Locks on files: who waits for one, who is refused, and when it is released.
+//! Locks on files: waiting, refusal and release.
 
 use std::fs::TryLockError;
 use std::io::{self, ErrorKind, Read};

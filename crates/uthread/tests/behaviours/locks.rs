@@ -41,7 +41,7 @@ behaviours![
 /// How often each of some fibers or threads comes.
 const ROUNDS: usize = 100;
 
-/// So many of each side.
+/// Starts the given number of fibers or threads of each kind.
 fn start_all(
     here: &Side<'_>,
     there: &Side<'_>,

@@ -1,4 +1,4 @@
-//! The same code with the locks of `std` and with ours: what it sees must be the same.
+//! Runs the same code with the locks of `std` and of this crate, and compares the results.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -46,7 +46,7 @@ macro_rules! compare {
     };
 }
 
-/// Whether it panics.
+/// Returns `true` if the closure panics.
 fn panics<T>(action: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(action)).is_err()
 }
@@ -282,7 +282,7 @@ macro_rules! traits {
     }};
 }
 
-/// Of values that may be sent and shared, only sent, neither, or only shared.
+/// Repeats a macro for value types that are `Send` and `Sync`, only `Send`, neither, or only `Sync`.
 macro_rules! with_all_values {
     () => {
         [

@@ -1,5 +1,5 @@
-//! Locks and cancellation: taking a lock goes on, waiting for an event ends, and nothing is lost by that; and
-//! whose panic poisons.
+//! Locks and cancellation: locking continues, waiting for an event ends, nothing is lost, and only the panics
+//! of the owner poison.
 
 use std::panic;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn a_destructor_of_a_cancelled_fiber_takes_locks(place: Place) {
     assert!(once.is_completed());
 }
 
-/// What a fiber may wait for that never comes.
+/// Objects that a fiber waits for in vain.
 struct Shared {
     mutex: Mutex<i32>,
     changed: Condvar,

@@ -1,4 +1,4 @@
-//! What a runtime counts, against what it was made to do.
+//! The counters of a runtime, compared with the work that it was given.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn operations_are_gathered(place: Place) {
 
 const FILES: u64 = 64;
 
-/// What is counted where so many files are opened at once.
+/// Returns the counters after this number of files were opened at once.
 fn of_opened_files(place: Place) -> WorkerMetrics {
     let runtime = place.runtime();
     runtime.run(|| {

@@ -1,4 +1,5 @@
-//! Where fibers migrate, whatever waits for a worker that is kept goes on elsewhere, and nothing is lost.
+//! With migrating fibers, everything that waits for an occupied worker continues elsewhere, and nothing is
+//! lost.
 
 use std::hint;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Connections and readiness by one request for all: nothing is lost, and nothing goes on when it is over.
+//! Multishot requests for connections and readiness: nothing is lost, and nothing remains afterwards.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;

@@ -1,4 +1,4 @@
-//! Who a fiber or a thread is: names, identifiers, and what tools of the system see.
+//! The identity of fibers and threads: names, ids, and the view of system tools.
 
 use std::collections::HashSet;
 

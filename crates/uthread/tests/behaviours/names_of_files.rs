@@ -1,4 +1,4 @@
-//! What stands at a path, and what changes it: each call does to a tree what the same call of `std` does.
+//! Queries and changes of directory entries: each call has the same effect on a tree as that of `std`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -35,7 +35,7 @@ type Effect = (String, BTreeMap<PathBuf, String>);
 /// Makes a path in the tree of a name.
 type At<'a> = &'a dyn Fn(&str) -> PathBuf;
 
-/// What is called, by ourselves and by `std`.
+/// A call, made through this crate and through `std`.
 type Call = (&'static str, fn(At<'_>) -> String, fn(At<'_>) -> String);
 
 /// Each expression means our modules first, and `std`'s then.
@@ -59,7 +59,7 @@ macro_rules! calls {
     };
 }
 
-/// What two calls have to agree on.
+/// Formats the part of a result in which both calls have to agree.
 fn told<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -114,7 +114,7 @@ fn snapshot(root: &Path, directory: &Path, seen: &mut BTreeMap<PathBuf, String>)
     }
 }
 
-/// What a call does to a new tree. Its path is the only thing in which two results may differ.
+/// Returns the effect of a call on a new tree. Two effects may differ only in the path of the tree.
 fn effect(call: fn(At<'_>) -> String) -> Effect {
     let directory = tree();
     let root = std::fs::canonicalize(directory.path()).unwrap();

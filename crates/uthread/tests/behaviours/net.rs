@@ -1,4 +1,4 @@
-//! Listeners and streams do what `std`'s do: in fibers, on plain threads, and between the two.
+//! Listeners and streams behave like those of `std`: in fibers, on plain threads, and between the two.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{self, Shutdown};

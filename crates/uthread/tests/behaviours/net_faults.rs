@@ -1,5 +1,5 @@
-//! What goes wrong on a network, and how a runtime ends under it: each fault is an error of the call
-//! that meets it, nothing hangs, and nothing is left behind.
+//! Network faults, and the end of a runtime during them: each fault is an error of the affected call, nothing
+//! hangs, and nothing is left behind.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -45,7 +45,7 @@ behaviours![
     ),
 ];
 
-/// What no call here reaches.
+/// A timeout that no call reaches.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn a_reset_ends_a_read_that_waits(place: Place) {
@@ -225,7 +225,7 @@ fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// What a cancelled fiber says: the number of its error, and the buffer it lent.
+/// The last message of a cancelled fiber: its errno, and the buffer that it had lent.
 type Farewell = (Errno, [u8; 4]);
 
 /// One call that waits for ever, made by a fiber.

@@ -1,5 +1,5 @@
-//! Connections that have lasted for some messages: whatever stands for them in the kernel by then, they end, wait and fail
-//! as they did at first.
+//! Long-lived connections, for which drivers keep state in the kernel: they end, wait and fail as new
+//! connections do.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, Shutdown};

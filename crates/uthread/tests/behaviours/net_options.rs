@@ -1,4 +1,5 @@
-//! What can be set of TCP sockets, before they are connected and after; and names that are looked up elsewhere.
+//! Options of TCP sockets, before and after they connect, and host names that are resolved outside the
+//! worker.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net;

@@ -1,5 +1,5 @@
-//! Timeouts of reads, writes and connects: when they end a call, with which error, and that they
-//! lose nothing. And what a signal does to a call that waits.
+//! Timeouts of reads, writes and connects: when they end a call, with which error, and that no data is lost.
+//! Also the effect of a signal on a waiting call.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, SocketAddr};
@@ -47,7 +47,7 @@ behaviours![
 /// Long enough to tell waiting from not waiting, short enough to wait for.
 const SHORT: Duration = Duration::from_millis(40);
 
-/// What no call here reaches, because what it waits for happens.
+/// A timeout that no call reaches, because its event occurs.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Sees that `call` takes as long as the timeout, and not for ever.
@@ -347,7 +347,7 @@ fn interrupted<T: Send>(
     })
 }
 
-/// As in `std`: a program can look at what its handler noted.
+/// Interrupted calls return, as in `std`, so that a program can check a flag that its signal handler has set.
 fn a_signal_interrupts_reads_and_writes_of_a_plain_thread(place: Place) {
     for timeout in [None, Some(LONG)] {
         place.run(|| {

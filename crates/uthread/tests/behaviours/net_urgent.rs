@@ -1,5 +1,5 @@
-//! Streams whose short reads do not mean that nothing is left: with urgent data, which ends a read at its mark, and those
-//! that are no TCP connections behind the type.
+//! Streams on which a short read does not mean that the queue is empty: those with urgent data, at whose mark
+//! a read stops, and descriptors of other types wrapped as TCP streams.
 
 use std::io::{Read, Write};
 use std::net::{self, Shutdown};
@@ -70,7 +70,7 @@ fn send_around_mark(mut theirs: &net::TcpStream) {
     theirs.write_all(b"after").unwrap();
 }
 
-/// What a reader gets of that.
+/// Returns the bytes that a reader receives of this.
 fn expected(inline: bool) -> &'static [u8] {
     if inline {
         b"before!after"

@@ -1,5 +1,5 @@
-//! There is no memory for another stack: new fibers end without having run, and what they captured is dropped where it may
-//! wait.
+//! Without memory for another stack, new fibers end without running, and their captures are dropped where
+//! destructors may wait.
 
 use std::fs;
 use std::process;
@@ -25,7 +25,7 @@ behaviours![(
     ]
 )];
 
-/// So large that a limit can leave room for everything but a stack.
+/// Large enough that a limit can leave memory for everything but a stack.
 const STACK_SIZE: usize = 16 << 20;
 
 /// Runs the body in a fiber of a process of its own.

@@ -1,4 +1,4 @@
-//! What is done once, between fibers and threads.
+//! One-time initialization between fibers and threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Opening files: what `std` opens is opened, what it refuses is refused with the same error.
+//! Opening files: options that `std` accepts are accepted, and others fail with the same error.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read, Write};
@@ -69,7 +69,7 @@ impl Pair {
     }
 }
 
-/// What two calls have to agree on of an error: its kind, its number if it is the kernel's, and its text.
+/// The parts of an error in which two calls have to agree: its kind, its errno if there is one, and its text.
 type Failure = (ErrorKind, Option<i32>, String);
 
 fn failure(error: &io::Error) -> Failure {
@@ -84,7 +84,7 @@ fn flag(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
 }
 
-/// What becomes of a file that is opened, written to and read.
+/// Opens, writes and reads a file, and returns the results.
 fn effect(
     path: &Path,
     opened: io::Result<impl Read + Write>,

@@ -1,4 +1,5 @@
-//! Stacks: what fits runs, what overflows ends the process with a report, in a child to be watched.
+//! Stacks: deep calls that fit run, and an overflow terminates the process with a report. Overflows happen in
+//! child processes.
 
 use std::hint::black_box;
 use std::io::ErrorKind;
@@ -190,7 +191,7 @@ fn load_from_nowhere() {
     black_box(unsafe { nowhere.read_volatile() });
 }
 
-/// As programs have that were written for threads, and their tests above all.
+/// Programs written for threads, and above all their tests, have such arrays.
 fn an_array_of_a_megabyte_fits_without_optimization(place: Place) {
     if !cfg!(debug_assertions) {
         lacks("with optimization stacks are smaller");
@@ -210,7 +211,7 @@ fn an_array_of_a_megabyte_fits_without_optimization(place: Place) {
 }
 
 fn what_fits_runs(place: Place) {
-    /// What the first frames of a fiber and of the test take.
+    /// The stack space that the first frames of a fiber and of the test take.
     const REST: usize = 8 * 1024;
     for size in [1, 64 * 1024, 256 * 1024, 1024 * 1024] {
         let room = size.max(64 * 1024) - GUARD - REST;
@@ -303,7 +304,7 @@ fn what_a_larger_stack_took_is_given_back(place: Place) {
     });
 }
 
-/// Whether the kernel frees the page tables of memory that is given back, though the addresses are not.
+/// Returns `true` if the kernel frees the page tables of memory that is released but remains mapped.
 fn are_page_tables_reclaimed() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map(|number| number.parse::<u32>());

@@ -1,4 +1,4 @@
-//! What a panic says. Hooks belong to the process, so each trial has one of its own.
+//! The messages of panics. Hooks belong to the process, so each trial has a process of its own.
 
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -41,21 +41,21 @@ fn fail(name: Option<&str>) {
     assert!(failing.unwrap().join().is_err());
 }
 
-/// What the child said to the standard error stream, without numbers.
+/// Returns the child's standard error, without numbers.
 fn said(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{text}", output.status);
     text.replace(|c: char| c.is_ascii_digit(), "")
 }
 
-/// What `std` says, without numbers.
+/// Returns the message of `std`, without numbers.
 fn message(thread: &str) -> String {
     let file = file!();
     let note = "note: run with `RUST_BACKTRACE=` environment variable to display a backtrace";
     format!("\nthread '{thread}' () panicked at {file}:::\non purpose\n{note}\n")
 }
 
-/// What comes before it, without numbers.
+/// Returns the line that precedes it, without numbers.
 fn line(name: &str) -> String {
     format!(
         "uthread: fiber {name}(spawned at {}::) panicked:\n",

@@ -67,7 +67,7 @@ fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Box<dyn std::any::Any + Send
     catch_unwind(AssertUnwindSafe(call))
 }
 
-/// That fibers still run, one behind the other on each worker.
+/// Asserts that fibers still run, in turn on each worker.
 fn all_is_well() {
     let handles: Vec<_> = (0..20).map(|index| spawn(move || index)).collect();
     let sum: i32 = handles

@@ -1,5 +1,5 @@
-//! Calls that only look whether something has come: a loop of them lets the fibers run that could bring it, as a loop on
-//! a thread does.
+//! Loops of non-blocking checks: they let the fibers run that could make progress, as a loop on a thread
+//! does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

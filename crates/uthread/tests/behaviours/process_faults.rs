@@ -1,4 +1,4 @@
-//! What goes wrong with child processes, and how it is told: as the kernel and `std` do.
+//! Faults of child processes are reported as by the kernel and `std`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

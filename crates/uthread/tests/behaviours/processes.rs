@@ -1,4 +1,4 @@
-//! Child processes: their streams, their ends, and who waits for them.
+//! Child processes: their streams, their ends, and waiting for them.
 
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Promises: a value that one side delivers and several wait for.
+//! Promises: a value that one side sets and several wait for.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};

@@ -1,4 +1,4 @@
-//! Several requests by one call, in order or not, and what becomes of requests at the end of the runtime.
+//! Several raw requests in one call, linked or not, and their fate at the end of the runtime.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;

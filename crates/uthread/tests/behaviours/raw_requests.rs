@@ -1,4 +1,4 @@
-//! Requests of the caller's own: each common operation, its errors, and what is refused.
+//! Raw requests: each common operation, its errors, and the requests that are rejected.
 
 use std::ffi::CString;
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,4 +1,5 @@
-//! A file opened, read and closed by one call: what three would give, and nothing of it is left.
+//! Opening, reading and closing a file by one submission: the result of three calls, and nothing is left
+//! behind.
 
 use std::fs;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Write};
@@ -159,7 +160,7 @@ fn a_wait_for_bytes_ends_with_them(place: Place) {
     });
 }
 
-/// Who in the kernel has the last one closes it, perhaps a little later than it tells.
+/// The kernel closes the file when its last user there releases it, perhaps slightly after the completion.
 fn await_the_end_of_readers(writer: &PipeWriter) {
     eventually("nobody has it open", || {
         let mut writer = writer;

@@ -1,4 +1,4 @@
-//! What arrives by one request for all of it: every byte, in order, in buffers that stay what they are.
+//! Multishot receives: every byte arrives in order, in buffers that do not change.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem;

@@ -1,4 +1,4 @@
-//! `select!` over descriptors beside channels and times: what is ready is chosen, and nothing is taken from it.
+//! `select!` over descriptors, channels and times: a ready arm is selected, and no data is consumed.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;

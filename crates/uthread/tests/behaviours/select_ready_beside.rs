@@ -84,7 +84,7 @@ fn all_that_are_ready_get_their_turn(place: Place) {
     });
 }
 
-/// Whatever comes in whatever order, from fibers and threads: a lost wake-up would be a hang.
+/// Events arrive in any order, from fibers and threads: a lost wake-up would be a hang.
 fn no_byte_and_no_message_is_overlooked(place: Place) {
     const EACH: usize = 300;
     mixed(place, |one, other| {

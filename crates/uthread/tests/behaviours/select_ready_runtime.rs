@@ -1,5 +1,5 @@
-//! `select!` over descriptors in a runtime: how a wait ends with its fiber or with the runtime, and what becomes of
-//! the others beside one that never waits.
+//! `select!` over descriptors in a runtime: the end of a wait with its fiber or with the runtime, and
+//! fairness beside a fiber that never waits.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, mpsc as native};

@@ -1,5 +1,5 @@
-//! `select!` in a runtime: in which order its fibers are served, what becomes of the others beside one that
-//! never waits, and what of those that wait when the runtime ends.
+//! `select!` in a runtime: the order in which fibers are served, fairness beside a fiber that never waits,
+//! and the end of the runtime.
 
 use std::sync::{Arc, mpsc as native};
 

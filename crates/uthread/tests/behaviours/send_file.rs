@@ -1,4 +1,4 @@
-//! `send_file`: the right bytes arrive, whatever the reader does, and what is refused is an error.
+//! `send_file`: the right bytes arrive, whatever the reader does, and a refused call is an error.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::net::{self, Shutdown};
@@ -122,7 +122,7 @@ fn the_position_is_neither_used_nor_moved(place: Place) {
     });
 }
 
-/// What is not in the page cache takes another way.
+/// A file that is not in the page cache takes another path.
 fn a_file_that_is_not_in_memory_arrives_too(place: Place) {
     place.run(|| {
         let bytes = pattern(LENGTH, 3);

@@ -61,7 +61,7 @@ fn echo(stream: &TcpStream) -> io::Result<u64> {
     io::copy(&mut &*stream, &mut &*stream)
 }
 
-/// What comes back of a text.
+/// Sends a text and returns the reply.
 fn ask(address: SocketAddr, text: &[u8]) -> Vec<u8> {
     let mut stream = net::TcpStream::connect(address).unwrap();
     stream.write_all(text).unwrap();

@@ -1,4 +1,4 @@
-//! What runs in a shield is neither cancelled nor cut short, and only that.
+//! Code in a shield is neither cancelled nor cut short; code outside is.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;

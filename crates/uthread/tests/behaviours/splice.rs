@@ -1,4 +1,4 @@
-//! `splice`: the right bytes arrive, from each kind of end to each, and none of what was counted is lost.
+//! `splice`: the right bytes arrive between all kinds of ends, and the count is exact.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};

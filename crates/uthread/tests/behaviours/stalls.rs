@@ -1,4 +1,4 @@
-//! A fiber that keeps its worker while others wait is noticed and named; who only waits is not.
+//! A fiber that occupies its worker while others wait is reported by name; a waiting fiber is not.
 
 use std::io::Read;
 use std::panic::Location;

@@ -36,7 +36,7 @@ behaviours![
     ),
 ];
 
-/// What a person types to end the input.
+/// The character that a user types to end the input.
 const END_OF_INPUT: &[u8] = &[4];
 
 fn lines() -> Vec<String> {

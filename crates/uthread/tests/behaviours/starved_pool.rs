@@ -1,4 +1,4 @@
-//! Every thread of the pool is busy: a call that none has begun ends with the wait of its caller, and never runs.
+//! All pool threads are busy: a queued call ends with the wait of its caller, and never runs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -283,7 +283,7 @@ fn a_call_that_has_begun_is_awaited(place: Place) {
     });
 }
 
-/// What was withdrawn leaves nothing behind in the queue, and calls after it are served.
+/// Withdrawn calls leave nothing behind in the queue, and later calls are served.
 fn thousands_of_calls_are_withdrawn(place: Place) {
     run_alone(place, || {
         let busy = Busy::begin();

@@ -1,4 +1,4 @@
-//! Who runs a fiber, and when: new ones move to idle workers, started ones stay, none is forgotten.
+//! Placement of fibers: new ones move to idle workers, started ones stay, and none is forgotten.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};

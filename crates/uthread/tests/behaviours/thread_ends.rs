@@ -1,5 +1,5 @@
-//! Where a fiber is a thread: its join returns after the destructors of the thread's `thread_local!`s, as `std`'s does; and
-//! the end of a scope waits for none of them, as `std`'s does not.
+//! Fibers that are threads: joining one returns after the destructors of its `thread_local!` values have run,
+//! as in `std`; the end of a scope does not wait for them, as in `std`.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
-//! Timers in numbers: many pending at once, many cancelled, and how late one is.
+//! Many timers: pending at once, cancelled, and their lateness.
 //!
-//! By default a tenth of a million fibers sleep at once, which takes half a gigabyte. The whole million
-//! takes 5 GB:
+//! By default 100,000 fibers sleep at once, which takes half a gigabyte. A million take 5 GB:
 //!
 //! ```sh
 //! UTHREAD_SLEEPERS=1000000 cargo test --release -p uthread --test behaviours -- timers::very --test-threads=1
@@ -133,7 +132,7 @@ fn talk(timeout: Duration, rounds: u32) -> (TcpStream, TcpStream) {
 /// the worker when it is due, and end some later read too early.
 fn timers_of_reads_that_came_in_time_are_gone(place: Place) {
     const CONNECTIONS: u32 = 20;
-    /// So long that no read of one byte takes it, and so short that it can be waited out.
+    /// Long enough that no read of one byte reaches it, and short enough to wait for.
     const TIMEOUT: Duration = Duration::from_secs(2);
     const SPREAD: Duration = Duration::from_millis(300);
     // Where the kernel polls, each may have to wake its thread.

@@ -1,4 +1,5 @@
-//! UDP sockets do what `std`'s do: a datagram is received whole, or what fits of it, and in its order.
+//! UDP sockets behave like those of `std`: datagrams are received whole or truncated to the buffer, and in
+//! order.
 
 use std::io::{ErrorKind, Write};
 use std::net::{self, SocketAddr};

@@ -1,4 +1,4 @@
-//! What can be set of a UDP socket, and whom it reaches then: a network, a group.
+//! Options of UDP sockets, and their effects on broadcast and multicast.
 
 use std::net::{self, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,4 +1,4 @@
-//! Unix streams and listeners do what `std`'s do: at paths, at abstract names, and as pairs.
+//! Unix streams and listeners behave like those of `std`: at paths, at abstract names, and as pairs.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;

@@ -1,4 +1,5 @@
-//! Unix datagrams do what `std`'s do: none is lost, and who sends to a full queue waits for its receiver.
+//! Unix datagrams behave like those of `std`: none is lost, and a sender waits while the receiver's queue is
+//! full.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;

@@ -31,7 +31,7 @@ behaviours![(
     ]
 )];
 
-/// So many pipes: their ends to read, which say their number.
+/// Creates pipes that contain their numbers, and returns their read ends.
 fn numbered(count: u8) -> Vec<OwnedFd> {
     let pipe = |number| {
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -45,7 +45,7 @@ fn borrowed(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     fds.iter().map(AsFd::as_fd).collect()
 }
 
-/// What the ends say.
+/// Reads the numbers from the pipes.
 fn numbers(fds: Vec<OwnedFd>) -> Vec<u8> {
     let number = |fd: OwnedFd| {
         let mut byte = [0];

@@ -1,5 +1,5 @@
-//! Restrictions of one thread and of all that it starts, threads and processes: what containers and hosts forbid, by the
-//! kernel's own means.
+//! Restrictions of a thread and of everything it starts: limits that containers and hosts impose, by the
+//! kernel's own mechanisms.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ pub(crate) const SETUP: i64 = 425;
 pub(crate) const ENTER: i64 = 426;
 pub(crate) const REGISTER: i64 = 427;
 
-/// Whom most systems call nobody, and who owns nothing.
+/// The user `nobody` of most systems, who owns nothing.
 const NOBODY: u32 = 65534;
 
-/// Whether there is a ring to be restricted; where there is none, says what is left out.
+/// Returns `true` if there is a ring to be restricted. Otherwise prints what is skipped.
 pub(crate) fn has_ring(otherwise: &str) -> bool {
     match Runtime::builder().driver(Driver::Uring).build() {
         Ok(_) => true,
@@ -78,7 +78,7 @@ pub(crate) fn become_nobody() {
     become_user(NOBODY);
 }
 
-/// The same of this number.
+/// Changes to the user with this number.
 pub(crate) fn become_user(number: u32) {
     if rustix::process::geteuid().is_root() {
         let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));

@@ -68,7 +68,7 @@ fn keeps_files() {
     assert_eq!(missing.kind(), ErrorKind::NotADirectory);
 }
 
-/// Whether the ring takes it or not, and where there is none.
+/// Registration works, whether the ring accepts it, refuses it or does not exist.
 fn registers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");

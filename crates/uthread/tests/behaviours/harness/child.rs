@@ -1,4 +1,4 @@
-//! Trials in processes of their own: for what belongs to a whole process, or ends it.
+//! Trials in processes of their own, for behaviours that affect or end the whole process.
 
 use std::process::{Command, Output, Stdio};
 use std::{env, thread};
@@ -11,7 +11,7 @@ use super::place::Place;
 /// Set for a child; says which trial it is to be.
 const CHILD: &str = "UTHREAD_TEST_CHILD";
 
-/// Whether this process is one.
+/// Returns `true` in such a process.
 pub(crate) fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }

@@ -1,4 +1,4 @@
-//! The harness: each behaviour in each place is a trial, and what came of them all is a table.
+//! The test harness: each behaviour in each place is a trial, and the results of all trials form a table.
 
 pub(crate) mod child;
 mod panics;
@@ -16,7 +16,7 @@ use table::Table;
 
 pub(crate) use trial::lacks;
 
-/// What the library does, and is the same in every place.
+/// A behaviour of the library, which is the same in every place.
 pub(crate) struct Behaviour {
     pub(crate) name: &'static str,
     pub(crate) check: fn(Place),

@@ -1,4 +1,4 @@
-//! What panics said. Many are meant, and only those of a trial that fails are of interest.
+//! The messages of panics. Many panics are expected, and only the messages of failed trials are printed.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::sync::{Mutex, PoisonError};

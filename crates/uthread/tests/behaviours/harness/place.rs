@@ -1,4 +1,4 @@
-//! Where behaviours have to hold: the columns of the table.
+//! The places in which behaviours have to hold: the columns of the table.
 
 use std::sync::{LazyLock, mpsc};
 use std::thread;
@@ -36,7 +36,7 @@ struct Kind {
     polling: bool,
 }
 
-/// So short that many a submission finds the kernel's thread asleep, and the others awake.
+/// Short enough that some submissions find the kernel thread asleep and others find it awake.
 const POLLING_IDLE: Duration = Duration::from_millis(1);
 
 impl Place {
@@ -60,7 +60,8 @@ impl Place {
         }
     }
 
-    /// The same where the kernel polls for operations, and the workers poll disks that can be polled.
+    /// Returns the place with polling: the kernel polls for submissions, and the workers poll disks that
+    /// support it.
     const fn polling(mut self) -> Place {
         if let Some(kind) = &mut self.runtime {
             kind.polling = true;
@@ -82,12 +83,12 @@ impl Place {
         self.builder().build().unwrap()
     }
 
-    /// The same with another number of workers.
+    /// Starts a runtime of this place with another number of workers.
     pub(crate) fn runtime_of(self, workers: usize) -> Runtime {
         self.builder().workers(workers).build().unwrap()
     }
 
-    /// What such a runtime is built by.
+    /// Returns the builder of this place's runtimes.
     #[allow(unsafe_code, reason = "the tests promise it")]
     pub(crate) fn builder(self) -> Builder {
         let kind = self.kind();
@@ -128,7 +129,7 @@ impl Place {
         self.runtime.is_none()
     }
 
-    /// Of fibers that share workers.
+    /// Returns `true` if fibers share workers.
     pub(crate) fn is_of_fibers(self) -> bool {
         !self.is_outside() && !self.is_of_threads()
     }

@@ -1,5 +1,4 @@
-//! The table of behaviours and places: what held, what did not, and what was not checked for which
-//! reason.
+//! The table of behaviours and places: passed, failed, and skipped with the reason.
 
 use std::fmt::{self, Formatter, Write as _};
 use std::sync::{Arc, OnceLock};

@@ -1,8 +1,8 @@
-//! What the behaviours share: peers, files, and ways to know that somebody waits.
+//! Helpers of the behaviours: peers, files, and ways to detect that a fiber or thread waits.
 //!
-//! Nothing sleeps and hopes. On a runtime with one worker a fiber that said "I am about to wait" waits
-//! by the time another fiber hears it, because nothing else makes it give the worker up; of a plain
-//! thread the kernel tells whether it sleeps.
+//! No test sleeps and hopes. On a runtime with one worker, a fiber that has announced its wait is waiting
+//! when another fiber receives the announcement, as nothing else makes it leave the worker. For a plain
+//! thread, the kernel reports whether it sleeps.
 
 pub(crate) mod mounted;
 pub(crate) mod ready;
@@ -77,7 +77,7 @@ pub(crate) fn pair() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// The same, with a peer of `std`.
+/// Connects a stream of this crate with one of `std`.
 pub(crate) fn pair_with_std() -> (TcpStream, net::TcpStream) {
     let listener = net::TcpListener::bind(FREE).unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

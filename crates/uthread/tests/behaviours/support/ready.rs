@@ -1,4 +1,4 @@
-//! Whether a descriptor is ready, as a choice tells, and waiting until it is, beside what never comes.
+//! Readiness of descriptors as reported by a selection, and waiting for it beside an arm that is never ready.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -27,7 +27,7 @@ pub(crate) fn await_writable(fd: &impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Whether it is readable.
+/// Returns `true` if the descriptor is readable.
 pub(crate) fn is_readable(fd: &impl AsFd) -> bool {
     select! {
         readable(fd) -> ready => { ready.unwrap(); true }
@@ -35,7 +35,7 @@ pub(crate) fn is_readable(fd: &impl AsFd) -> bool {
     }
 }
 
-/// Whether it is writable.
+/// Returns `true` if the descriptor is writable.
 pub(crate) fn is_writable(fd: &impl AsFd) -> bool {
     select! {
         writable(fd) -> ready => { ready.unwrap(); true }

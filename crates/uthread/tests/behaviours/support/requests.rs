@@ -1,4 +1,4 @@
-//! Requests of the caller's own, as safe calls: each test keeps what its entries point to until the call has
+//! Safe functions for raw requests: each test keeps the memory that its entries refer to until the call has
 //! returned.
 
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) fn result_of(entry: Entry) -> u32 {
         .result
 }
 
-/// Of each result its count, or the errno of its error.
+/// Submits the entries and returns each result, or the errno of its error.
 pub(crate) fn outcomes(entries: impl IntoIterator<Item = Entry>) -> Vec<Result<u32, Errno>> {
     let errno = |error: io::Error| Errno::from_io_error(&error).unwrap();
     let results = submit_all(entries).unwrap();

@@ -8,13 +8,13 @@ use crate::harness::place::Place;
 use uthread::thread::Cancelled;
 use uthread::{JoinHandle, Runtime, spawn};
 
-/// Where one end of a channel is used.
+/// Where one end of a channel is used: in a fiber or in a thread.
 pub(crate) enum Side<'a> {
     Fiber(&'a Runtime),
     Thread,
 }
 
-/// What runs at a side, to be waited for.
+/// The code that runs on a side, to be joined.
 pub(crate) enum Running<T> {
     Fiber(JoinHandle<T>),
     Thread(std::thread::JoinHandle<T>),

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-/// What a standard stream may be that somebody waits for.
+/// The kinds of files that a standard stream may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Pipe,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Pipe, Kind::Socket, Kind::Terminal];
 
-    /// What takes a stream's place, and the other end: to write what is read there.
+    /// Returns a replacement for an input stream, and the end that writes to it.
     pub(crate) fn input(self) -> (OwnedFd, File) {
         match self {
             Kind::Pipe => {
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The same for one that is written to.
+    /// Returns a replacement for an output stream, and the end that reads from it.
     pub(crate) fn output(self) -> (OwnedFd, File) {
         match self {
             Kind::Pipe => {
@@ -87,7 +87,7 @@ pub(crate) fn with_stdout<T>(output: OwnedFd, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a body writes to the standard output, little enough for a pipe.
+/// Returns the standard output of a body, which must fit into a pipe.
 pub(crate) fn written_by(body: impl FnOnce()) -> String {
     let (output, mut reader) = Kind::Pipe.output();
     with_stdout(output, body);
