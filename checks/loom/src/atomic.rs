@@ -1,4 +1,4 @@
-//! What the included files find under `crate::atomic`: loom's in place of `std`'s.
+//! The items that the included files use from `crate::atomic`: those of loom in place of `std`'s.
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{

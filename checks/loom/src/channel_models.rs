@@ -16,7 +16,7 @@ const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
 /// Three threads: two seconds at most.
 const PREEMPTIONS_MAX_OF_THREE: usize = 5;
 
-/// As the public sender: counted out at its end.
+/// Counts itself out on drop, like the public sender.
 struct Sender(Arc<Channel<u32>>);
 
 impl Drop for Sender {

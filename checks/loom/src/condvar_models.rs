@@ -1,5 +1,4 @@
-//! Those who wait for a condition and those who notify them. A lost notification is a deadlock here, which loom
-//! reports.
+//! Waiters and notifiers of a condition variable. A lost notification is a deadlock here, which loom reports.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -17,7 +16,7 @@ const PREEMPTIONS_MAX_OF_TWO: Option<usize> = None;
 /// Three threads: some seconds.
 const PREEMPTIONS_MAX_OF_THREE: usize = 3;
 
-/// How many tokens there are, under a lock.
+/// A number of tokens under a lock.
 struct Store {
     lock: Lock,
     tokens: AtomicUsize,

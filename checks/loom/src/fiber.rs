@@ -1,4 +1,4 @@
-//! The protocols of the layer `fiber`, and the waiter that stands in for a fiber.
+//! The protocols of the layer `fiber`, and the wake handle that stands in for a fiber.
 
 use std::cell::RefCell;
 
@@ -37,7 +37,7 @@ pub(crate) fn keep_wakes() {
     keep_wakes_in(Arc::default());
 }
 
-/// The same, by a token that others know already.
+/// Lets the calling thread be woken by this token, which other threads know already.
 pub(crate) fn keep_wakes_in(token: Token) {
     TOKEN.with(|here| *here.borrow_mut() = Some(token));
 }

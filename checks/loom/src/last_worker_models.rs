@@ -1,4 +1,4 @@
-//! A fiber that is about to wait for an operation, against who ends its wait.
+//! A fiber that is about to wait for an operation, against another thread that ends its wait.
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -13,7 +13,7 @@ const PREEMPTIONS_MAX: Option<usize> = None;
 /// A fiber, and the mailboxes of two workers.
 struct Fiber {
     last_worker: LastWorker,
-    /// As `Limits::cancelled`. Relaxed likewise.
+    /// Relaxed, like `Limits::cancelled`.
     cancelled: AtomicBool,
     mail: [(Mutex<bool>, Condvar); 2],
 }
@@ -30,7 +30,7 @@ impl Fiber {
         })
     }
 
-    /// As `fiber::cancel`.
+    /// Cancels the fiber, like `fiber::cancel`.
     fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         let worker = self.last_worker.get().expect("it has said where it is");
@@ -39,8 +39,8 @@ impl Fiber {
         filled.notify_one();
     }
 
-    /// As `calls::perform`, of an operation that ends only when it is cancelled, and the turn of the worker's
-    /// loop before and after it.
+    /// Performs an operation that ends only when it is cancelled, like `calls::perform`, with the iterations
+    /// of the worker's loop before and after it.
     fn perform_on(&self, worker: u32) {
         let (mail, filled) = &self.mail[worker as usize];
         *mail.lock().unwrap() = false;

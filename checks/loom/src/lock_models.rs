@@ -17,7 +17,7 @@ struct Locked {
     lock: Lock,
     /// Relaxed, and written in two steps: without the lock, writes would be lost.
     data: AtomicU32,
-    /// By which loom sees whether each access comes after those that it excludes.
+    /// Lets loom check that each access is ordered after those that it excludes.
     accesses: UnsafeCell<()>,
 }
 
@@ -34,7 +34,7 @@ impl Locked {
         })
     }
 
-    /// Adds one, of who has the lock for writing.
+    /// Adds one. The caller holds the lock for writing.
     fn add(&self) {
         self.accesses.with_mut(|_| ());
         let value = self.data.load(Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Locked {
         assert_eq!(self.get(), value + 1, "two write at a time");
     }
 
-    /// What there is, of who has the lock.
+    /// Returns the value. The caller holds the lock.
     fn get(&self) -> u32 {
         self.accesses.with(|_| ());
         self.data.load(Ordering::Relaxed)

@@ -37,7 +37,8 @@ fn all_who_wait_are_woken() {
     });
 }
 
-/// As a case of a choice: withdrawn, it does not take another's wake-up along; enlisted, it is woken.
+/// Like an arm of a selection: a withdrawn waiter does not take another one's wake-up; an enlisted waiter is
+/// woken.
 #[test]
 fn who_withdraws_takes_nobody_along() {
     check(PREEMPTIONS_MAX, || {

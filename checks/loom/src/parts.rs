@@ -1,4 +1,4 @@
-//! What the reduced runtime is made of, where the library uses others' crates or the kernel.
+//! The parts of the reduced runtime for which the library uses other crates or the kernel.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Condvar, Mutex};

@@ -18,7 +18,7 @@ struct Call {
     outcome: Arc<Outcome<()>>,
 }
 
-/// What the caller owns, and how often others have touched it.
+/// Memory of the caller, and the number of accesses by others.
 #[derive(Default)]
 struct Borrowed {
     touched: AtomicUsize,
@@ -26,7 +26,7 @@ struct Borrowed {
 }
 
 impl Borrowed {
-    /// As a call that runs, or is dropped unrun.
+    /// Runs the call, or drops it without running it.
     fn touch(&self) {
         self.touched.fetch_add(1, Ordering::Relaxed);
         let has_returned = self.has_returned.load(Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Borrowed {
     }
 }
 
-/// As `Pool::serve`, once.
+/// Serves one call, like `Pool::serve`.
 fn serve_one(pool: &Pool) {
     let call = pool.lock().unwrap().begin();
     if let Some(call) = call {
@@ -43,7 +43,7 @@ fn serve_one(pool: &Pool) {
     }
 }
 
-/// As `offload::perform`.
+/// Makes a call, like `offload::perform`.
 fn call(pool: &Pool, ending: &Ending) {
     ending.apply_here();
     let borrowed = Arc::new(Borrowed::default());

@@ -18,10 +18,11 @@ pub(crate) struct Runtime {
     remotes: Vec<Remote>,
     shut_down: AtomicBool,
     ran: Latch,
-    /// Whether started fibers may be taken by any worker, and results too.
+    /// `true` if any worker may take started fibers and results.
     migrating: bool,
-    /// What a fiber is: it computes until so many have begun, and keeps its worker meanwhile. Equal
-    /// to the number of workers, it asks that none of them sleeps while a fiber waits for it.
+    /// Number of fibers that must have started before a fiber ends; until then each of them occupies its
+    /// worker. If it equals the number of workers, the model requires that no worker sleeps while a fiber
+    /// waits for one.
     together: usize,
 }
 
@@ -64,7 +65,7 @@ impl Runtime {
         self.wake_one();
     }
 
-    /// As `Scheduler::enqueue`, called elsewhere than on the worker.
+    /// Enqueues a fiber from another thread than its worker, like `Scheduler::enqueue`.
     pub(crate) fn enqueue(&self, owner: usize) {
         let remote = &self.remotes[owner];
         remote.inbox.put(());

@@ -7,14 +7,14 @@ pub(crate) mod inbox;
 #[path = "../../../crates/uthread/src/sched/reap_gate.rs"]
 pub(crate) mod reap_gate;
 
-/// What stands in for random choices, which has no part in what must hold.
+/// Replaces random choices, which must not affect the checked properties.
 pub(crate) mod fast_rand {
     pub(crate) fn below(_bound: usize) -> usize {
         0
     }
 }
 
-/// What stands in for waits in the kernel, which no case of a model has.
+/// Replaces waits in the kernel, which no model uses.
 pub(crate) mod readiness {
     use std::io;
     use std::marker::PhantomData;
@@ -37,7 +37,7 @@ pub(crate) mod readiness {
     }
 }
 
-/// What stands in for a wait: a thread of the model for the fiber, and for some of them an end.
+/// Replaces the waits of fibers by waits of threads of the model, some of which have an end.
 pub(crate) mod wait {
     use std::cell::RefCell;
     use std::sync::LazyLock;
@@ -57,7 +57,7 @@ pub(crate) mod wait {
         static ENDING: RefCell<Ending> = RefCell::default();
     }
 
-    /// What may end the waits of a thread: the end of its runtime, or the deadline.
+    /// The event that may end the waits of a thread: the end of its runtime, or the deadline.
     #[derive(Clone, Default)]
     pub(crate) struct Ending {
         shut_down: Arc<AtomicBool>,
@@ -82,13 +82,13 @@ pub(crate) mod wait {
             ENDING.with(|here| *here.borrow_mut() = self.clone());
         }
 
-        /// As `Worker::cancel_all`: whoever waits is woken, once.
+        /// Wakes the waiter once, like `Worker::cancel_all`.
         pub(crate) fn shut_down(&self, fiber: &Thread) {
             self.shut_down.store(true, Ordering::Release);
             self.wake(fiber);
         }
 
-        /// As an expired timer.
+        /// Lets the deadline pass, like an expired timer.
         pub(crate) fn pass_deadline(&self, fiber: &Thread) {
             self.late.store(true, Ordering::Release);
             self.wake(fiber);
@@ -157,7 +157,7 @@ pub(crate) mod wait {
         }
     }
 
-    /// As in a destructor, where the call returns.
+    /// Returns, like a call in a destructor.
     pub(crate) fn unwind_if_cancelled() {}
 
     pub(crate) fn count_early_end() {}

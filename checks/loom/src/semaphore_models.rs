@@ -1,4 +1,4 @@
-//! Those who take permits and those who give them back. A lost wake-up is a deadlock here, which loom reports.
+//! Threads that acquire and release permits. A lost wake-up is a deadlock here, which loom reports.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ impl Bounded {
         })
     }
 
-    /// Of who has so many.
+    /// Uses permits that the caller has acquired.
     fn use_them(&self, count: usize) {
         let used = self.used.fetch_add(count, Ordering::Relaxed);
         assert!(used + count <= self.total, "more than there are");

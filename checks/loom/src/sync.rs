@@ -1,4 +1,4 @@
-//! The protocols of the channels, of the choice among several, and of the locks.
+//! The protocols of the channels, of selection, and of the locks.
 
 #[path = "../../../crates/uthread/src/sync/select/arms.rs"]
 #[allow(
@@ -30,7 +30,8 @@ pub(crate) mod permits;
 #[path = "../../../crates/uthread/src/sync/once/progress.rs"]
 pub(crate) mod progress;
 
-/// The table of lines: one part, as a part is chosen by an address, which is another one in each execution.
+/// The parking lot's table with a single bucket: the bucket would be chosen by the address, which differs
+/// between executions.
 mod buckets {
     use loom::sync::Mutex;
 

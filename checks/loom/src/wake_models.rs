@@ -11,9 +11,9 @@ use crate::parts::Ring;
 /// A fiber, and the queue of its worker.
 struct Fiber {
     token: WakeToken,
-    /// What each waker does before it wakes. Relaxed, so that only the token can publish it.
+    /// The work of each waker before it wakes. Relaxed, so that only the token can publish it.
     done: Vec<AtomicBool>,
-    /// Whether the fiber has left its stack. Relaxed likewise.
+    /// `true` once the fiber has left its stack. Relaxed likewise.
     off_stack: AtomicBool,
     /// How often the fiber is in the queue: `Scheduler::enqueue` adds, the worker takes.
     queued: Mutex<usize>,
@@ -31,7 +31,7 @@ impl Fiber {
         })
     }
 
-    /// As `fiber::wake`.
+    /// Wakes the fiber, like `fiber::wake`.
     fn wake(&self, waker: usize) {
         self.done[waker].store(true, Ordering::Relaxed);
         if self.token.leave() {
@@ -46,7 +46,7 @@ impl Fiber {
         }
     }
 
-    /// As `wait::park` in the fiber, with its worker's `run_fiber` in place of the switch.
+    /// Parks the fiber, like `wait::park`, with its worker's `run_fiber` in place of the switch.
     fn park(&self) {
         if self.token.take() {
             return;
@@ -63,7 +63,7 @@ impl Fiber {
         self.token.take();
     }
 
-    /// As `wait::park_until`, for all wakers.
+    /// Parks until all wakers are done, like `wait::park_until`.
     fn park_until_done(&self) {
         while !self.done.iter().all(|done| done.load(Ordering::Relaxed)) {
             self.park();
@@ -107,14 +107,14 @@ struct ThreadContext {
     token: WakeToken,
     done: AtomicBool,
     resumed: AtomicBool,
-    /// Whether the deadline of one park has passed.
+    /// `true` once the deadline of one park has passed.
     late: AtomicBool,
-    /// As the token of `std::thread::park`.
+    /// The token of `std::thread::park`.
     unparked: Ring,
 }
 
 impl ThreadContext {
-    /// As `fiber::wake`, with `Parker::enqueue`.
+    /// Wakes the thread, like `fiber::wake` with `Parker::enqueue`.
     fn wake(&self) {
         self.done.store(true, Ordering::Relaxed);
         if self.token.leave() {
@@ -123,7 +123,7 @@ impl ThreadContext {
         }
     }
 
-    /// As `ThreadContext::park`, with `ThreadContext::block`.
+    /// Parks until woken or late, like `ThreadContext::park` with `ThreadContext::block`.
     fn park_until_late(&self) {
         if self.token.take() {
             return;

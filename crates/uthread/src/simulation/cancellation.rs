@@ -1,4 +1,4 @@
-//! What holds under every seed of fibers that are cancelled, or whose time is over.
+//! Properties of cancelled fibers and passed deadlines that hold under every seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ fn a_fiber_cancelled_at_any_moment_ends_and_no_other() {
             let kept = spawn(move || {
                 let mut choices = Choices(seed + 1000);
                 for _ in 0..20 {
-                    // No error but those of the simulated kernel.
+                    // The only other errors are those of the simulated kernel.
                     if let Err(errno) = receive_and_check(&mut choices) {
                         assert_ne!(errno, Errno::CANCELED.raw_os_error());
                     }
@@ -144,7 +144,7 @@ fn a_scope_that_fails_ends_whole_and_with_the_first_error() {
     });
 }
 
-/// Counts those that have not ended.
+/// Counts the fibers that have not ended.
 struct Alive<'a>(&'a AtomicUsize);
 
 impl Alive<'_> {

@@ -1,4 +1,4 @@
-//! What holds of channels under every seed.
+//! Properties of channels that hold under every seed.
 
 use std::sync::Arc;
 use std::time::Duration;

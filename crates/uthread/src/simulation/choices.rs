@@ -1,4 +1,4 @@
-//! What holds of choices under every seed.
+//! Properties of selections that hold under every seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +12,16 @@ use crate::thread::{self, spawn};
 const FIBERS: usize = 4;
 const VALUES: usize = 6;
 
-/// From whom, the number among those of that one, and a witness of the value.
+/// The sender, the index among its values, and a witness that detects loss and duplication.
 type Value = (usize, usize, Arc<()>);
 
-/// One that sends to the others, and receives from them meanwhile.
+/// A fiber that sends to the others, and receives from them at the same time.
 struct Member {
     name: usize,
     others: Vec<SyncSender<Value>>,
     own: Receiver<Value>,
     witness: Arc<()>,
-    /// How many all have received.
+    /// Number of values that all have received.
     received: Arc<AtomicUsize>,
 }
 

@@ -1,4 +1,5 @@
-//! What holds under every seed of the ends of a runtime: fibers that are abandoned, and those that all are waited for.
+//! Properties of the end of a runtime that hold under every seed: fibers are abandoned, or all of them are
+//! awaited.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::thread::{Cancelled, JoinHandle, park, scope, shield, sleep, spawn, yi
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What fibers of a runtime share with others of the process, and do not keep across a wait.
+/// State that fibers of a runtime share with the rest of the process, and do not hold across a wait.
 struct Outside {
     mutex: Mutex<()>,
     lock: RwLock<()>,

@@ -1,4 +1,4 @@
-//! What holds of locks under every seed, also where fibers are cancelled that have them or wait for them.
+//! Properties of locks that hold under every seed, also if owners and waiters are cancelled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn change(pair: &mut Pair, choices: &mut Choices) {
     pair.1 += 1;
 }
 
-/// The guard, of which the pair is put right if it is poisoned, and only then can be wrong.
+/// Returns the guard. If the lock is poisoned, restores the pair, which may be inconsistent only then.
 fn repaired<G>(locked: LockResult<G>, pair: fn(&mut G) -> &mut Pair, clear: impl FnOnce()) -> G {
     match locked {
         Ok(mut guard) => {
@@ -43,7 +43,7 @@ struct Locks {
     mutex: Mutex<Pair>,
     lock: RwLock<Pair>,
     semaphore: Semaphore,
-    /// How many permits are in use.
+    /// Number of permits in use.
     inside: AtomicUsize,
     once: Once,
 }
@@ -158,7 +158,7 @@ fn locks_are_free_after_whoever_had_them() {
     });
 }
 
-/// Whoever takes may be cancelled: a notification that was meant for it goes to another, or it has taken.
+/// Cancels waiters: a notification meant for one of them goes to another, or the cancelled one has used it.
 #[test]
 fn no_notification_is_lost() {
     const EACH: u64 = 4;

@@ -1,9 +1,10 @@
-//! Several workers on one thread, under a seed: which runs next, how long an operation takes, what it
-//! comes to. The clock is virtual, and moves only while all of them sleep, or a fiber computes.
+//! A simulation of several workers on one thread, under a seed that chooses which worker runs next, how long
+//! an operation takes, and its result. The clock is virtual: it advances only while all workers sleep, or a
+//! fiber computes.
 //!
-//! A newcomer may begin to read here: this is the scheduler without a kernel, and `programs.rs`,
-//! `operations.rs`, `channels.rs`, `choices.rs` and `locks.rs` show what holds whatever the seed chooses. To
-//! try more seeds than usual, or one again:
+//! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`, `channels.rs`,
+//! `choices.rs` and `locks.rs` check properties that hold whatever the seed chooses. To try more seeds than
+//! usual, or to repeat one:
 //!
 //! ```sh
 //! UTHREAD_SEEDS=10000 cargo test --release -p uthread simulation
@@ -44,7 +45,7 @@ const SEEDS: u64 = 300;
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
 
-/// Whether a fiber may leave the worker it started on.
+/// The mode of the runtime: whether fibers may leave the worker that has started them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Staying,
@@ -74,7 +75,7 @@ thread_local! {
     static WORLD: RefCell<Option<Rc<RefCell<World>>>> = const { RefCell::new(None) };
 }
 
-/// Keeps the worker for so long.
+/// Occupies the worker for this time.
 #[inline(never)]
 fn compute(duration: Duration) {
     WORLD.with_borrow(|world| {
@@ -99,7 +100,7 @@ struct SimulatedWorker {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Awake,
-    /// Until then at the latest.
+    /// Asleep until this time at the latest.
     Asleep(Option<Duration>),
     Ended,
 }
@@ -183,7 +184,7 @@ impl Simulation {
         panic!("no end after {TURNS_MAX} turns");
     }
 
-    /// When the next worker can go on, if any ever can.
+    /// Returns the time at which the next worker can run, if one can.
     fn next_at(&self) -> Option<Duration> {
         let clock = self.world.borrow().clock();
         self.workers
@@ -192,7 +193,7 @@ impl Simulation {
             .min()
     }
 
-    /// Whether a worker has something to do without waiting for it.
+    /// Returns `true` if a worker has work that it need not wait for.
     fn is_busy(&self) -> bool {
         self.next_at() == Some(self.world.borrow().clock())
     }
@@ -229,7 +230,7 @@ impl Drop for Simulation {
 }
 
 impl SimulatedWorker {
-    /// When it can go on, if ever.
+    /// Returns the time at which the worker can run, if it can.
     fn runs_at(&self, clock: Duration) -> Option<Duration> {
         match self.state {
             State::Awake => Some(clock),

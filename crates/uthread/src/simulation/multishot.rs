@@ -1,4 +1,5 @@
-//! What holds under every seed of operations that complete many times: nothing is lost, and none is left.
+//! Properties of multishot operations that hold under every seed: nothing is lost, and nothing is left
+//! behind.
 
 use std::io;
 use std::mem;
@@ -39,7 +40,8 @@ fn begin(queue: &Arc<MultishotQueue<Numbers>>) -> Option<OperationId> {
     }))
 }
 
-/// Takes numbers until the end, or so many; how it ended.
+/// Takes numbers until the end, or at most `max` of them. Returns the result that has ended the operation, if
+/// it has ended.
 fn take(queue: &MultishotQueue<Numbers>, expected: &mut u32, max: u64) -> Option<i32> {
     for _ in 0..max {
         loop {

@@ -1,4 +1,5 @@
-//! What holds of operations under every seed: their results, buffers, timeouts, and when they leave.
+//! Properties of operations that hold under every seed: results, buffers, timeouts, and the time of
+//! submission.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! What holds under every seed.
+//! Properties of the scheduler that hold under every seed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

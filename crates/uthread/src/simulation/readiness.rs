@@ -1,4 +1,5 @@
-//! What holds of choices with descriptors among their cases under every seed: nothing is lost, and no poll is left.
+//! Properties of selections with descriptors that hold under every seed: nothing is lost, and no poll is left
+//! behind.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -23,7 +24,7 @@ const VALUES: usize = 12;
 /// A descriptor.
 struct Ready<'a> {
     input: &'a io::Stdin,
-    /// Whether it is ready when somebody looks; never without.
+    /// Chooses whether the descriptor is ready when it is checked; if `None`, it never is.
     choices: Option<Choices>,
     /// In the simulation there is room after a while, nothing to read ever, and nothing can wait for what is exceptional.
     events: PollFlags,
