@@ -145,6 +145,8 @@
 //! assert_eq!(*hits.lock().unwrap(), 10);
 //! ```
 //!
+//! [`channels`](super::channels) introduces channels and `select!`.
+//!
 //! # Test it
 //!
 //! [`#[uthread::test]`](macro@crate::test) runs the body of a test in a fiber. Bind to port 0, and ask the listener for its address.

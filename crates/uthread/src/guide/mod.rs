@@ -3,6 +3,7 @@
 //! Getting started:
 //!
 //! - [`first_server`]: an echo server, step by step: fibers, bounds, timeouts and a graceful shutdown.
+//! - [`channels`]: channels, and `select!` to wait for several events.
 //! - [`drivers`]: io_uring, epoll or threads; what containers forbid; `uthread doctor`.
 //! - [`from_threads`]: what changes for programs that use threads.
 //! - [`from_async`]: the concepts of Tokio and their counterparts.
@@ -20,6 +21,8 @@
 //! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, unwinding and `fork`.
 
 pub mod first_server;
+
+pub mod channels;
 
 pub mod drivers;
 
