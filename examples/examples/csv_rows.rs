@@ -1,4 +1,4 @@
-//! Rows by `csv` and `serde` from many connections at once, each read as it arrives, and added up through a channel.
+//! Rows with `csv` and `serde` from many connections at once, read as they arrive, and added up through a channel.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// What a sensor sends: names that have to be quoted among it.
+/// Sends the rows of a sensor, some with names that need quotes.
 fn report(number: u32, stream: TcpStream) -> Result<()> {
     let place = ["cellar", "roof, south side", "the \"warm\" room"][number as usize % 3];
     let mut writer = csv::Writer::from_writer(stream);

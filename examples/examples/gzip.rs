@@ -1,4 +1,4 @@
-//! flate2 on both ends of a connection: what is written is compressed on its way and unpacked where it arrives.
+//! flate2 on both ends of a connection: compresses while writing, and decompresses while reading.
 
 use std::io::{self, BufRead, BufReader, Write};
 
@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     uthread::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        // Without optimization, the encoder takes 300 KiB of stack: more than fibers have by default.
+        // Without optimization, the encoder needs 300 KiB of stack, more than a fiber's default.
         let sender = Builder::new().stack_size(512 * 1024);
         let sender = sender.spawn(move || send(TcpStream::connect(address)?))?;
         let (stream, _) = listener.accept()?;
@@ -33,7 +33,7 @@ fn text(number: usize) -> String {
     format!("line {number} of a log that says much the same all day")
 }
 
-/// Returns how many bytes there were, and how many went out.
+/// Returns the number of bytes before and after compression.
 fn send(stream: TcpStream) -> io::Result<(usize, usize)> {
     let mut encoder = GzEncoder::new(Counting(stream, 0), Compression::fast());
     let mut plain = 0;
@@ -45,7 +45,7 @@ fn send(stream: TcpStream) -> io::Result<(usize, usize)> {
     Ok((plain, encoder.finish()?.1))
 }
 
-/// A stream, and how much was written to it.
+/// A stream that counts the bytes written to it.
 struct Counting(TcpStream, usize);
 
 impl Write for Counting {

@@ -1,4 +1,4 @@
-//! HTTP with httparse: requests that arrive in pieces, several on a connection, are parsed out of a growing buffer.
+//! HTTP with httparse: parses requests that arrive in pieces, several per connection, from a growing buffer.
 
 use std::io::{Read, Write};
 
@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use httparse::{EMPTY_HEADER, Request, Status};
 use uthread::net::{Shutdown, TcpListener, TcpStream};
 
-/// Longer heads than this are refused.
+/// Maximum length of a head.
 const HEAD_MAX: usize = 8192;
 
 fn main() -> Result<()> {
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Answers each request by what was understood of it, and ends with the first that is none.
+/// Answers each request with the parsed fields, and closes the connection after an invalid one.
 fn answer(mut stream: TcpStream) -> Result<()> {
     let mut received = Vec::new();
     loop {

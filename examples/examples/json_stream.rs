@@ -1,5 +1,5 @@
-//! JSON by serde_json, value after value on one connection: a server that divides, and clients that ask many
-//! questions before they read the first answer.
+//! A stream of JSON values with serde_json: a server that divides, and clients that send many questions before they
+//! read the first answer.
 
 use std::io::{BufReader, BufWriter};
 
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Answers each question as soon as its last brace is there.
+/// Answers each question as soon as its last brace has arrived.
 fn divide(stream: &TcpStream) -> Result<()> {
     for question in Deserializer::from_reader(BufReader::new(stream)).into_iter() {
         let Question { dividend, divisor } = question?;

@@ -1,5 +1,5 @@
-//! The commands of the `redis` crate on streams of ours, against a real `redis-server`. The crate's own connections open
-//! sockets of `std`; its trait `ConnectionLike` takes any other.
+//! The commands of the `redis` crate on uthread's streams, against a real `redis-server`. The crate's own connections
+//! open sockets of `std`; its trait `ConnectionLike` accepts any other connection.
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// In 20 fibers at once, each with a connection of its own.
+/// Counts in 20 fibers at once, each with its own connection.
 fn count(socket: &Path) -> Result<()> {
     let connect = || anyhow::Ok(Connection(UnixStream::connect(socket)?, Parser::new()));
     let client = || {

@@ -1,4 +1,5 @@
-//! A folder goes as a `tar` archive over a connection and is unpacked while it arrives; neither end has it whole.
+//! Sends a folder as a `tar` archive over a connection, and unpacks it while it arrives; neither end holds the whole
+//! archive.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -33,7 +34,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Sends the files of a folder. Each is opened here: what `tar` opens by itself, it would open by `std`.
+/// Sends the files of a folder. Opens each file here, because `tar` itself would open it with `std`.
 fn pack(folder: &Path, stream: TcpStream) -> Result<usize> {
     let mut builder = Builder::new(io::BufWriter::new(stream));
     let mut count = 0;
@@ -49,7 +50,7 @@ fn pack(folder: &Path, stream: TcpStream) -> Result<usize> {
     Ok(count)
 }
 
-/// Writes what arrives into a folder, and returns how many bytes of files that were.
+/// Unpacks an archive into a folder, and returns the number of bytes in its files.
 fn unpack(stream: TcpStream, folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in Archive::new(stream).entries()? {

@@ -1,4 +1,4 @@
-//! HTTPS by rustls, which takes anything that reads and writes: a server and a client on fibers, and then `curl`.
+//! HTTPS with rustls, which accepts any stream: a server and a client on fibers, and then `curl`.
 
 use std::sync::Arc;
 

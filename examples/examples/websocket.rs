@@ -1,4 +1,4 @@
-//! A WebSocket echo by tungstenite: a server, and clients that talk to it at the same time.
+//! A WebSocket echo with tungstenite: a server, and clients that talk to it at the same time.
 
 use anyhow::{Result, ensure};
 use tungstenite::{Error, Message};
@@ -29,13 +29,13 @@ fn main() -> Result<()> {
     })
 }
 
-/// Answers each message by itself, until the client closes.
+/// Sends back each message, until the client closes.
 fn echo(stream: TcpStream) -> Result<()> {
     let mut socket = tungstenite::accept(stream)?;
     loop {
         match socket.read() {
             Ok(message @ (Message::Text(_) | Message::Binary(_))) => socket.send(message)?,
-            Ok(_) => {} // tungstenite itself answers what controls the connection
+            Ok(_) => {} // tungstenite itself answers control messages
             Err(Error::ConnectionClosed) => return Ok(()),
             Err(error) => return Err(error.into()),
         }

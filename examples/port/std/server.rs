@@ -1,4 +1,4 @@
-//! The server: a thread per connection, which answers each line by a line.
+//! The server: one thread per connection, which answers each line with a line.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,24 +14,24 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::{Change, Store};
 
-/// Who comes when there are so many is turned away: each takes a thread.
+/// Maximum number of connections, each with a thread; further clients are turned away.
 const CONNECTIONS_MAX: usize = 1000;
 
-/// The longest line of a client, with its end.
+/// Maximum length of a client's line, including its end.
 const LINE_MAX: u64 = 64 * 1024;
 
-/// How long what has expired takes up memory, at most.
+/// Maximum time for which an expired entry uses memory.
 const SWEEP_PERIOD: Duration = Duration::from_millis(50);
 
 struct Server {
     store: Store,
     idle: Duration,
     commands: AtomicU64,
-    /// The open connections; none any more when the server stops.
+    /// The open connections; `None` when the server stops.
     connections: Mutex<Option<HashMap<SocketAddr, TcpStream>>>,
 }
 
-/// Serves until a client says `STOP`. A connection that says nothing for this long is closed.
+/// Serves until a client sends `STOP`. Closes connections that are silent for `idle_ms`.
 pub(crate) fn serve(address: &str, folder: &Path, idle_ms: &str) -> Result<(), Box<dyn Error>> {
     let server = Server {
         store: Store::open(folder)?,
@@ -60,7 +60,7 @@ pub(crate) fn serve(address: &str, folder: &Path, idle_ms: &str) -> Result<(), B
                 Ok((_, None)) => break,
                 Err(error) => {
                     eprintln!("keep: a connection failed: {error}");
-                    thread::sleep(SWEEP_PERIOD); // what is short, such as descriptors, is not there at once
+                    thread::sleep(SWEEP_PERIOD); // descriptors or memory are short: retry later
                 }
             }
         }
@@ -71,7 +71,7 @@ pub(crate) fn serve(address: &str, folder: &Path, idle_ms: &str) -> Result<(), B
 }
 
 impl Server {
-    /// Notes a connection under the address of its peer; there is none any more when the server stops.
+    /// Records a connection under the address of its peer; returns `None` when the server stops.
     fn admit(&self, mut stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
         let peer = stream.peer_addr()?;
         stream.set_read_timeout(Some(self.idle))?;
@@ -94,14 +94,14 @@ impl Server {
         if let Some(connections) = &mut *connections {
             connections.remove(&peer);
         }
-        // From here on a failure is the client's alone, who may be gone.
+        // From here on, a failure concerns only this client, which may have disconnected.
         let _ = match result {
             Ok(true) => {
                 for (_, stream) in connections.take().into_iter().flatten() {
-                    let _ = stream.shutdown(Shutdown::Read); // whoever waits for a command gets none
+                    let _ = stream.shutdown(Shutdown::Read); // a client that waits for a command gets none
                 }
                 self.store.wake_watchers(true);
-                listener.local_addr().and_then(TcpStream::connect).map(drop) // so that it looks up
+                listener.local_addr().and_then(TcpStream::connect).map(drop) // to wake the accepting thread
             }
             Ok(false) => Ok(()),
             Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
@@ -111,13 +111,13 @@ impl Server {
         };
     }
 
-    /// Returns whether the server is to stop.
+    /// Answers every line; returns true if the server should stop.
     fn answer_all(&self, stream: &TcpStream) -> io::Result<bool> {
         let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
         let mut line = String::new();
         loop {
             if reader.buffer().is_empty() {
-                writer.flush()?; // who sends several commands at once gets the answers together
+                writer.flush()?; // several commands sent at once get their answers together
             }
             line.clear();
             if reader.by_ref().take(LINE_MAX).read_line(&mut line)? == 0 {

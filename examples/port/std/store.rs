@@ -1,4 +1,4 @@
-//! The keys and their values. Some vanish by themselves after a time.
+//! The keys and their values. Some expire after a time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use crate::journal::{Journal, Request};
 pub(crate) struct Store {
     entries: RwLock<Entries>,
     journal: Journal,
-    /// Held by who watches a key while they look at it. Whether the store closes.
+    /// Held while watching a key. True when the store closes.
     watch: Mutex<bool>,
     changed: Condvar,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Store {
 #[derive(Default)]
 struct Entries {
     by_key: BTreeMap<String, Entry>,
-    /// How many requests the journal got.
+    /// Number of requests sent to the journal.
     requests: u64,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Change {
 }
 
 impl Store {
-    /// Reads what was kept in this folder.
+    /// Loads the stored entries of this folder.
     pub(crate) fn open(folder: &Path) -> io::Result<Store> {
         let mut entries = Entries::default();
         let journal = Journal::open(folder, |line| {
@@ -55,7 +55,8 @@ impl Store {
         entries.live(key).map(|entry| entry.value.clone())
     }
 
-    /// Changes the entry of a key as `change` says, and returns when that will last; or `false` if there is none.
+    /// Changes the entry of a key with `change`, and returns true when the change is durable; `false` if there is no
+    /// entry.
     pub(crate) fn update(
         &self,
         key: &str,
@@ -76,7 +77,7 @@ impl Store {
         true
     }
 
-    /// Writes all entries into a snapshot, and returns how many they are.
+    /// Writes all entries into a snapshot, and returns their number.
     pub(crate) fn save(&self) -> usize {
         self.sweep();
         let mut entries = self.entries.write().unwrap();
@@ -89,8 +90,8 @@ impl Store {
         count
     }
 
-    /// Waits until a key has another value than the one seen, for at most this long; returns that, `None` where it
-    /// has not.
+    /// Waits at most `timeout` until a key has another value than the one seen. Returns the new value, or `None` after
+    /// the timeout.
     pub(crate) fn watch(&self, key: &str, seen: &str, timeout: Duration) -> Option<Option<String>> {
         let deadline = Instant::now() + timeout;
         let mut is_closing = self.watch.lock().unwrap();
@@ -110,7 +111,7 @@ impl Store {
         self.changed.notify_all();
     }
 
-    /// Forgets what has expired.
+    /// Removes expired entries.
     pub(crate) fn sweep(&self) {
         let now = SystemTime::now();
         let mut entries = self.entries.write().unwrap();
@@ -144,7 +145,7 @@ impl Entry {
         self.expires.is_none_or(|time| time > now)
     }
 
-    /// The line of a journal: the key, when it expires in milliseconds (0 is never), the value.
+    /// Returns the journal line: the key, its expiry in milliseconds (0 is never), the value.
     fn line(&self, key: &str) -> String {
         let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok();
         let expires = self.expires.and_then(since_epoch).unwrap_or_default();
@@ -165,7 +166,7 @@ impl Change {
         }
     }
 
-    /// From the rest of a line, after the key.
+    /// Parses the rest of a line after the key.
     fn parse(rest: &str) -> Option<Change> {
         let (expires_ms, value) = rest.split_once(' ')?;
         let expires_ms = expires_ms.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The clients: one for people and scripts, and one that asks much at once and looks at each answer.
+//! The clients: one for people and scripts, and one that sends many requests and checks each answer.
 
 use std::error::Error;
 use uthread::io::{self, BufRead, BufReader, Write};
@@ -7,7 +7,7 @@ use uthread::sync::{Barrier, mpsc};
 use uthread::thread;
 use uthread::time::{Duration, Instant};
 
-/// Sends the lines of the standard input, and prints the answers.
+/// Sends the lines of standard input, and prints the answers.
 pub(crate) fn talk(address: &str) -> Result<(), Box<dyn Error>> {
     let stream = TcpStream::connect(address)?;
     let mut answers = stream.try_clone()?;
@@ -18,7 +18,7 @@ pub(crate) fn talk(address: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lets so many clients change, read and add in so many rounds, all at the same time.
+/// Lets many clients change, read and add in several rounds at the same time.
 pub(crate) fn load(address: &str, clients: &str, rounds: &str) -> Result<(), Box<dyn Error>> {
     let (clients, rounds) = (clients.parse()?, rounds.parse()?);
     let start = Barrier::new(clients);
@@ -29,7 +29,7 @@ pub(crate) fn load(address: &str, clients: &str, rounds: &str) -> Result<(), Box
             let (sender, start) = (sender.clone(), &start);
             scope.spawn(move || {
                 let stream = TcpStream::connect(address);
-                start.wait(); // also where it failed: the others wait for it
+                start.wait(); // even after a failure, because the others wait for it
                 if let Err(error) = stream.and_then(|stream| work(stream, number, rounds, &sender))
                 {
                     eprintln!("keep: client {number}: {error}");

@@ -1,8 +1,8 @@
-//! What makes changes last: a journal, which a thread of its own writes, many changes per flush to the disk, and at
-//! times a snapshot in its place.
+//! Makes changes durable: one thread writes a journal, with many changes per flush to disk, and sometimes replaces it
+//! by a snapshot.
 //!
-//! Both are lines that say of one key what it is from then on. Read twice they do no harm, so a snapshot may be in
-//! place before the journal is emptied.
+//! Both consist of lines that state the current entry of a key. Reading a line twice does no harm, so a snapshot may be
+//! in place before the journal is emptied.
 
 use std::path::{Path, PathBuf};
 use uthread::fs::{self, File, OpenOptions};
@@ -12,24 +12,24 @@ use uthread::sync::mpsc::{self, Receiver, SyncSender};
 use uthread::sync::{Arc, Condvar, Mutex};
 use uthread::thread::{self, JoinHandle};
 
-/// How many changes may wait for the disk, and go to it together; who comes then, waits.
+/// Maximum number of changes that wait for the disk and reach it together; further changes wait.
 const PENDING_MAX: usize = 1024;
 
 pub(crate) struct Journal {
     requests: SyncSender<Request>,
-    /// How many requests have reached the disk.
+    /// Number of requests that have reached the disk.
     written: Arc<(Mutex<u64>, Condvar)>,
     thread: JoinHandle<()>,
 }
 
 pub(crate) enum Request {
     Append(String),
-    /// All lines that are needed: those before it are not any more.
+    /// Replaces all earlier lines by these.
     Replace(String),
 }
 
 impl Journal {
-    /// Opens or makes the journal in this folder, and hands what it says to `line`.
+    /// Opens or creates the journal in this folder, and passes its lines to `line`.
     pub(crate) fn open(folder: &Path, mut line: impl FnMut(&str)) -> io::Result<Journal> {
         fs::create_dir_all(folder)?;
         match File::open(folder.join("snapshot")) {
@@ -43,7 +43,7 @@ impl Journal {
             .append(true)
             .create(true)
             .open(folder.join("journal"))?;
-        // Half a line was being written when the machine stopped; nobody was told that it lasts.
+        // The machine stopped while writing half a line; no client was told that it is durable.
         file.set_len(replay(file.try_clone()?, &mut line)?)?;
 
         let (requests, receiver) = mpsc::sync_channel(PENDING_MAX);
@@ -58,7 +58,7 @@ impl Journal {
             .spawn(move || {
                 if let Err(error) = writer.run(&receiver) {
                     eprintln!("keep: the journal cannot be written: {error}");
-                    process::exit(1); // what was not written, nobody may be told to last
+                    process::exit(1); // never tell a client that an unwritten change is durable
                 }
             })?;
         Ok(Journal {
@@ -74,7 +74,7 @@ impl Journal {
             .expect("it receives until it is closed");
     }
 
-    /// Waits until this many requests are on the disk.
+    /// Waits until this many requests are on disk.
     pub(crate) fn await_written(&self, requests: u64) {
         let (written, changed) = &*self.written;
         let is_behind = |written: &mut u64| *written < requests;
@@ -91,7 +91,7 @@ impl Journal {
     }
 }
 
-/// Hands over each whole line, and returns how many bytes they are.
+/// Passes on each whole line, and returns their size in bytes.
 fn replay(file: File, line: &mut impl FnMut(&str)) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     let (mut bytes, mut text) = (0, String::new());
@@ -114,7 +114,7 @@ struct Writer {
 
 impl Writer {
     fn run(&mut self, receiver: &Receiver<Request>) -> io::Result<()> {
-        // What has gathered during a flush goes along with the next.
+        // Changes that have arrived during a flush join the next one.
         while let Ok(first) = receiver.recv() {
             let (mut lines, mut count) = (String::new(), 0);
             for request in std::iter::once(first).chain(receiver.try_iter().take(PENDING_MAX)) {
@@ -135,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a snapshot in place, as a whole or not at all.
+    /// Puts a snapshot in place, completely or not at all.
     fn replace(&mut self, lines: &str) -> io::Result<()> {
         let new = self.folder.join("snapshot.new");
         let mut file = File::create(&new)?;

@@ -1,7 +1,7 @@
 //! `keep`, a key-value store: a server with a journal and snapshots, and its clients.
 //!
-//! A plain program of threads that block: one accepts, one writes the journal, one lets keys expire, and each
-//! connection has its own.
+//! An ordinary program of blocking threads: one accepts, one writes the journal, one expires keys, and one serves each
+//! connection.
 
 mod client;
 mod journal;

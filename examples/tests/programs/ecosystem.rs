@@ -1,4 +1,4 @@
-//! What the examples print, on every driver, and how long they are.
+//! Checks the output of the examples on every driver, and their length.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use uthread::Driver;
 
 use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, run};
 
-/// A reader takes that in at once. Blank lines and comments are not counted.
+/// Short enough to read at once. Blank lines and comments do not count.
 const LINES_MAX: usize = 60;
 
-/// An example, the program of the system that it needs, and what it prints.
+/// An example, the system program that it needs, and its output.
 const EXAMPLES: [(&str, Option<&str>, &str); 8] = [
     (
         "csv_rows",

@@ -1,4 +1,4 @@
-//! Programs as processes: found, started, fed, waited for. And what could not be checked, with the reason.
+//! Starts programs as processes, feeds them and waits for them. Records what could not be checked, with the reason.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,13 +11,13 @@ pub(crate) use libtest_mimic::Completion as Check;
 use libtest_mimic::Trial;
 use uthread::{Driver, Runtime};
 
-/// Far beyond what any of them takes on a loaded machine; only turns a hang into a failure.
+/// Far longer than any of them takes on a loaded machine; only turns a hang into a failure.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// What could not be checked, and how often.
+/// Reasons why something could not be checked, and how often each occurred.
 static NOT_CHECKED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
-/// A trial on each driver.
+/// Returns one trial per driver.
 pub(crate) fn on_each_driver(
     name: &str,
     check: impl Fn(Driver) -> Check + Copy + Send + 'static,
@@ -33,7 +33,7 @@ pub(crate) fn on_each_driver(
     })
 }
 
-/// Notes that this machine lacks something.
+/// Records that this machine lacks something.
 pub(crate) fn not_checked(reason: String) -> Check {
     let mut reasons = NOT_CHECKED.lock().unwrap();
     *reasons.entry(reason.clone()).or_default() += 1;
@@ -59,7 +59,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// An example of this crate, on a driver.
+/// Returns the command that runs an example on a driver.
 pub(crate) fn example(name: &str, driver: Option<Driver>) -> Command {
     let tests = env::current_exe().unwrap();
     let target = tests.ancestors().nth(2).unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn example(name: &str, driver: Option<Driver>) -> Command {
     command
 }
 
-/// Runs a program to its end, which has to be a success, and returns what it printed.
+/// Runs a program to its end, which must be a success, and returns its output.
 pub(crate) fn run(command: &mut Command, input: &str) -> String {
     Process::start(command, input).end()
 }
@@ -85,14 +85,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program, whose standard input is this.
+    /// Starts a program with this standard input.
     pub(crate) fn start(command: &mut Command, input: &str) -> Process {
         let command = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // What does not read to the end says itself why.
+        // A program that does not read to the end reports the reason itself.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let stdout = child.stdout.take().map(BufReader::new);
         let stderr = child
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// The next line that it prints.
+    /// Returns the next line of output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         let stdout = self.stdout.as_mut().unwrap();
@@ -114,14 +114,14 @@ impl Process {
         line.trim_end().to_owned()
     }
 
-    /// Waits for a successful end, and returns what else it printed.
+    /// Waits for a successful end, and returns the remaining output.
     pub(crate) fn end(mut self) -> String {
         let (sender, ended) = mpsc::channel();
         let mut stdout = self.stdout.take().unwrap();
         thread::spawn(move || {
             let mut text = String::new();
             let result = stdout.read_to_string(&mut text).map(|_| text);
-            let _ = sender.send(result); // Nobody waits for what hung.
+            let _ = sender.send(result); // Nobody waits for a hung program.
         });
         let stdout = ended.recv_timeout(HANG);
         if stdout.is_err() {

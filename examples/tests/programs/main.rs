@@ -1,7 +1,7 @@
-//! Runs the examples and the ported program on every driver, and looks at what they print.
+//! Runs the examples and the ported program on every driver, and checks their output.
 //!
-//! Each is a process of its own, with the driver in its environment. `cargo test -p uthread-examples` builds them
-//! first; `--test` alone does not, and runs what was built before.
+//! Each runs in its own process, with the driver in its environment. `cargo test -p uthread-examples` builds them
+//! first; with `--test` cargo does not, and runs the programs that were built before.
 
 mod ecosystem;
 mod harness;

@@ -1,4 +1,4 @@
-//! The ported program: that it came about mechanically, and that it does what it did, byte for byte.
+//! Tests of the ported program: it is generated mechanically, and behaves the same, byte for byte.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,7 +16,7 @@ use crate::harness::{
     Check, HANG, Process, example, is_installed, not_checked, on_each_driver, run,
 };
 
-/// What one says to the server, and what it answers.
+/// Requests to the server, and its answers.
 const SESSION: [(&str, &str); 26] = [
     ("GET a", "NONE"),
     ("SET a 1 2 3", "OK"),
@@ -46,7 +46,7 @@ const SESSION: [(&str, &str); 26] = [
     ("QUIT", "BYE"),
 ];
 
-/// The end of a line that is as long has no place any more.
+/// The end of a line of this length no longer fits.
 const LINE_MAX: usize = 64 * 1024;
 
 /// Longer than anything takes, in milliseconds.
@@ -67,7 +67,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Ports the program once more, and compares byte for byte.
+/// Ports the program again, and compares byte for byte.
 fn check_port() -> Check {
     if !is_installed("rustfmt") {
         return not_checked("rustfmt is not installed".to_owned());
@@ -87,7 +87,7 @@ fn check_port() -> Check {
     Check::Completed
 }
 
-/// The search path that finds the program `uthread`, which cargo builds beside our tests.
+/// Returns a search path with the program `uthread`, which cargo builds next to the tests.
 fn path_with_the_program() -> OsString {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--package", "uthread-cli"]);
@@ -106,7 +106,7 @@ fn files(folder: &Path) -> BTreeMap<OsString, String> {
     files.collect()
 }
 
-/// Lives through some runs of the server, by the program that `keep` makes ready to start.
+/// Runs the server several times, as the program that `keep` prepares.
 fn check(keep: &dyn Fn() -> Command) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(keep, &folder, HANG_MS);
@@ -123,7 +123,7 @@ fn check(keep: &dyn Fn() -> Command) {
     assert_eq!(server.talk(&endless), "ERROR no whole line\n");
     check_stop(server);
 
-    // As if the machine had stopped amid a line.
+    // As if the machine had stopped while writing a line.
     let path = folder.path().join("journal");
     let mut journal = OpenOptions::new().append(true).open(&path).unwrap();
     journal.write_all(b"total 0 half a li").unwrap();
@@ -144,7 +144,7 @@ fn check(keep: &dyn Fn() -> Command) {
     assert_eq!(read_to_end(server.connect()), "ERROR idle\n");
 }
 
-/// Whether it is the key's value that a client waits for, and only while it has it.
+/// Checks that a client waits for a change of the key's value, and only while it is the value it has seen.
 fn check_waiting(server: &Server) {
     let watch = format!("WATCH n {HANG_MS} -5\n");
     let watching = Process::start(&mut server.client(), &watch);
@@ -152,7 +152,7 @@ fn check_waiting(server: &Server) {
     assert_eq!(watching.end(), "VALUE 6\n");
 }
 
-/// Stops the server in spite of clients who say nothing, or wait.
+/// Stops the server while some clients are silent and others wait.
 fn check_stop(server: Server) {
     let (silent, mut watching) = (server.connect(), server.connect());
     let count = || -> u32 {
@@ -163,7 +163,7 @@ fn check_stop(server: Server) {
     watching
         .write_all(format!("WATCH n {HANG_MS} 6\n").as_bytes())
         .unwrap();
-    // Until that was counted, it may not have come.
+    // Until it is counted, the change may not have arrived.
     while count() == before + 1 {
         before += 1;
     }
@@ -196,7 +196,7 @@ impl Server<'_> {
         }
     }
 
-    /// What the server answers to these lines.
+    /// Returns the server's answers to these lines.
     fn talk(&self, lines: &str) -> String {
         run(&mut self.client(), lines)
     }

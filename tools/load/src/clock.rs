@@ -1,17 +1,17 @@
-//! The times of a run: when it starts, from when on it is measured, and when nothing is sent any more.
+//! The times of a run: its start, the start of the measurement, and the end of sending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The end of a run, which may be moved forward from outside: all that concerns is one word, looked at before each send.
+/// The end of a run, which other threads may move forward: one word, checked before each send.
 #[derive(Clone, Debug)]
 pub(crate) struct End(Arc<Inside>);
 
 #[derive(Debug)]
 struct Inside {
     origin: Instant,
-    /// Nanoseconds since the origin. Nothing else is read by what it says, so that `Relaxed` is enough.
+    /// Nanoseconds since the origin. No other data depends on it, so `Relaxed` is enough.
     at_ns: AtomicU64,
     stopped_ns: AtomicU64,
 }
@@ -28,7 +28,7 @@ impl End {
         }))
     }
 
-    /// Has the run end then, unless it has been stopped.
+    /// Ends the run at `end`, unless it has been stopped.
     pub(crate) fn set(&self, end: Instant) {
         let inside = &self.0;
         inside
@@ -36,11 +36,11 @@ impl End {
             .store(inside.since_origin(end), Ordering::Relaxed);
     }
 
-    /// Has the run end now, also one that has yet to begin.
+    /// Ends the run now, even before it has started.
     pub(crate) fn stop(&self) {
         let inside = &self.0;
         let now = inside.since_origin(Instant::now());
-        // The first time counts.
+        // Only the first stop counts.
         inside.stopped_ns.fetch_min(now, Ordering::Relaxed);
     }
 
@@ -48,12 +48,12 @@ impl End {
         self.0.stopped_ns.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Whether nothing is sent any more.
+    /// Returns true if nothing is sent any more.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.0.since_origin(now) >= self.0.end_ns()
     }
 
-    /// As it is known now.
+    /// Returns the end as currently known.
     pub(crate) fn time(&self) -> Instant {
         self.0.origin + Duration::from_nanos(self.0.end_ns().min(i64::MAX as u64))
     }
@@ -70,11 +70,11 @@ impl Inside {
     }
 }
 
-/// One run.
+/// The times of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     pub(crate) start: Instant,
-    /// Where the warm-up is over.
+    /// End of the warm-up.
     pub(crate) begin: Instant,
     pub(crate) end: End,
 }

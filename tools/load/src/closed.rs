@@ -1,4 +1,4 @@
-//! The closed loop: a connection sends as soon as it has been answered, so that as many messages as ever are in flight.
+//! The closed loop: a connection sends when a response has arrived, so the number of messages in flight stays constant.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::worker::{Drive, Slot};
 
-/// Keeps a connection busy until the run is over; opens it anew when it breaks.
+/// Keeps a connection busy until the run is over; reopens it after failures.
 pub(crate) fn run(drive: &Drive<'_>, slot: &mut Slot, depth: usize) {
     while !drive.clock.is_over(Instant::now()) {
         let Some(mut link) = drive.link(slot) else {
@@ -20,7 +20,7 @@ pub(crate) fn run(drive: &Drive<'_>, slot: &mut Slot, depth: usize) {
     }
 }
 
-/// Why a connection that is in order was left.
+/// Reasons for leaving an intact connection.
 enum Left {
     Over,
     ServerCloses,
@@ -47,7 +47,7 @@ fn exchange(
                 return Ok(Left::ServerCloses);
             }
         }
-        // After what has come: an answer in the last moment counts.
+        // Check this after receiving: a response in the last moment counts.
         link.flight.check_oldest(now, drive.timeout)?;
     }
 }

@@ -1,4 +1,4 @@
-//! All connections to one server, and the workers that have them.
+//! All connections to one server, and the workers that own them.
 
 use std::io;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use crate::usage::Usage;
 use crate::worker::{self, Outcome, Task};
 use crate::{Error, http};
 
-/// Connections that are opened before the server has to have answered on each: far fewer than wait in the queue of a
-/// listener (128 where nobody asked for more), as one beyond that is only tried again after a second.
+/// Connections in the process of opening, until the server has answered on each. A listener drops connections that do
+/// not fit its queue (128 by default), and the client retries only after a second.
 const OPENING_MAX: usize = 128;
-/// Besides the connections: rings, timers, what the process has open anyway.
+/// Descriptors besides the connections: rings, timers, and those that the process has open anyway.
 const OPEN_FILES_SPARE: u64 = 64;
 const OPEN_FILES_PER_WORKER: u64 = 8;
-/// The least there is: fibers here go no deeper than a formatted message, and there may be 30,000.
+/// The minimum: fibers here go no deeper than formatting a message, and there may be 30,000.
 const STACK_BYTES: usize = 64 * 1024;
-/// The first answer is kept, to compare all others with it.
+/// Maximum size of the first response, which is kept to compare all others with it.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Connections that are open, and have been answered once each; they stay so until this is dropped. Then they end by a
-/// reset, so that their ports are free at once.
+/// Open connections that have been answered once each. They stay open until this value is dropped, and then end with a
+/// reset, so that their ports are free immediately.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,13 +64,13 @@ pub struct Crowd {
     end: End,
     stations: Vec<Station>,
     connected: u64,
-    /// What went wrong while they were opened.
+    /// Failures while opening.
     greeting: Tally,
-    /// The last to be dropped.
+    /// Dropped last.
     runtimes: Vec<Runtime>,
 }
 
-/// Ends a run before its time, from wherever it is called.
+/// Ends a run early, from any thread or fiber.
 ///
 /// ```
 /// use uthread_load::Stop;
@@ -84,7 +84,7 @@ pub struct Crowd {
 pub struct Stop(End);
 
 impl Stop {
-    /// For [`Crowd::connect_with`]. See the example of [`Stop`].
+    /// Creates a stop for [`Crowd::connect_with`]. See the example of [`Stop`].
     #[expect(
         clippy::new_without_default,
         reason = "one that nothing shares stops nothing"
@@ -93,18 +93,18 @@ impl Stop {
         Stop(End::new())
     }
 
-    /// Has what goes on end soon. See the example of [`Stop`].
+    /// Ends the current activity soon. See the example of [`Stop`].
     pub fn stop(&self) {
         self.0.stop();
     }
 
-    /// Whether that was asked for. See the example of [`Stop`].
+    /// Returns true if [`Stop::stop`] was called. See the example of [`Stop`].
     pub fn is_stopped(&self) -> bool {
         self.0.is_stopped()
     }
 }
 
-/// A worker, from outside.
+/// The handle of a worker.
 struct Station {
     orders: Option<Sender<Clock>>,
     outcomes: Receiver<io::Result<Outcome>>,
@@ -112,21 +112,21 @@ struct Station {
 }
 
 impl Crowd {
-    /// Opens the connections, 128 at a time, and has each answered once. Those that fail are in the report, and are tried
-    /// again during the run; see [`Crowd::connected`]. See the example of [`Crowd`].
+    /// Opens the connections, 128 at a time, and waits for a response on each. Failures are part of the report, and the
+    /// run tries these connections again; see [`Crowd::connected`]. See the example of [`Crowd`].
     ///
     /// # Errors
     ///
-    /// Where the plan makes no sense, or this machine cannot carry it out.
+    /// [`Error::Usage`] if the plan is contradictory; [`Error::Start`] if this machine cannot carry it out.
     pub fn connect(plan: &Plan) -> Result<Crowd, Error> {
         Crowd::connect_with(plan, &Stop::new())
     }
 
-    /// The same, to be ended by the `stop`, as the runs are too.
+    /// Opens the connections like [`Crowd::connect`]; `stop` ends this call and later runs early.
     ///
     /// # Errors
     ///
-    /// As [`Crowd::connect`].
+    /// Those of [`Crowd::connect`].
     ///
     /// ```
     /// use uthread_load::{Crowd, Plan, Stop, Target};
@@ -164,17 +164,17 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// How many connections are open, and have been answered. See the example of [`Crowd`].
+    /// Returns the number of connections that are open and have been answered. See the example of [`Crowd`].
     pub fn connected(&self) -> u64 {
         self.connected
     }
 
-    /// Loads the server for the time of the plan, and waits for the last answers. Where no connection was ever answered,
-    /// it returns at once. See the example of [`Crowd`].
+    /// Loads the server for the duration of the plan, and waits for the last responses. Returns immediately if no
+    /// connection was ever answered. See the example of [`Crowd`].
     ///
     /// # Errors
     ///
-    /// Where this machine lacks descriptors for the timers.
+    /// [`Error::Start`] if this machine lacks descriptors for the timers.
     pub fn run(&mut self) -> Result<Report, Error> {
         let start = Instant::now();
         let clock = Clock {
@@ -192,7 +192,7 @@ impl Crowd {
         let stations = || self.stations.iter().filter(|_| is_answered);
         for station in stations() {
             if let Some(orders) = &station.orders {
-                // Who has gone says why below.
+                // A worker that has ended reports the reason below.
                 let _ = orders.send(clock.clone());
             }
         }
@@ -220,7 +220,7 @@ impl Crowd {
         ))
     }
 
-    /// What is exchanged; of HTTP without an expected body, by asking once.
+    /// Returns the exchange; for HTTP without an expected body, requests the path once to learn it.
     fn learn_exchange(&self) -> Result<Exchange, Failure> {
         self.plan.target.exchange().or_else(|request| {
             let (address, timeout) = (self.plan.target.address, self.plan.timeout);
@@ -289,14 +289,14 @@ impl Drop for Crowd {
         for station in &mut self.stations {
             station.orders = None;
             if let Some(fiber) = station.fiber.take() {
-                // Its panic has been printed.
+                // Its panic message has been printed.
                 let _ = fiber.join();
             }
         }
     }
 }
 
-/// A worker ends before its time only by a panic.
+/// Returns the error of a worker that ended early, which only a panic causes.
 fn gone() -> Error {
     Error::Start(io::Error::other(
         "a worker has failed; the message is above",
@@ -308,7 +308,7 @@ fn start_runtime(plan: &Plan) -> io::Result<Runtime> {
         .workers(1)
         .stack_size(STACK_BYTES)
         .name("load")
-        // What keeps a worker here is the load itself, which the report tells.
+        // Stalls here are caused by the load itself, which the report shows.
         .stall_threshold(None);
     if let Some(driver) = plan.driver {
         builder = builder.driver(driver);
@@ -316,7 +316,7 @@ fn start_runtime(plan: &Plan) -> io::Result<Runtime> {
     builder.build()
 }
 
-/// The body of the answer to a first request.
+/// Returns the body of the response to a first request.
 fn first_body(
     mut stream: &TcpStream,
     request: &[u8],

@@ -1,34 +1,34 @@
-//! What is sent on a connection, and what has to come back: every byte of every answer is compared.
+//! Requests and their expected responses: every byte of every response is compared.
 //!
-//! Answers are looked at as they arrive, piece by piece, so that a large body needs no buffer of its size.
+//! Responses are compared as they arrive, piece by piece, so a large body needs no buffer of its size.
 
 use crate::failure::{Failure, Kind};
 use crate::http;
 
-/// A message's number and its connection's, over and over: no two messages in flight are the same, and what is shifted
-/// differs too.
+/// Each message repeats its own number and that of its connection. So no two messages in flight are equal, and a
+/// shifted message differs, too.
 const BLOCK_BYTES: usize = 16;
 
 pub(crate) enum Exchange {
-    /// Messages of so many bytes that come back as they are.
+    /// Messages of this size that the server sends back.
     Echo { bytes: usize },
-    /// A path over HTTP, on a connection that stays open.
+    /// A path over HTTP, on a persistent connection.
     Get { request: Vec<u8>, body: Vec<u8> },
 }
 
-/// How much of the answer in hand has been taken.
+/// Progress through the current response.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Bytes of the message, or of the body.
+    /// Bytes received of the message or the body.
     done: usize,
-    /// Of HTTP, once the head is complete: whether the server will close the connection.
+    /// Set when the head of an HTTP response is complete: whether the server will close the connection.
     head: Option<http::Closes>,
 }
 
-/// An answer has come whole.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// The server has said that it closes the connection after it.
+    /// True if the server announced that it closes the connection.
     pub(crate) closes: bool,
 }
 
@@ -47,7 +47,7 @@ impl Exchange {
         }
     }
 
-    /// Appends what a connection sends for the `number`th time.
+    /// Appends the message that a connection sends as its `number`th.
     pub(crate) fn push_message(&self, connection: u64, number: u64, out: &mut Vec<u8>) {
         match self {
             Exchange::Echo { bytes } => {
@@ -62,8 +62,8 @@ impl Exchange {
         }
     }
 
-    /// Takes what it can of the `number`th answer from the begin of `received`. Returns how many bytes that were, and
-    /// the answer once it is whole.
+    /// Consumes bytes of the `number`th response from the start of `received`. Returns their number, and the response
+    /// when it is complete.
     pub(crate) fn take(
         &self,
         connection: u64,
@@ -83,12 +83,12 @@ impl Exchange {
 }
 
 impl Progress {
-    /// Whether a part of an answer has come.
+    /// Returns true if a part of a response has arrived.
     pub(crate) fn has_begun(&self) -> bool {
         self.done > 0 || self.head.is_some()
     }
 
-    /// So many bytes more, of so many in all.
+    /// Advances by `bytes` of `all`.
     fn advance(&mut self, bytes: usize, all: usize, closes: bool) -> Option<Answer> {
         self.done += bytes;
         let whole = self.done == all;
@@ -113,7 +113,7 @@ fn take_response(
             };
             if head.body_bytes != body.len() as u64 {
                 let text = format!(
-                    "the answer has {} bytes, the first one had {}",
+                    "the response has {} bytes, but the first one had {}",
                     head.body_bytes,
                     body.len()
                 );
@@ -129,7 +129,7 @@ fn take_response(
     if received[taken..taken + rest] != *expected {
         return Err(Failure::new(
             Kind::Wrong,
-            "the body differs from the first answer's",
+            "the body differs from that of the first response",
         ));
     }
     let answer = progress.advance(rest, body.len(), closes.0);
@@ -138,13 +138,13 @@ fn take_response(
 
 fn block(connection: u64, number: u64) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
-    // The number first: of a message of few bytes these tell the most.
+    // The number comes first: in a short message it distinguishes most.
     block[..8].copy_from_slice(&number.to_le_bytes());
     block[8..].copy_from_slice(&connection.to_le_bytes());
     block
 }
 
-/// Compares a piece of a message that begins `from` bytes into it.
+/// Compares a piece of a message that begins at offset `from`.
 fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<(), Failure> {
     let is_same = match piece.first_chunk() {
         Some(whole) if from == 0 && piece.len() == BLOCK_BYTES => whole == block,
@@ -157,7 +157,7 @@ fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<()
         true => Ok(()),
         false => Err(Failure::new(
             Kind::Wrong,
-            "the answer differs from its message",
+            "the response differs from the message",
         )),
     }
 }
@@ -166,7 +166,7 @@ fn check_echo(block: &[u8; BLOCK_BYTES], from: usize, piece: &[u8]) -> Result<()
 mod tests {
     use super::*;
 
-    /// Gives the bytes in pieces of each size; the answers taken, or the first failure.
+    /// Passes the bytes in pieces of this size; returns the number of responses, or the first failure.
     fn take_all(exchange: &Exchange, bytes: &[u8], piece: usize) -> Result<Vec<Answer>, Failure> {
         let mut progress = Progress::default();
         let mut answers = Vec::new();

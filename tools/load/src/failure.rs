@@ -1,4 +1,4 @@
-//! What can go wrong with a request, by kind, and with the words for whoever reads the report.
+//! Failures of requests: their kinds, and texts for people.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Why requests have failed. In JSON in lower case, with hyphens.
+/// Kinds of failures. In JSON in lower case, with hyphens.
 ///
 /// ```
 /// assert_eq!(uthread_load::Kind::TimedOut.to_string(), "timed out");
@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Nobody listens there.
+    /// The server refused the connection.
     Refused,
-    /// The server has ended the connection by a reset.
+    /// The server reset the connection.
     Reset,
-    /// The server has closed the connection while an answer was due.
+    /// The server closed the connection while a response was due.
     Closed,
-    /// No whole answer in time, or no connection.
+    /// A response or a connection was not complete in time.
     TimedOut,
-    /// An answer of another status than 200.
+    /// The status of the response was not 200.
     Status,
-    /// An answer that is not the one to the request.
+    /// The response did not match the request.
     Wrong,
-    /// Open loop: the request was due while its connection was down.
+    /// Open loop: a request was due while its connection was down.
     NotConnected,
     /// This machine lacks ports, descriptors or memory.
     Shortage,
@@ -50,7 +50,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One failure: the kind, and what it was this time.
+/// One failure: its kind, and a description.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
@@ -63,7 +63,7 @@ impl Failure {
         Failure { kind, text }
     }
 
-    /// What the kernel said to an attempt to do something, as `connect`.
+    /// Describes a kernel error of an action, such as `connect`.
     pub(crate) fn of(doing: &str, error: &io::Error) -> Failure {
         let shortage = Errno::from_io_error(error).and_then(remedy);
         let kind = match error.kind() {
@@ -77,7 +77,7 @@ impl Failure {
             _ => Kind::Other,
         };
         let text = match (kind, shortage) {
-            (Kind::TimedOut, _) => format!("{doing}: not in time"),
+            (Kind::TimedOut, _) => format!("{doing}: timed out"),
             (_, Some(remedy)) => format!("{doing}: {error}: {remedy}"),
             _ => format!("{doing}: {error}"),
         };
@@ -85,15 +85,15 @@ impl Failure {
     }
 }
 
-/// What helps where this machine is short of something.
+/// Returns the remedy for a shortage on this machine.
 fn remedy(errno: Errno) -> Option<&'static str> {
     match errno {
-        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Some(
-            "no port is free: widen net.ipv4.ip_local_port_range, or ask for fewer connections",
-        ),
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => {
+            Some("no port is free: widen net.ipv4.ip_local_port_range, or use fewer connections")
+        }
         Errno::MFILE | Errno::NFILE => Some("raise the limit of open files (ulimit -n)"),
         Errno::NOBUFS | Errno::NOMEM => {
-            Some("the kernel has no memory left: ask for fewer connections")
+            Some("the kernel has no memory left: use fewer connections")
         }
         _ => None,
     }
@@ -113,8 +113,8 @@ mod tests {
         check(Errno::CONNREFUSED, Kind::Refused, "connect: ");
         check(Errno::CONNRESET, Kind::Reset, "reset");
         check(Errno::PIPE, Kind::Reset, "pipe");
-        check(Errno::AGAIN, Kind::TimedOut, "not in time");
-        check(Errno::TIMEDOUT, Kind::TimedOut, "not in time");
+        check(Errno::AGAIN, Kind::TimedOut, "timed out");
+        check(Errno::TIMEDOUT, Kind::TimedOut, "timed out");
         check(Errno::MFILE, Kind::Shortage, "ulimit -n");
         check(Errno::ADDRNOTAVAIL, Kind::Shortage, "ip_local_port_range");
         check(Errno::NOMEM, Kind::Shortage, "memory");

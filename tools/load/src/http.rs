@@ -1,4 +1,4 @@
-//! The head of an HTTP/1.1 answer: what of it decides whether the answer is right, and where it ends.
+//! Heads of HTTP/1.1 responses: the fields that decide whether the response is right and where it ends.
 
 use std::mem::MaybeUninit;
 
@@ -6,14 +6,14 @@ use httparse::{Header, ParserConfig, Response, Status};
 
 use crate::failure::{Failure, Kind};
 
-/// What servers send is a quarter of it; nginx itself takes no longer head from a server behind it.
+/// Servers send a quarter of this; nginx accepts no longer head from an upstream server.
 pub(crate) const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Room for a head as servers send it: a connection's buffer begins with so much, and grows if need be.
+/// Initial room for a head in a connection's buffer, which grows if necessary.
 pub(crate) const HEAD_BYTES_USUAL: usize = 512;
 /// Servers send about ten; four times the most that was seen.
 const FIELDS_MAX: usize = 64;
 
-/// Whether the server closes the connection after the answer.
+/// Whether the server closes the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Closes(pub(crate) bool);
 
@@ -28,7 +28,7 @@ pub(crate) fn request(host: &str, path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: uthread-load\r\n\r\n").into_bytes()
 }
 
-/// The head with which `received` begins, once it is complete.
+/// Parses the head at the start of `received`; returns `None` if it is incomplete.
 pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
     let mut response = Response::new(&mut []);
@@ -47,7 +47,9 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>, Failure> {
         }
         Err(error) => {
             let begin = String::from_utf8_lossy(&received[..received.len().min(40)]);
-            return Err(wrong(format!("no HTTP answer: {error}, in {begin:?}")));
+            return Err(wrong(format!(
+                "not an HTTP response: {error}, in {begin:?}"
+            )));
         }
     };
     if response.code != Some(200) {
@@ -66,7 +68,7 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>, Failure> {
     }))
 }
 
-/// Where the body ends, and whether the connection does so too.
+/// Returns the length of the body, and whether the connection ends with it.
 fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure> {
     let mut body_bytes = None;
     for field in fields {
@@ -77,14 +79,14 @@ fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure
             let number = text.parse().ok().filter(|_| digits);
             if number.is_none() || body_bytes.is_some() {
                 return Err(wrong(
-                    "the Content-Length is no number, or there are two".to_owned(),
+                    "the Content-Length is not a number, or occurs twice".to_owned(),
                 ));
             }
             body_bytes = number;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             let coding = String::from_utf8_lossy(value);
             return Err(wrong(format!(
-                "the body has the transfer coding {coding:?}: only one with a Content-Length can be checked"
+                "the body has the transfer coding {coding:?}: only a body with a Content-Length can be checked"
             )));
         } else if field.name.eq_ignore_ascii_case("connection") {
             closes = match value {
@@ -97,7 +99,7 @@ fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure
     match body_bytes {
         Some(body_bytes) => Ok((body_bytes, closes)),
         None => Err(wrong(
-            "the body ends with the connection: only one with a Content-Length can be checked"
+            "the body ends with the connection: only a body with a Content-Length can be checked"
                 .to_owned(),
         )),
     }

@@ -1,8 +1,8 @@
-//! Loads an echo or HTTP server over many connections, and checks every answer.
+//! Loads an echo or HTTP server over many connections, and checks every response.
 //!
-//! Plain blocking code, a fiber or two for each connection. A closed loop sends on a connection as soon as its answer
-//! has come, which finds the rate; an open loop sends when a message is due, which finds the latency. The README tells
-//! what the figures mean.
+//! It is plain blocking code, with one or two fibers per connection. A closed loop sends on a connection when a
+//! response has arrived, which measures the maximum rate. An open loop sends when a message is due, which measures
+//! latency. The README explains the figures.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ pub use plan::{Pattern, Plan, Target};
 pub use random::SplitMix;
 pub use report::{ErrorCount, Lateness, Percentiles, Report, Saturation};
 
-/// Why there is no load at all.
+/// Reasons why a load cannot start.
 ///
 /// ```
 /// let error = uthread_load::Target::tcp("nowhere", 16).unwrap_err();
@@ -48,9 +48,9 @@ pub use report::{ErrorCount, Lateness, Percentiles, Report, Saturation};
 /// ```
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked for makes no sense.
+    /// The request is contradictory or invalid.
     Usage(String),
-    /// This machine cannot carry it out; the message has the remedy.
+    /// This machine cannot carry it out; the message contains the remedy.
     Start(io::Error),
 }
 

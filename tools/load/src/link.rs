@@ -1,4 +1,4 @@
-//! One connection: what was sent, and whether it comes back.
+//! One connection: the messages sent on it, and the check of the responses.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,17 +12,17 @@ use uthread::net::{TcpSocket, TcpStream};
 use crate::exchange::{Answer, Exchange, Progress};
 use crate::failure::{Failure, Kind};
 
-/// What one read takes at most: what a socket holds while nobody reads is about as much.
+/// Maximum size of a read: about as much as a socket holds while nobody reads.
 const READ_BYTES_MAX: usize = 64 * 1024;
-/// So much any socket takes at once (the least `net.ipv4.tcp_wmem` sets): such a send needs no timer, which costs a tenth of
-/// a microsecond and cold memory.
+/// Any socket accepts this much immediately (the minimum that `net.ipv4.tcp_wmem` sets). Such a send needs no timer,
+/// which costs a tenth of a microsecond and cold memory.
 const SEND_BYTES_SURE: usize = 4096;
-/// More than a small answer: a read that leaves room tells the driver that nothing more is there.
+/// More than a small response: a read that leaves room tells the driver that the socket is empty.
 const READ_BYTES_MIN: usize = 512;
-/// Further sources on the loopback, each with all ports of its own; no process may have as many files open.
+/// Further source addresses on the loopback, each with all ports; no process may have as many files open.
 const SOURCES: std::ops::RangeInclusive<u8> = 2..=9;
-/// The kernel first looks for a port in one half of its 28,232, one after the other: with few of them left that takes longer
-/// than all else.
+/// The kernel first searches one half of its 28,232 ports, one after the other: with few of them left, this takes
+/// longer than everything else.
 const CONNECTIONS_PER_SOURCE: u64 = 10_000;
 
 pub(crate) struct Link {
@@ -33,7 +33,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Opens the connection that is the `index`th of all; at most so many bytes will be in flight on it.
+    /// Opens the connection with this index; at most `in_flight_bytes` will be in flight on it.
     pub(crate) fn open(
         address: SocketAddr,
         exchange: &Arc<Exchange>,
@@ -48,7 +48,7 @@ impl Link {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(timeout))?;
             stream.set_write_timeout(write_timeout)?;
-            // It ends by a reset: an orderly end would keep its port taken for a minute.
+            // It ends with a reset: an orderly end would occupy its port for a minute.
             stream.set_linger(Some(Duration::ZERO))
         };
         set_up().map_err(|error| Failure::of("set up the connection", &error))?;
@@ -60,7 +60,7 @@ impl Link {
         })
     }
 
-    /// Sends messages until so many are in flight.
+    /// Sends messages until `depth` are in flight.
     pub(crate) fn fill(&mut self, depth: usize, due: Instant) -> Result<(), Failure> {
         self.out.clear();
         while self.flight.dues.len() < depth {
@@ -76,13 +76,13 @@ impl Link {
         self.inbound.receive(&self.stream)
     }
 
-    /// Takes one answer out of what was received, and returns when its message was due.
+    /// Takes one response from the received bytes, and returns when its message was due.
     pub(crate) fn take_answer(&mut self) -> Result<Option<(Instant, Answer)>, Failure> {
         let answer = self.inbound.take_answer(self.flight.is_empty())?;
         Ok(answer.and_then(|answer| Some((self.flight.end()?, answer))))
     }
 
-    /// One message and its answer. Returns the connection, unless the server closes it after that.
+    /// Exchanges one message. Returns the connection, unless the server closes it afterwards.
     pub(crate) fn greet(mut self, timeout: Duration) -> Result<Option<Link>, Failure> {
         self.fill(1, Instant::now())?;
         let mut closes = false;
@@ -103,11 +103,12 @@ pub(crate) fn send(mut stream: &TcpStream, messages: &[u8]) -> Result<(), Failur
         .map_err(|error| Failure::of("send", &error))
 }
 
-/// The messages that have been sent and not been answered.
+/// The messages sent and not answered.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     sent: u64,
-    /// When each was due, the oldest first. No longer than the pipeline is deep, or than what falls due in the timeout.
+    /// When each message was due, the oldest first. No longer than the pipeline is deep, or than the messages due
+    /// within the timeout.
     dues: VecDeque<Instant>,
 }
 
@@ -120,19 +121,19 @@ impl Flight {
         self.dues.len()
     }
 
-    /// The number of a message that is about to be sent.
+    /// Returns the number of the next message, which is about to be sent.
     pub(crate) fn begin(&mut self, due: Instant) -> u64 {
         self.dues.push_back(due);
         self.sent += 1;
         self.sent - 1
     }
 
-    /// The oldest message has been answered.
+    /// Removes the oldest message, which has been answered.
     pub(crate) fn end(&mut self) -> Option<Instant> {
         self.dues.pop_front()
     }
 
-    /// For how long the oldest message may still wait; none once it is late.
+    /// Returns how long the oldest message may still wait; `None` if it has timed out.
     pub(crate) fn patience(&self, now: Instant, timeout: Duration) -> Option<Duration> {
         let Some(&oldest) = self.dues.front() else {
             return Some(timeout);
@@ -141,7 +142,7 @@ impl Flight {
         (!rest.is_zero()).then_some(rest)
     }
 
-    /// Fails from when on the server has had its time for the oldest message.
+    /// Fails if the oldest message has timed out.
     pub(crate) fn check_oldest(&self, now: Instant, timeout: Duration) -> Result<(), Failure> {
         self.patience(now, timeout)
             .map(drop)
@@ -150,16 +151,16 @@ impl Flight {
 }
 
 pub(crate) fn unanswered(timeout: Duration) -> Failure {
-    Failure::new(Kind::TimedOut, format!("no answer for {timeout:?}"))
+    Failure::new(Kind::TimedOut, format!("no response for {timeout:?}"))
 }
 
-/// The receiving half: what has come, and how much of it is known to be right.
+/// The receiving half: the received bytes, and how many of them have been checked.
 pub(crate) struct Inbound {
     exchange: Arc<Exchange>,
     index: u64,
     answered: u64,
     progress: Progress,
-    /// `buffer[begin..end]` was received and not yet taken. It grows only for a head, which is bounded.
+    /// `buffer[begin..end]` was received and not yet consumed. It grows only for a head, which is bounded.
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
@@ -194,8 +195,8 @@ impl Inbound {
         match stream.read(&mut self.buffer[self.end..]) {
             Ok(0) => {
                 let text = match self.begin < self.end || self.progress.has_begun() {
-                    true => "the server has closed the connection within an answer",
-                    false => "the server has closed the connection",
+                    true => "the server closed the connection within a response",
+                    false => "the server closed the connection",
                 };
                 Err(Failure::new(Kind::Closed, text))
             }
@@ -204,20 +205,20 @@ impl Inbound {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(Failure::new(Kind::TimedOut, "no answer in time"))
+                Err(Failure::new(Kind::TimedOut, "no response in time"))
             }
             Err(error) => Err(Failure::of("receive", &error)),
         }
     }
 
-    /// Takes one answer out of what was received; an error if there is one and `none_due`.
+    /// Takes one response from the received bytes; fails if there is one and `none_due`.
     pub(crate) fn take_answer(&mut self, none_due: bool) -> Result<Option<Answer>, Failure> {
         let received = &self.buffer[self.begin..self.end];
         if received.is_empty() {
             return Ok(None);
         }
         if none_due {
-            return Err(Failure::new(Kind::Wrong, "an answer to no request"));
+            return Err(Failure::new(Kind::Wrong, "a response without a request"));
         }
         let (count, answer) =
             self.exchange
@@ -228,8 +229,8 @@ impl Inbound {
     }
 }
 
-/// From another source if this is one of very many connections or all ports of the usual one are taken. Only the loopback
-/// has others.
+/// Connects from another source address if there are very many connections, or all ports of the default one are in use.
+/// Only the loopback has others.
 fn connect(address: SocketAddr, index: u64, timeout: Duration) -> io::Result<TcpStream> {
     let has_sources = address.ip().is_loopback() && address.is_ipv4();
     let result = match source(index).filter(|_| has_sources) {
@@ -245,7 +246,7 @@ fn connect(address: SocketAddr, index: u64, timeout: Duration) -> io::Result<Tcp
     }
 }
 
-/// None: the usual one.
+/// Returns the source address; `None` for the default one.
 fn source(index: u64) -> Option<Ipv4Addr> {
     let further = usize::try_from(index / CONNECTIONS_PER_SOURCE).ok()?;
     let last = SOURCES
@@ -274,7 +275,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(20);
     const MESSAGE_BYTES: usize = 16;
 
-    /// Sends three messages, has `answer` make the answers out of them, and takes those; the failure, if any.
+    /// Sends three messages, builds the responses with `answer`, and takes those; returns the failure, if any.
     fn exchange(answer: fn(Vec<u8>) -> Vec<u8>) -> Result<(), Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -320,7 +321,7 @@ mod tests {
         check(
             |messages| messages[..20].to_vec(),
             Kind::Closed,
-            "within an answer",
+            "within a response",
         );
         check(
             |messages| messages[..32].to_vec(),
@@ -331,7 +332,7 @@ mod tests {
         check(
             |messages| [messages.clone(), messages].concat(),
             Kind::Wrong,
-            "to no request",
+            "without a request",
         );
     }
 

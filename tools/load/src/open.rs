@@ -1,12 +1,12 @@
-//! The open loop: messages are sent when they are due, whatever has become of the ones before.
+//! The open loop: sends messages when they are due, whether or not earlier ones were answered.
 //!
 //! ```text
-//!   pace: one fiber a worker --in flight--> receive: a fiber a connection
-//!           |  what the socket does not take at once
-//!           '-----------------------------> flush: a fiber while there is some
+//!   pace: one fiber per worker --in flight--> receive: one fiber per connection
+//!           |  bytes that a socket does not accept immediately
+//!           '-------------------------------> flush: one fiber while there are such bytes
 //! ```
 //!
-//! So neither does an answer that is late delay a send, nor a connection that takes nothing those of the others.
+//! So a late response does not delay a send, and a connection that accepts nothing does not delay the others.
 
 use std::mem;
 use std::net::Shutdown;
@@ -26,27 +26,29 @@ use crate::pacer::Pacer;
 use crate::schedule::Schedule;
 use crate::worker::{Drive, Slot};
 
-/// Where more is due than can be sent, answers are looked at after so many messages: few, so that none waits long.
+/// Maximum number of messages to send before looking at responses, if more are due: few, so that no response waits
+/// long.
 const BURST_MAX: usize = 64;
 
-/// What is known of a connection by who sends on it and who receives.
+/// State of a connection that the sender and the receiver share.
 pub(crate) struct Line {
     index: u64,
     flight: Flight,
-    /// None while it is down.
+    /// `None` while the connection is down.
     outbound: Option<Outbound>,
 }
 
 struct Outbound {
     stream: Arc<TcpStream>,
-    /// Due, and not taken by the socket. Bounded by what falls due until the oldest message has waited too long.
+    /// Bytes due that the socket has not accepted. Bounded by the messages that fall due until the oldest one times
+    /// out.
     backlog: Vec<u8>,
-    /// Whether there is a fiber for the backlog.
+    /// True while a fiber flushes the backlog.
     is_flushing: bool,
 }
 
 impl Line {
-    /// Of a connection as it is before the run.
+    /// Takes over a connection that was opened before the run.
     pub(crate) fn of(slot: &mut Slot) -> Line {
         let mut line = Line {
             index: slot.index,
@@ -59,7 +61,7 @@ impl Line {
         line
     }
 
-    /// From now on this connection is the line's.
+    /// Makes `link` the connection of this line.
     fn take(&mut self, link: &mut Link) {
         self.flight = mem::take(&mut link.flight);
         self.outbound = Some(Outbound {
@@ -70,7 +72,7 @@ impl Line {
     }
 }
 
-/// Sends what is due, each on the next connection, until the run is over.
+/// Sends each message when it is due, on the next connection, until the run is over.
 pub(crate) fn pace<'scope>(
     scope: &'scope Scope<'scope, '_>,
     drive: &'scope Drive<'_>,
@@ -103,7 +105,7 @@ pub(crate) fn pace<'scope>(
     }
 }
 
-/// Sends on one connection what is due there, as far as its socket takes it at once.
+/// Sends the due messages of one connection, as far as its socket accepts them immediately.
 fn send<'scope>(
     scope: &'scope Scope<'scope, '_>,
     drive: &'scope Drive<'_>,
@@ -143,12 +145,12 @@ fn send<'scope>(
                 scope.spawn(move || flush(line, &stream));
             }
         }
-        // Who receives learns so too, and tells the reason.
+        // The receiver sees the error, too, and reports it.
         Err(_) => drop(outbound.stream.shutdown(Shutdown::Both)),
     }
 }
 
-/// As many bytes as the socket takes.
+/// Sends as many bytes as the socket accepts.
 fn send_now(stream: &TcpStream, message: &[u8]) -> rustix::io::Result<usize> {
     match rustix::net::send(stream, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
@@ -156,12 +158,12 @@ fn send_now(stream: &TcpStream, message: &[u8]) -> rustix::io::Result<usize> {
     }
 }
 
-/// Sends the backlog of a connection, for as long as there is one.
+/// Sends the backlog of a connection until it is empty.
 fn flush(line: &Mutex<Line>, stream: &Arc<TcpStream>) {
     loop {
         let mut held = line.lock().unwrap();
         let outbound = held.outbound.as_mut();
-        // After a break another one may stand there.
+        // After a failure another connection may have taken its place.
         let Some(outbound) = outbound.filter(|outbound| Arc::ptr_eq(&outbound.stream, stream))
         else {
             return;
@@ -179,7 +181,7 @@ fn flush(line: &Mutex<Line>, stream: &Arc<TcpStream>) {
     }
 }
 
-/// Receives on one connection, and opens it anew when it breaks, until this fiber is cancelled at the end of the run.
+/// Receives on one connection, and reopens it after failures, until the end of the run cancels this fiber.
 pub(crate) fn receive(drive: &Drive<'_>, slot: &mut Slot, line: &Mutex<Line>) {
     loop {
         let Some(mut link) = drive.link(slot) else {
@@ -209,7 +211,7 @@ pub(crate) fn receive(drive: &Drive<'_>, slot: &mut Slot, line: &Mutex<Line>) {
             slot.link = Some(link);
             return;
         }
-        // Ends the fiber for its backlog, should there be one.
+        // Ends the fiber that flushes the backlog, if there is one.
         let _ = link.stream.shutdown(Shutdown::Both);
         match left {
             Ok(()) => drive.note_closing(unanswered),
@@ -221,7 +223,7 @@ pub(crate) fn receive(drive: &Drive<'_>, slot: &mut Slot, line: &Mutex<Line>) {
     }
 }
 
-/// Returns when the server closes the connection in order.
+/// Receives responses; returns when the server closes the connection in order.
 fn take_answers(
     drive: &Drive<'_>,
     inbound: &mut Inbound,
@@ -236,11 +238,11 @@ fn take_answers(
             .flight
             .patience(Instant::now(), drive.timeout);
         let patience = patience.ok_or_else(|| link::unanswered(drive.timeout))?;
-        // Costs no system call.
+        // Makes no system call.
         let bounded = stream.set_read_timeout(Some(patience));
         bounded.map_err(|error| Failure::of("receive", &error))?;
         match inbound.receive(stream) {
-            // Nothing may have been in flight for the longest time of it: looked at again.
+            // Nothing may have been in flight for most of that time: check again.
             Err(failure) if failure.kind == Kind::TimedOut => continue,
             received => received?,
         }

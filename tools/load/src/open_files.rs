@@ -1,14 +1,14 @@
-//! The limit of open files, raised for as many connections as are asked for.
+//! Raises the limit of open files to the number of connections.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to so many, if it is lower.
+/// Raises the soft limit of open files to `needed`, if it is lower.
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::QuotaExceeded`] where the hard limit is lower, with the remedy in the message.
+/// [`io::ErrorKind::QuotaExceeded`] if the hard limit is lower, with the remedy in the message.
 ///
 /// ```
 /// uthread_load::raise_open_files(1)?;
@@ -22,7 +22,7 @@ pub fn raise_open_files(needed: u64) -> io::Result<()> {
     }
     if let Some(maximum) = limit.maximum.filter(|&maximum| maximum < needed) {
         let text = format!(
-            "this needs {needed} open files, the limit is {maximum}: ask for fewer connections, or raise the hard limit \
+            "{needed} open files are needed, but the limit is {maximum}: use fewer connections, or raise the hard limit \
              (ulimit -Hn)"
         );
         return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));

@@ -1,7 +1,8 @@
-//! Waits until a message is due, to the microsecond: the runtime's own sleep has ticks of 131 us, longer than an answer takes.
+//! Waits until a message is due, with microsecond precision. The runtime's own sleep has ticks of 131 us, longer than a
+//! response takes.
 //!
-//! A timer of the kernel's, as a descriptor, wakes the fiber by whatever driver there is. Where the worker spins anyway, the
-//! fiber looks at the clock each time it is its turn.
+//! A kernel timer wakes the fiber through its descriptor, with any driver. If the worker spins, the fiber looks at the
+//! clock on each turn instead.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -13,11 +14,11 @@ use rustix::time::{
 use uthread::io::PipeReader;
 use uthread::yield_now;
 
-/// At which a stop is looked for: soon for whoever waits, and seldom.
+/// Interval for noticing a stop: soon for a person who waits, and seldom.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pacer {
-    /// None where the worker spins. A timer is read as a pipe is, 8 bytes for each expiry.
+    /// `None` if the worker spins. A timer is read like a pipe, 8 bytes for each expiry.
     timer: Option<PipeReader>,
 }
 
@@ -28,7 +29,7 @@ impl Pacer {
         Ok(Pacer { timer })
     }
 
-    /// Returns then, or somewhat before: the caller looks at the clock again.
+    /// Waits until `due` or somewhat earlier: the caller looks at the clock again.
     pub(crate) fn wait(&self, due: Instant) -> io::Result<()> {
         let Some(mut timer) = self.timer.as_ref() else {
             yield_now();
@@ -62,7 +63,7 @@ mod tests {
                     waits += 1;
                 }
                 assert!(spins || waits >= 3, "{waits}");
-                // One that is due already does not wait for ever.
+                // A time in the past returns immediately.
                 pacer.wait(due).unwrap();
             }
         });

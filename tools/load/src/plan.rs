@@ -1,4 +1,4 @@
-//! What to load, and how: everything is checked here, before anything is started.
+//! The plan of a load. Everything is checked here, before anything starts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -10,15 +10,15 @@ use crate::Error;
 use crate::exchange::Exchange;
 use crate::http;
 
-/// On one connection: so much a server's socket takes while the server itself reads nothing, so that a closed loop never
-/// waits to send while the server waits for it to receive.
+/// Bytes in flight on one connection. A server's socket accepts this much while the server itself reads nothing, so a
+/// closed loop never waits to send while the server waits for it to receive.
 const IN_FLIGHT_BYTES_MAX: usize = 64 * 1024;
-/// More than any machine has CPUs; more would be a mistake in the argument.
+/// More workers than any machine has CPUs are a mistake in the argument.
 const WORKERS_MAX: usize = 1024;
-/// Longer than any measurement, and within what a latency may be.
+/// Longer than any measurement, and within the range of latencies.
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// Whom to ask, and for what.
+/// The server to load, and the requests to send.
 ///
 /// ```
 /// use uthread_load::Target;
@@ -58,15 +58,14 @@ impl std::fmt::Display for Target {
 }
 
 impl Target {
-    /// Messages of so many bytes, which the server at `HOST:PORT` sends back as they are.
-    /// See the example of [`Target`].
+    /// Sends messages of this size to the echo server at `HOST:PORT`. See the example of [`Target`].
     ///
     /// # Errors
     ///
-    /// Where the address is none, or is not known; for a message of no bytes.
+    /// [`Error::Usage`] if the address is invalid or cannot be resolved, and for messages of zero bytes.
     pub fn tcp(address: &str, message_bytes: usize) -> Result<Target, Error> {
         if message_bytes == 0 {
-            return Err(Error::Usage("a message has at least one byte".to_owned()));
+            return Err(Error::Usage("a message needs at least one byte".to_owned()));
         }
         Ok(Target {
             address: resolve(address)?,
@@ -76,12 +75,12 @@ impl Target {
         })
     }
 
-    /// What `HOST:PORT/PATH` answers over HTTP/1.1, with or without `http://` before it; without a port it is 80, without
-    /// a path `/`. See the example of [`Target`].
+    /// Requests `HOST:PORT/PATH` over HTTP/1.1, with or without a leading `http://`. The port defaults to 80, the path
+    /// to `/`. See the example of [`Target`].
     ///
     /// # Errors
     ///
-    /// Where the address is none, or is not known.
+    /// [`Error::Usage`] if the address is invalid or cannot be resolved.
     pub fn http(url: &str) -> Result<Target, Error> {
         let rest = match url.split_once("://") {
             Some(("http", rest)) => rest,
@@ -96,10 +95,10 @@ impl Target {
         let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_text(rest) || rest.contains('#') {
             return Err(Error::Usage(format!(
-                "{url:?} has a byte that a request cannot have: write it as %20, with its own digits"
+                "{url:?} contains a byte that a request cannot contain: encode it, such as a blank as %20"
             )));
         }
-        // The last colon of `[::1]` is no port's.
+        // The last colon of `[::1]` does not separate a port.
         let has_port = host
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.ends_with(']'));
@@ -118,7 +117,7 @@ impl Target {
         })
     }
 
-    /// Of HTTP: what every answer has to be. Without it, what the first one was.
+    /// Sets the expected body of every HTTP response. By default it is that of the first response.
     ///
     /// ```
     /// use uthread_load::Target;
@@ -135,7 +134,7 @@ impl Target {
         self
     }
 
-    /// What is exchanged, if that is known without asking.
+    /// Returns the exchange, if it is known without a first request.
     pub(crate) fn exchange(&self) -> Result<Exchange, Vec<u8>> {
         match &self.what {
             What::Echo { bytes } => Ok(Exchange::Echo { bytes: *bytes }),
@@ -156,7 +155,7 @@ impl Target {
 fn resolve(address: &str) -> Result<SocketAddr, Error> {
     let mut addresses = address
         .to_socket_addrs()
-        .map_err(|error| Error::Usage(format!("{address:?} is no HOST:PORT: {error}")))?;
+        .map_err(|error| Error::Usage(format!("{address:?} is not HOST:PORT: {error}")))?;
     let first = addresses.next();
     first.ok_or_else(|| Error::Usage(format!("{address:?} has no address")))
 }
@@ -172,19 +171,19 @@ fn resolve(address: &str) -> Result<SocketAddr, Error> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// As soon as it has been answered.
+    /// Sends when a response has arrived.
     Closed {
-        /// Requests in flight on each connection.
+        /// Requests in flight per connection.
         depth: NonZeroUsize,
     },
-    /// When a request is due, by a Poisson process: whatever has become of those before.
+    /// Sends when a request is due, by a Poisson process, whether or not earlier ones were answered.
     Open {
-        /// Requests each second, over all connections.
+        /// Requests per second, over all connections.
         per_second: NonZeroU64,
     },
 }
 
-/// What is to be done. [`Plan::new`] has the defaults.
+/// Options of a load. [`Plan::new`] has the defaults.
 ///
 /// ```
 /// use std::time::Duration;
@@ -200,28 +199,28 @@ pub enum Pattern {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom to ask.
+    /// Server and requests.
     pub target: Target,
-    /// How many connections at once. By default 50.
+    /// Number of connections. Default: 50.
     pub connections: NonZeroUsize,
-    /// When they send. By default one request at a time.
+    /// When connections send. Default: one request at a time.
     pub pattern: Pattern,
-    /// How long is measured. By default 10 s.
+    /// Duration of the measurement. Default: 10 s.
     pub duration: Duration,
-    /// For how long there is load before that. By default 1 s.
+    /// Duration of the load before the measurement. Default: 1 s.
     pub warm_up: Duration,
-    /// After which a request without an answer, or an attempt to connect, has failed. By default 10 s.
+    /// Time after which a request or a connection attempt fails. Default: 10 s.
     pub timeout: Duration,
-    /// Threads of the generator, each with its share of the connections. By default one, which leaves the server the most.
+    /// Threads of the generator, which share the connections evenly. Default: one, which leaves the most to the server.
     pub workers: NonZeroUsize,
-    /// Never to sleep: where the generator has CPUs of its own, and its waking up should not be measured.
+    /// Never sleep: for a generator with CPUs of its own whose wake-ups should not be measured.
     pub spin: bool,
-    /// What carries its calls to the kernel. By default as [`uthread::Builder::driver`] says.
+    /// I/O driver of the generator. Default: that of [`uthread::Builder::driver`].
     pub driver: Option<Driver>,
 }
 
 impl Plan {
-    /// With the defaults. See the example of [`Plan`].
+    /// Creates a plan with the defaults. See the example of [`Plan`].
     pub fn new(target: Target) -> Plan {
         Plan {
             target,
@@ -238,7 +237,7 @@ impl Plan {
         }
     }
 
-    /// A worker without a connection would have nothing to do.
+    /// Returns the number of workers that have a connection.
     pub(crate) fn workers(&self) -> usize {
         self.workers.min(self.connections).get()
     }
@@ -246,7 +245,7 @@ impl Plan {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Usage(text));
         if self.workers.get() > WORKERS_MAX {
-            return refuse(format!("at most {WORKERS_MAX} workers"));
+            return refuse(format!("too many workers: at most {WORKERS_MAX}"));
         }
         let times = [self.duration, self.warm_up, self.timeout];
         if self.duration.is_zero()
@@ -254,7 +253,7 @@ impl Plan {
             || times.iter().any(|time| *time > TIME_MAX)
         {
             return refuse(format!(
-                "duration and timeout are longer than zero, and no time is above {TIME_MAX:?}"
+                "duration and timeout must be longer than zero, and no time longer than {TIME_MAX:?}"
             ));
         }
         Ok(())
@@ -269,8 +268,8 @@ impl Plan {
         match bytes.checked_mul(depth) {
             Some(all) if all <= IN_FLIGHT_BYTES_MAX => Ok(()),
             _ => Err(Error::Usage(format!(
-                "{depth} x {bytes} bytes in flight on a connection: both sides might wait for the other to read; at most \
-                 {IN_FLIGHT_BYTES_MAX} bytes"
+                "{depth} x {bytes} bytes in flight per connection is more than {IN_FLIGHT_BYTES_MAX}: both sides could \
+                 wait for each other to read"
             ))),
         }
     }

@@ -1,6 +1,6 @@
-//! Random numbers that are the same on every run of the same seed.
+//! Random numbers that repeat with the same seed.
 
-/// A small generator is enough to pick pauses and rounds; a dependency would not pick them better.
+/// A small generator of random numbers, good enough for pauses and rounds.
 ///
 /// ```
 /// use uthread_load::SplitMix;
@@ -13,27 +13,26 @@
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The same seed gives the same numbers. See the example of [`SplitMix`].
+    /// Creates a generator; the same seed gives the same numbers. See the example of [`SplitMix`].
     pub fn new(seed: u64) -> SplitMix {
         SplitMix(seed)
     }
 
-    /// From 0 up to, not including, `bound`. See the example of [`SplitMix`].
+    /// Returns a number from 0 up to, not including, `bound`. See the example of [`SplitMix`].
     ///
     /// # Panics
     ///
-    /// For a bound of zero.
+    /// If the bound is zero.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// From 0 up to, not including, 1: all multiples of 2^-53, what a double can tell apart. See the example of
-    /// [`SplitMix`].
+    /// Returns a number from 0 up to, not including, 1: a multiple of 2^-53. See the example of [`SplitMix`].
     pub fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Any number. See the example of [`SplitMix`].
+    /// Returns any number. See the example of [`SplitMix`].
     #[expect(
         clippy::should_implement_trait,
         reason = "it has no end, and nobody iterates"

@@ -1,4 +1,4 @@
-//! What came of a run, for machines by `serde` and for people by `Display`.
+//! The report of a run, as JSON with `serde` and as text with `Display`.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::failure::Kind;
 use crate::plan::{Pattern, Plan};
 use crate::worker::Outcome;
 
-/// From this share of its CPUs on the generator counts as the limit: what is left, a worker needs to fall asleep.
+/// Share of its CPUs from which on the generator counts as the limit: a worker needs the rest to fall asleep.
 const BUSY_SHARE: f64 = 0.95;
-/// An open loop that sends one message in a hundred later than that adds what its users would see to the server.
+/// Lateness of an open loop from which on its users would blame the server for it.
 const LATE_P99_US: f64 = 1000.0;
 
-/// What came of a run. Times are in microseconds.
+/// Results of a run. Times are in microseconds.
 ///
 /// ```
 /// let json = r#"{ "target": "tcp 127.0.0.1:7000, 16 bytes", "connections": 2, "connected": 2, "workers": 1,
@@ -25,100 +25,100 @@ const LATE_P99_US: f64 = 1000.0;
 ///     "fairness": 1.5, "unanswered": 0, "reconnects": 0, "errors": [], "cpu_share": 0.2, "cpu_wait_share": 0.0,
 ///     "late_us": null, "saturated": [] }"#;
 /// let report: uthread_load::Report = serde_json::from_str(json).unwrap();
-/// assert!(report.to_string().contains("20.0 answers/s"));
+/// assert!(report.to_string().contains("20.0 responses/s"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Who was asked.
+    /// Target of the load.
     pub target: String,
-    /// How many connections were asked for.
+    /// Number of connections requested.
     pub connections: u64,
-    /// How many were open, and answered once, before the run.
+    /// Number of connections that were open, and answered once, before the run.
     pub connected: u64,
     /// Threads of the generator.
     pub workers: u64,
-    /// What carried its calls to the kernel.
+    /// I/O driver of the generator.
     pub driver: String,
-    /// Closed loop: requests in flight on each connection.
+    /// Closed loop: requests in flight per connection.
     pub pipelining: Option<u64>,
-    /// Open loop: requests each second.
+    /// Open loop: requests per second.
     pub rate: Option<u64>,
-    /// How long was measured.
+    /// Length of the measured time.
     pub seconds: f64,
-    /// It was ended before its time.
+    /// True if the run was ended early.
     pub interrupted: bool,
-    /// All answers of the run, also those of the warm-up and those that came after the end: what a server's CPU time
-    /// from the start to the last answer is to be divided by. What was exchanged while connecting is not in it.
+    /// All responses of the run, including those of the warm-up and those after the end. Divide a server's CPU time
+    /// from the start to the last response by it. Excludes messages exchanged while connecting.
     pub answered: u64,
-    /// Answers in the measured time.
+    /// Responses in the measured time.
     pub measured: u64,
-    /// The same by the second.
+    /// Responses per second of the measured time.
     pub per_second: f64,
-    /// From when a request was sent, in an open loop from when it was due. None without answers.
+    /// Latency from when a request was sent or, in an open loop, due. `None` without responses.
     pub latency_us: Option<Percentiles>,
-    /// Answers on the connection that got the most in the measured time.
+    /// Responses on the most served connection in the measured time.
     pub most_served: u64,
-    /// And on the one that got the fewest.
+    /// Responses on the least served connection in the measured time.
     pub least_served: u64,
-    /// Their ratio; none if one got nothing.
+    /// Ratio of the two; `None` if a connection received none.
     pub fairness: Option<f64>,
-    /// Requests that were sent, and whose answer never came.
+    /// Requests sent and never answered.
     pub unanswered: u64,
-    /// Connections that the server ended after an answer that said so, and that were opened anew.
+    /// Connections that the server ended as announced, and that were reopened.
     pub reconnects: u64,
-    /// What went wrong, the most frequent first.
+    /// Failures, the most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// Of the CPUs that its workers could use, how much the generator did in the measured time. Of one that spins, only
-    /// what was not in vain. None where each of its fibers is a thread.
+    /// Share of its CPUs that the generator used in the measured time. If it spins, only the part that was not idle.
+    /// `None` if each of its fibers is a thread.
     pub cpu_share: Option<f64>,
-    /// For which part of that time it was ready to run, and had no CPU.
+    /// Share of the measured time in which it was ready to run without a CPU.
     pub cpu_wait_share: Option<f64>,
-    /// Open loop: from when a request was due to when it was sent.
+    /// Open loop: time from when a request was due to when it was sent.
     pub late_us: Option<Lateness>,
-    /// Why these figures are the generator's own rather than the server's; empty if they are not.
+    /// Reasons why these figures are the generator's rather than the server's; empty if they are the server's.
     pub saturated: Vec<Saturation>,
 }
 
-/// See the example of [`Report`].
+/// Percentiles of latency. See the example of [`Report`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Over all.
+    /// Mean.
     pub mean: f64,
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// 90 % are no later.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// 99.99 %.
+    /// 99.99th percentile.
     pub p9999: f64,
-    /// The latest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// See the example of [`Report`].
+/// Lateness of the generator. See the example of [`Report`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// 99 % were sent no later.
+    /// 99th percentile.
     pub p99: f64,
-    /// The latest.
+    /// Maximum.
     pub max: f64,
 }
 
-/// See the example of [`Report`].
+/// Failures of one kind. See the example of [`Report`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// What it was.
+    /// Kind of failure.
     pub kind: Kind,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
-    /// The first of them, in words.
+    /// Description of the first one.
     pub example: String,
 }
 
-/// Why the generator itself was the limit. In JSON in lower case, with hyphens.
+/// Reasons why the generator itself was the limit. In JSON in lower case, with hyphens.
 ///
 /// ```
 /// use uthread_load::Saturation;
@@ -130,26 +130,26 @@ pub struct ErrorCount {
 pub enum Saturation {
     /// Its workers computed all the time.
     Busy,
-    /// Its workers had no rest, as they had to wait for a CPU that others used.
+    /// Its workers never idled, because they waited for CPUs that others used.
     Starved,
     /// It sent later than it should have.
     Late,
 }
 
 impl Saturation {
-    /// What it means, and what to do about it. See the example of [`Saturation`].
+    /// Explains the reason, and the remedy. See the example of [`Saturation`].
     pub fn remedy(self) -> &'static str {
         match self {
             Saturation::Busy => {
-                "the generator used its CPUs up, so the server may bear more: give it more --workers, and CPUs for them"
+                "the generator used all of its CPU time, so the server may be faster: use more --workers, with a CPU for each"
             }
             Saturation::Starved => {
-                "the generator waited for CPUs that others used, and latencies tell of that too: give it CPUs of its own \
+                "the generator waited for CPUs that others used, and latencies include that: give it CPUs of its own \
                  (taskset)"
             }
             Saturation::Late => {
-                "the generator sent more than 1 in 100 requests over 1 ms late: lower --rate, or give it more --workers and \
-                 CPUs of its own"
+                "the generator sent more than 1 in 100 requests over 1 ms late: lower --rate, or use more --workers and give \
+                 it CPUs of its own"
             }
         }
     }
@@ -231,7 +231,7 @@ impl Report {
     }
 }
 
-/// Zero of no time.
+/// Returns events per second; zero for no time.
 fn rate(count: f64, seconds: f64) -> f64 {
     match seconds > 0.0 {
         true => count / seconds,
@@ -285,7 +285,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             formatter,
-            "  {:.1} answers/s ({} measured, {} in all)",
+            "  {:.1} responses/s ({} measured, {} in total)",
             self.per_second, self.measured, self.answered
         )?;
         self.write_latency(formatter)?;
@@ -296,7 +296,7 @@ impl fmt::Display for Report {
             let (most, least) = (self.most_served, self.least_served);
             writeln!(
                 formatter,
-                "  connections: the most served {most}, the least {least}, {ratio}"
+                "  fairness: {most} responses on the most served connection, {least} on the least, {ratio}"
             )?;
         }
         write!(formatter, "  generator: {workers} worker(s) on {driver}")?;
@@ -323,10 +323,7 @@ impl fmt::Display for Report {
 impl Report {
     fn write_latency(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(latency) = self.latency_us else {
-            return writeln!(
-                formatter,
-                "  no latency: nothing was answered in the measured time"
-            );
+            return writeln!(formatter, "  no latency: no response in the measured time");
         };
         let from = if self.rate.is_some() { "due" } else { "sent" };
         let figures = [
@@ -338,7 +335,7 @@ impl Report {
             ("p99.99", latency.p9999),
             ("max", latency.max),
         ];
-        write!(formatter, "  latency from when {from}:")?;
+        write!(formatter, "  latency since {from}:")?;
         for (name, us) in figures {
             write!(formatter, " {name} {}", time(us))?;
         }
@@ -350,20 +347,20 @@ impl Report {
             let missing = self.connections - self.connected;
             writeln!(
                 formatter,
-                "  {missing} connections were not answered before the run"
+                "  {missing} connections received no response before the run"
             )?;
         }
         if self.reconnects > 0 {
             let times = self.reconnects;
             writeln!(
                 formatter,
-                "  the server ended connections {times} times, as announced; they were opened anew"
+                "  the server closed connections {times} times, as announced; they were reopened"
             )?;
         }
         if self.unanswered > 0 {
             writeln!(
                 formatter,
-                "  {} requests were sent and never answered",
+                "  {} requests received no response",
                 self.unanswered
             )?;
         }
@@ -382,7 +379,7 @@ impl Report {
     }
 }
 
-/// In the unit that leaves few digits.
+/// Formats a time in the unit that needs few digits.
 fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{us:.1} us"),

@@ -1,4 +1,4 @@
-//! What a worker counts of a run: how late each answer was, what went wrong, and how late it was itself.
+//! Counters of a worker: latencies, failures, and the lateness of the worker itself.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,26 +8,27 @@ use hdrhistogram::Histogram;
 use crate::clock::Clock;
 use crate::failure::{Failure, Kind};
 
-/// An hour: no measurement is as long.
+/// One hour: longer than any measurement.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
-/// A thousandth is finer than any two runs agree.
+/// Finer than any two runs agree.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// All answers, also those of the warm-up.
+    /// All responses, including those of the warm-up.
     pub(crate) answered: u64,
-    /// Of those sent in the measured time.
+    /// Responses to requests that were sent in the measured time.
     pub(crate) measured: u64,
-    /// Of all answers but those before the measured time: what was kept waiting through its begin or end is the tail.
+    /// Latencies of all responses except those before the measured time. Responses delayed across its start or end
+    /// belong to the tail.
     pub(crate) latencies_ns: Histogram<u64>,
-    /// Open loop: from when a message was due to when it was sent.
+    /// Open loop: time from when a message was due to when it was sent.
     pub(crate) lateness_ns: Histogram<u64>,
-    /// How many of each kind, and the first of them.
+    /// Number of failures by kind, and the first of each.
     pub(crate) failures: BTreeMap<Kind, (u64, String)>,
-    /// Messages that were sent and not answered.
+    /// Messages sent and never answered.
     pub(crate) unanswered: u64,
-    /// Connections that the server closed when it had said so, and that were opened anew.
+    /// Connections that the server closed as announced, and that were reopened.
     pub(crate) reconnects: u64,
 }
 
@@ -50,7 +51,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts an answer; true if it came in the measured time.
+    /// Counts a response; returns true if it arrived in the measured time.
     pub(crate) fn count(&mut self, clock: &Clock, due: Instant, answered: Instant) -> bool {
         self.answered += 1;
         if answered < clock.begin {
@@ -65,7 +66,7 @@ impl Tally {
         measured
     }
 
-    /// Counts a message of an open loop as it is sent.
+    /// Counts a message of an open loop when it is sent.
     pub(crate) fn count_sent(&mut self, clock: &Clock, due: Instant, now: Instant) {
         if due >= clock.begin {
             record(&mut self.lateness_ns, now.saturating_duration_since(due));
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use crate::clock::End;
 
-    /// Measured from 1 to 3 s.
+    /// Measures from 1 to 3 s.
     fn clock(start: Instant) -> Clock {
         let end = End::new();
         end.set(start + Duration::from_secs(3));

@@ -1,4 +1,4 @@
-//! What the generator itself used: whether it, and not the server, was the limit.
+//! The resources that the generator used, to tell whether it was the limit instead of the server.
 
 use std::fs;
 use std::ops::{Add, Sub};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Of a worker's thread so far.
+/// Resources that a worker's thread has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// On a CPU. Of one that spins only what was not in vain.
+    /// CPU time. If the worker spins, only the part that was not idle.
     pub(crate) cpu: Duration,
-    /// Ready to run, on no CPU; zero where the kernel does not tell.
+    /// Time ready to run without a CPU; zero if the kernel does not report it.
     pub(crate) waited: Duration,
 }
 
 impl Usage {
-    /// Of the calling thread.
+    /// Returns the usage of the calling thread.
     pub(crate) fn of_thread() -> Usage {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let cpu = Duration::try_from(time).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Sub for Usage {
     }
 }
 
-/// The second number: nanoseconds in a queue for a CPU.
+/// Parses the second number: nanoseconds in a run queue.
 fn parse_waited(schedstat: &str) -> Option<Duration> {
     let waited = schedstat.split_ascii_whitespace().nth(1)?;
     waited.parse().ok().map(Duration::from_nanos)

@@ -1,4 +1,4 @@
-//! One worker: a runtime of its own with its share of the connections, a fiber or two for each.
+//! One worker: a runtime with one thread and a share of the connections, with one or two fibers per connection.
 //!
 //! Workers share nothing while they run: each has its own tally, and none steals from or wakes another.
 
@@ -26,16 +26,16 @@ use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::usage::Usage;
 
-/// After a failure a connection rests so long: what fails at once must not become all that is done.
+/// Pause of a connection after a failure: fast failures must not dominate the load.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a run that was stopped waits for answers: somebody sits there.
+/// Time that a stopped run waits for responses: a person is waiting.
 const STOPPED_WAIT_MAX: Duration = Duration::from_millis(500);
-/// How often is looked whether the last answer has come.
+/// Interval at which to check for the last response.
 const END_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The kernel may delay a sleep by 50 us to save power, more than a request takes; ask for the least.
+/// The kernel may delay a sleep by 50 us to save power, longer than a request takes; request the minimum.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// What all workers know.
+/// Data shared by all workers.
 pub(crate) struct Task {
     pub(crate) address: SocketAddr,
     pub(crate) exchange: Arc<Exchange>,
@@ -44,11 +44,11 @@ pub(crate) struct Task {
     pub(crate) workers: usize,
     pub(crate) spins: bool,
     pub(crate) end: End,
-    /// Connections that may be opened at once: far fewer than wait in the queue of a listener, as one beyond that is only
-    /// tried again after a second.
+    /// Bounds the connections in the process of opening. A listener drops connections that do not fit its queue, and
+    /// the client retries only after a second.
     pub(crate) opening: Semaphore,
-    /// A greeting has not been answered: what has yet to be opened is left to the run, so that a server that is silent
-    /// is waited for once.
+    /// Set if a first message was not answered. The run then opens the remaining connections, so that a silent server
+    /// is waited for only once.
     pub(crate) is_silent: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Task {
     fn open(&self, index: u64) -> Result<Link, Failure> {
         let in_flight_bytes = match self.pattern {
             Pattern::Closed { depth } => depth.get() * self.exchange.message_bytes(),
-            // Of a server that has stopped reading.
+            // Bounds the wait for a server that has stopped reading.
             Pattern::Open { .. } => usize::MAX,
         };
         Link::open(
@@ -69,22 +69,22 @@ impl Task {
     }
 }
 
-/// One of a worker's connections.
+/// One connection of a worker.
 pub(crate) struct Slot {
     pub(crate) index: u64,
-    /// None before it is open, and after it broke.
+    /// `None` before it is open, and after a failure.
     pub(crate) link: Option<Link>,
-    /// It was open, and answered once, before the first run.
+    /// True if it was open, and answered once, before the first run.
     pub(crate) is_greeted: bool,
-    /// Answers in the measured time.
+    /// Responses in the measured time.
     pub(crate) served: u64,
 }
 
-/// What a worker has to say of a run.
+/// Results of a worker's run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
-    /// Answers in the measured time, for each connection.
+    /// Responses in the measured time, per connection.
     pub(crate) served: Vec<u64>,
     pub(crate) usage: Usage,
 }
@@ -100,7 +100,7 @@ impl Slot {
     }
 }
 
-/// The connections with these indices, each opened and answered once; what went wrong is counted.
+/// Opens the connections with these indices, and waits for a response on each; counts failures.
 pub(crate) fn connect(task: &Task, indices: impl Iterator<Item = u64>) -> (Vec<Slot>, Tally) {
     let tally = Mutex::new(Tally::default());
     let mut slots: Vec<Slot> = indices.map(Slot::new).collect();
@@ -117,7 +117,7 @@ pub(crate) fn connect(task: &Task, indices: impl Iterator<Item = u64>) -> (Vec<S
     (slots, tally.into_inner().unwrap())
 }
 
-/// Leaves it as it is where that is not worth a try any more.
+/// Opens a connection, unless that is no longer worth a try.
 fn greet(task: &Task, slot: &mut Slot) -> Result<(), Failure> {
     let _permit = task.opening.acquire();
     if task.is_silent.load(Ordering::Relaxed) || task.end.is_stopped() {
@@ -136,7 +136,7 @@ fn greet(task: &Task, slot: &mut Slot) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads the server over these connections; they are there for the next run, too.
+/// Loads the server over these connections, which remain for the next run.
 pub(crate) fn run(
     task: &Task,
     worker: usize,
@@ -172,7 +172,7 @@ pub(crate) fn run(
     })
 }
 
-/// One run of one worker, as its fibers see it. The counters are the worker's alone: `Relaxed` is enough for all.
+/// One run of one worker, as its fibers see it. Only this worker uses the counters, so `Relaxed` is enough.
 pub(crate) struct Drive<'a> {
     task: &'a Task,
     pub(crate) clock: &'a Clock,
@@ -181,13 +181,13 @@ pub(crate) struct Drive<'a> {
     pub(crate) tally: Mutex<Tally>,
     /// Messages that have fallen due, in an open loop.
     due: AtomicU64,
-    /// Messages of which it is known what became of them.
+    /// Messages whose outcome is known.
     settled: AtomicU64,
-    /// Fibers of connections that are done.
+    /// Fibers of connections that have ended.
     ended: AtomicU64,
-    /// Of one that spins: time in which nothing was settled.
+    /// Time without a settled message, if the worker spins.
     idle_ns: AtomicU64,
-    /// The run is over, and nobody waits for answers any more.
+    /// Set when the run is over, and nobody waits for responses any more.
     is_ending: AtomicBool,
 }
 
@@ -224,7 +224,7 @@ impl Drive<'_> {
             let usage = self.watch();
             self.await_last(|| {
                 let settled = self.settled.load(Ordering::Relaxed);
-                // What fell due just before the end may be sent after it.
+                // Messages that fell due just before the end may be sent after it.
                 pacing.is_finished() && settled >= self.due.load(Ordering::Relaxed)
             });
             end_all(fibers);
@@ -232,7 +232,7 @@ impl Drive<'_> {
         })
     }
 
-    /// Sleeps until the run is over; what was used in the measured time.
+    /// Sleeps until the run is over; returns the usage in the measured time.
     fn watch(&self) -> Usage {
         self.sleep_until(Some(self.clock.begin));
         let before = self.usage();
@@ -252,7 +252,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Then, or when the run is over.
+    /// Sleeps until `time` or the end of the run.
     fn sleep_until(&self, time: Option<Instant>) {
         loop {
             let now = Instant::now();
@@ -266,7 +266,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Gives the last messages their time. Each fiber knows its own; this is for those that nothing else would end.
+    /// Waits for the last messages. Each fiber knows its own; this is for messages that nothing else would end.
     fn await_last(&self, is_done: impl Fn() -> bool) {
         let end = self.clock.end.time();
         while !is_done() {
@@ -282,7 +282,7 @@ impl Drive<'_> {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Never lets the worker sleep, and tells how much of that was in vain.
+    /// Never lets the worker sleep, and measures how much of that time was idle.
     fn spin(&self) {
         let mut settled = 0;
         let mut before = Instant::now();
@@ -298,7 +298,7 @@ impl Drive<'_> {
         }
     }
 
-    /// The connection, opened if it is down. After a failure none, and a pause.
+    /// Returns the connection, after opening it if it is down. After a failure, pauses and returns `None`.
     pub(crate) fn link(&self, slot: &mut Slot) -> Option<Link> {
         if let Some(link) = slot.link.take() {
             return Some(link);
@@ -313,7 +313,7 @@ impl Drive<'_> {
         opened.map_err(|failure| self.note_broken(failure, 0)).ok()
     }
 
-    /// Counts an answer; true if it came in the measured time.
+    /// Counts a response; returns true if it arrived in the measured time.
     pub(crate) fn count(&self, due: Instant, now: Instant) -> bool {
         add(&self.settled, 1);
         self.tally.lock().unwrap().count(self.clock, due, now)
@@ -332,22 +332,22 @@ impl Drive<'_> {
         add(&self.due, 1);
     }
 
-    /// A message that could not be sent.
+    /// Counts a message that could not be sent.
     pub(crate) fn note_unsent(&self, failure: Failure) {
         add(&self.settled, 1);
         self.fail(failure);
     }
 
-    /// The server has closed a connection as it had said; what it did not answer was sent in vain.
+    /// Counts a connection that the server closed as announced; unanswered messages were sent in vain.
     pub(crate) fn note_closing(&self, unanswered: usize) {
         self.tally.lock().unwrap().reconnects += 1;
         self.note_unfinished(unanswered);
     }
 
-    /// A connection is lost, and with it what was in flight. It rests.
+    /// Counts a lost connection and its messages in flight, and pauses.
     pub(crate) fn note_broken(&self, failure: Failure, unanswered: usize) {
         self.note_unfinished(unanswered);
-        // Who is cancelled at the end learns so by an error, which is none of the server's.
+        // At the end, cancelled fibers see an error that is not the server's.
         if !uthread::thread::is_cancelled() {
             self.fail(failure);
             let now = Instant::now();
@@ -370,12 +370,12 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// Cancels those that still wait.
+/// Cancels fibers that still wait.
 fn end_all(fibers: Vec<ScopedJoinHandle<'_, ()>>) {
     fibers.iter().for_each(ScopedJoinHandle::cancel);
     for fiber in fibers {
         match fiber.join() {
-            // One that was cancelled where no call could say so.
+            // The fiber was cancelled in a call without an error value.
             Err(payload) if !payload.is::<Cancelled>() => resume_unwind(payload),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Conditions on requests, with the validators the server itself hands out.
+//! Conditional requests with the validators that the server itself returns.
 
 use crate::harness::{Program, wait_until};
 

@@ -1,4 +1,4 @@
-//! The plain business of a web server: methods, versions, types, encodings, connections, error pages.
+//! The basics of a web server: methods, versions, types, encodings, connections, error pages.
 
 use std::fs;
 
@@ -212,7 +212,7 @@ fn a_file_that_shrank_ends_the_connection() {
     let mut client = program.connect();
     client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response_head().status, 200);
-    // More than the socket's buffers hold is still in the file: we have not read any of the body.
+    // The file has more than the socket's buffers hold, because the client has read nothing of the body.
     fs::OpenOptions::new()
         .write(true)
         .open(&path)

@@ -1,4 +1,4 @@
-//! `uthread doctor`: what it tells here, and where something is forbidden or short.
+//! `uthread doctor`: its findings on this machine, and where something is forbidden or short.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ use crate::restrict::{REGISTER, SETUP, become_nobody, has_ring, refuse, restrict
 /// Long enough for every part of the self-test.
 const SECONDS: &str = "0.2";
 
-/// Under a restriction: the page, and the JSON.
+/// Runs the doctor under a restriction, and returns its page and its JSON.
 fn examine(restrict: impl Fn() + Send + Sync, exit_code: i32) -> (String, Value) {
     let examine = |options: &[&str]| {
         let arguments = [&["doctor", "--seconds", SECONDS], options].concat();
@@ -39,14 +39,14 @@ fn checked(output: Output, exit_code: i32) -> String {
     text
 }
 
-/// The lines of a section of the page.
+/// Returns the lines of a section of the page.
 fn section<'a>(page: &'a str, title: &str) -> Vec<&'a str> {
     let mut lines = page.lines().skip_while(|line| *line != title);
     assert_eq!(lines.next(), Some(title), "{page}");
     lines.take_while(|line| !line.is_empty()).collect()
 }
 
-/// What it says about a driver in its self-test.
+/// Returns the verdict of a driver's self-test.
 fn verdict<'a>(json: &'a Value, driver: &str) -> &'a str {
     let mut tests = json["self_test"].as_array().unwrap().iter();
     let test = tests.find(|test| test["driver"] == driver).unwrap();
@@ -146,7 +146,7 @@ fn what_a_program_has_to_ask_for() {
     assert!(line.ends_with(expected), "{line}");
 }
 
-/// A profile may permit the ring but not what makes it better.
+/// Profiles can permit the ring, but not the operations that improve it.
 #[test]
 fn a_ring_without_its_features() {
     if !has_ring("all of it") {
@@ -171,7 +171,7 @@ fn a_ring_without_its_features() {
 
 #[test]
 fn a_user_who_may_lock_little_memory() {
-    // Where it is, the user may not be allowed to go.
+    // The user may have no access to the directory of the program.
     let directory = tempfile::tempdir_in("/tmp").unwrap();
     let program = directory.path().join("uthread");
     std::fs::copy(env!("CARGO_BIN_EXE_uthread"), &program).unwrap();
@@ -184,7 +184,7 @@ fn a_user_who_may_lock_little_memory() {
     let page = checked(output, 0);
     let limits = section(&page, "Limits").join("\n");
     assert!(limits.contains("64 KiB"), "{page}");
-    // Where rings count, a smaller one is the best there is.
+    // Where rings count against the limit, a smaller one is the best.
     if page.contains("no   instead: small ones") {
         assert!(limits.contains("8 workers with rings of 8 KiB"), "{page}");
         assert!(page.contains("ulimit -l unlimited"), "{page}");

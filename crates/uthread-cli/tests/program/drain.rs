@@ -1,10 +1,10 @@
-//! The end: what is running finishes, what is idle closes, what takes too long is cut and counted.
+//! Shutdown: running responses finish, idle connections close, and slow ones are cut and counted.
 
 use crate::harness::{Program, sparse_file};
 
 const LARGE_BYTES: usize = 64 << 20;
 
-/// A program with a response under way that is far larger than the sockets' buffers.
+/// Returns a program that is sending a response far larger than the sockets' buffers.
 fn with_response_under_way(args: &[&str]) -> (Program, crate::harness::Client) {
     let program = Program::serve(&[], args);
     sparse_file(&program.dir().join("large"), LARGE_BYTES as u64);
@@ -29,7 +29,7 @@ fn a_running_response_finishes() {
 fn a_request_half_received_is_answered_with_close() {
     let mut program = Program::serve(&[("a", "hello")], &[]);
     let mut client = program.connect();
-    // The answer to the first tells that the half of the second has been received too.
+    // The response to the first request shows that half of the second one has arrived, too.
     client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /a HTTP/1.1\r\n");
     assert_eq!(client.response().field("connection"), None);
     program.terminate();

@@ -1,6 +1,6 @@
-//! Runs the program on a free port and talks to it in raw bytes.
+//! Runs the program on a free port, and communicates with it in raw bytes.
 //!
-//! Nothing sleeps and hopes: tests wait for a line, a byte, an end of input or an exit. The one deadline below only turns
+//! No test relies on sleeping: each waits for a line, a byte, an end of input or an exit. The deadline below only turns
 //! a hang into a failure.
 
 use std::fs;
@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
-/// Far beyond what any step takes on a loaded machine.
+/// Far longer than any step takes on a loaded machine.
 const HANG: Duration = Duration::from_secs(20);
 
 pub(crate) fn command(args: &[&str]) -> Command {
@@ -24,7 +24,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-/// A directory with these files; a path that ends in a slash is a directory.
+/// Creates a directory with these files; a path that ends in a slash is a directory.
 pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, content) in files {
@@ -39,7 +39,7 @@ pub(crate) fn site(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-/// Makes a file of this size that takes no space.
+/// Creates a file of this size that uses no disk space.
 pub(crate) fn sparse_file(path: &Path, bytes: u64) {
     fs::File::create(path).unwrap().set_len(bytes).unwrap();
 }
@@ -117,7 +117,7 @@ impl Program {
         Client::new(TcpStream::connect(self.addr).unwrap())
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) fn get(&self, path: &str) -> Response {
         self.get_with(path, "")
     }
@@ -128,7 +128,7 @@ impl Program {
         client.response()
     }
 
-    /// The next line on stdout, such as one of the access log.
+    /// Returns the next line of stdout, such as one of the access log.
     pub(crate) fn stdout_line(&mut self) -> String {
         read_line(self.stdout.as_mut().unwrap())
     }
@@ -144,11 +144,12 @@ impl Program {
         }
     }
 
-    /// From now on the program may have this many files open, standard streams and all; returns how many before.
+    /// Limits the number of open files of the program, standard streams included; returns the previous limit.
     pub(crate) fn limit_descriptors(&self, count: u64) -> u64 {
         let limit = Rlimit {
             current: Some(count),
-            // The hard limit must stay, so that the soft one can be raised again; the program inherited ours.
+            // The hard limit must stay, so that the soft one can be raised again; the program inherited it from this
+            // process.
             maximum: getrlimit(Resource::Nofile).maximum,
         };
         let pid = Some(Pid::from_child(&self.child));
@@ -163,7 +164,7 @@ impl Program {
         kill_process(pid, Signal::TERM).unwrap();
     }
 
-    /// Waits until no connection is accepted any more.
+    /// Waits until the program accepts no more connections.
     pub(crate) fn await_refusal(&self) {
         wait_until(|| TcpStream::connect(self.addr).is_err());
     }
@@ -180,7 +181,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already, as many tests mean it to.
+        // It may have ended already, as many tests intend.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -194,7 +195,7 @@ pub(crate) fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The next line of a pipe, with its end; empty at the end of the pipe.
+/// Returns the next line of a pipe, with its end; empty at the end of the pipe.
 fn read_line<P: Read + AsFd>(pipe: &mut BufReader<P>) -> String {
     let hang = Timespec::try_from(HANG).unwrap();
     let mut line = Vec::new();
@@ -236,12 +237,12 @@ impl Client {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Sends a byte every few milliseconds until something comes back.
+    /// Sends a byte every few milliseconds until a response arrives.
     pub(crate) fn trickle_until_answered(&mut self) {
         let pause = Duration::from_millis(10);
         self.stream.get_ref().set_read_timeout(Some(pause)).unwrap();
         wait_until(|| {
-            // The server may close between two bytes; then there is an answer to read.
+            // The server may close between two bytes; then there is a response to read.
             let _ = self.stream.get_mut().write_all(b"x");
             self.stream.fill_buf().is_ok()
         });
@@ -283,7 +284,7 @@ impl Client {
         rest
     }
 
-    /// Counts the bytes to the end of the connection, whichever way it ends.
+    /// Counts the bytes to the end of the connection, whether or not it ends with a reset.
     pub(crate) fn count_rest(&mut self) -> u64 {
         let mut count = 0;
         let mut chunk = vec![0; 64 * 1024];

@@ -1,4 +1,4 @@
-//! The cap on connections, and too few file descriptors.
+//! The limit of connections, and a shortage of file descriptors.
 
 use crate::harness::{Program, wait_until};
 use crate::restrict::has_ring;

@@ -1,4 +1,4 @@
-//! The load generator: what it counts, what it calls wrong, and how it ends.
+//! The load generator: what it counts, what it reports as wrong, and how it ends.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::harness::{Program, command};
 /// Short, and without a warm-up.
 const QUICK: [&str; 3] = ["--duration=200ms", "--warm-up=0s", "--json"];
 
-/// Messages that fall due in that time at 50 a second and one worker: the schedule is the same in every run.
+/// Messages that fall due in that time at 50 per second with one worker: the schedule is the same in every run.
 const DUE: u64 = 16;
 
 fn load(kind: &str, address: &str, options: &[&str]) -> Output {
@@ -23,7 +23,7 @@ fn load(kind: &str, address: &str, options: &[&str]) -> Output {
     command(&arguments).output().unwrap()
 }
 
-/// The report of a load that ends so.
+/// Runs a load that ends with this exit code, and returns its report.
 fn report(kind: &str, address: &str, options: &[&str], exit_code: i32) -> Value {
     let output = load(kind, address, options);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -37,7 +37,7 @@ fn count(report: &Value, field: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {field} in {report}"))
 }
 
-/// How many errors of this kind; the example has these words.
+/// Returns the number of errors of this kind, and checks that the example contains these words.
 fn errors(report: &Value, kind: &str, words: &str) -> u64 {
     let mut errors = report["errors"].as_array().unwrap().iter();
     let error = errors.find(|error| error["kind"] == kind);
@@ -66,7 +66,7 @@ fn assert_all_right(report: &Value) {
     );
 }
 
-/// Answers each connection by `serve`, until it returns; for as long as the test runs.
+/// Starts a server that runs `serve` for each connection, for as long as the test runs.
 fn server(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -80,7 +80,7 @@ fn server(serve: impl Fn(&mut TcpStream) -> io::Result<()> + Clone + Send + 'sta
     address
 }
 
-/// Sends back each message of 16 bytes as `change` makes it of its number.
+/// Sends back each message of 16 bytes, changed by `change` depending on its number.
 fn echo_changed(stream: &mut TcpStream, change: impl Fn(u64, &mut [u8; 16])) -> io::Result<()> {
     let mut message = [0; 16];
     for number in 0.. {
@@ -91,7 +91,7 @@ fn echo_changed(stream: &mut TcpStream, change: impl Fn(u64, &mut [u8; 16])) -> 
     Ok(())
 }
 
-/// Loads an echo server in these ways.
+/// Loads an echo server with each of these options.
 fn check_echo(ways: &[&[&str]]) {
     let program = Program::echo(&[]);
     let address = program.addr.to_string();
@@ -152,7 +152,7 @@ fn an_open_loop_sends_what_is_due_and_no_more() {
 
 #[test]
 fn what_fell_due_while_the_generator_stood_still_is_sent_and_answered() {
-    // Says when the first message of the run has come: the second, after the greeting.
+    // Signals the first message of the run, which is the second one after the greeting.
     let (begun_in, begun) = mpsc::channel();
     let address = server(move |stream| {
         let begun_in = begun_in.clone();
@@ -253,7 +253,7 @@ fn a_server_that_closes_is_told_and_connected_to_again() {
         }
         stream.read_exact(&mut message)?;
         stream.shutdown(Shutdown::Write)?;
-        // All is read, whatever else was due meanwhile: this end is no reset.
+        // Everything has been read, so this close is not a reset.
         io::copy(stream, &mut io::sink()).map(|_| ())
     });
     for options in [&[][..], &["--rate=1000"]] {
@@ -264,7 +264,7 @@ fn a_server_that_closes_is_told_and_connected_to_again() {
             0,
         );
         assert!(
-            errors(&report, "closed", "the server has closed") >= 1,
+            errors(&report, "closed", "the server closed") >= 1,
             "{report}"
         );
         // One of the five was before the run.
@@ -294,9 +294,9 @@ fn a_silent_server_is_not_waited_for_twice() {
     let address = server(|stream| stream.read_exact(&mut [0; 1 << 20]));
     let options = ["--connections=1000", "--timeout=300ms"];
     let silent = report("tcp", &address, &options, 1);
-    let timed_out = errors(&silent, "timed-out", "no answer");
+    let timed_out = errors(&silent, "timed-out", "no response");
     assert!((1..1000).contains(&timed_out), "{silent}");
-    // One that falls silent later.
+    // A server that falls silent later.
     let address = server(|stream| {
         let mut message = [0; 16];
         for _ in 0..3 {
@@ -331,7 +331,7 @@ fn a_signal_ends_it_early_with_a_report() {
     .stdout(Stdio::piped())
     .spawn()
     .unwrap();
-    // The echo server says nothing of its connections; that the load has begun shows in its CPU time.
+    // The echo server reports no connections; its CPU time shows that the load has started.
     let pid = Pid::from_child(&child);
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
     crate::harness::wait_until(|| {
@@ -380,7 +380,7 @@ fn text_is_for_people() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     for words in [
         "2 connections, closed loop",
-        "answers/s",
+        "responses/s",
         "p99.99 ",
         "the most served",
         "busy",
@@ -398,7 +398,7 @@ fn wrong_usage_does_not_start() {
         assert!(errors.contains(words), "{errors:?} does not say {words:?}");
     };
     check("udp", "127.0.0.1:1", &[], "udp");
-    check("tcp", "127.0.0.1", &[], "no HOST:PORT");
+    check("tcp", "127.0.0.1", &[], "not HOST:PORT");
     check(
         "http",
         "https://127.0.0.1/",
@@ -410,7 +410,7 @@ fn wrong_usage_does_not_start() {
         "tcp",
         "127.0.0.1:1",
         &["--size=65537"],
-        "at most 65536 bytes",
+        "more than 65536",
     );
     check(
         "tcp",

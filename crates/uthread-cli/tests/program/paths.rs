@@ -1,4 +1,4 @@
-//! Which paths are served, and which never are.
+//! Paths that are served, and paths that never are.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! The port: which files it takes, what it writes and prints, and how it ends.
+//! `uthread port`: the files it accepts, its output and its exit codes.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Requests that two servers in a row might read differently: each is refused, and the connection ends.
+//! Requests that two servers in a row could read differently: each is refused, and the connection ends.
 
 use crate::harness::Program;
 
-/// Sends the bytes; expects one answer with this status, a readable one, and the end of the connection behind it.
+/// Sends the bytes; expects one valid response with this status, and then the end of the connection.
 fn check(program: &Program, bytes: &str, status: u16) {
     let mut client = program.connect();
     client.send(bytes);

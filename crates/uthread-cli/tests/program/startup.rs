@@ -1,4 +1,4 @@
-//! Starting, and failing to: one line that says what to do, and exit code 2.
+//! Start-up, and its failures: one line with the remedy, and exit code 2.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -160,8 +160,8 @@ fn wrong_usage_is_2_and_help_is_0() {
     );
 }
 
-/// As README.md says, in the folder of the workspace: a second package with a default program would
-/// make it ambiguous.
+/// README.md gives this command for the folder of the workspace; a second package with a default program would make it
+/// ambiguous.
 #[test]
 fn cargo_run_means_this_program() {
     let output = Command::new(env!("CARGO"))
