@@ -25,10 +25,10 @@ const LAYERS: [Layer; 10] = [
     ),
     (&["driver"], &["op", "resource", "pool", "atomic"]),
     (&["op"], &["resource"]),
-    (&["resource"], &[]),
-    (&["pool"], &["forked"]),
+    (&["resource"], &["atomic"]),
+    (&["pool"], &["atomic", "forked"]),
     (&["fiber"], &["stack", "atomic", "forked"]),
-    (&["stack"], &[]),
+    (&["stack"], &["atomic"]),
     (&["atomic"], &[]),
     (&["forked"], &[]),
 ];

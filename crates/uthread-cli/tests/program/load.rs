@@ -406,12 +406,7 @@ fn wrong_usage_does_not_start() {
         "https:// is not supported",
     );
     check("tcp", "127.0.0.1:1", &["--connections=0"], "connections");
-    check(
-        "tcp",
-        "127.0.0.1:1",
-        &["--size=65537"],
-        "more than 65536",
-    );
+    check("tcp", "127.0.0.1:1", &["--size=65537"], "more than 65536");
     check(
         "tcp",
         "127.0.0.1:1",

@@ -1,11 +1,13 @@
 //! The running fibers of a scope, and the parent that waits for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use slab::Slab;
 
 use super::{Control, FiberRef, Payload, WakeHandle, cancel, is_cut_off};
+
+use crate::atomic::lock;
 
 pub(crate) struct Children {
     running: AtomicUsize,
@@ -96,6 +98,6 @@ impl Children {
     }
 
     fn members(&self) -> MutexGuard<'_, Slab<FiberRef>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.members)
     }
 }

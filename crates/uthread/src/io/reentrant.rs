@@ -2,8 +2,9 @@
 //! holds its lock.
 
 use std::marker::PhantomData;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
 use crate::sched::wait;
@@ -57,7 +58,7 @@ impl Reentrant {
     }
 
     fn owner(&self) -> MutexGuard<'_, Option<Owner>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.owner)
     }
 }
 

@@ -11,12 +11,13 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::{stream, terminal};
+use crate::atomic::lock;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::offload;
 use crate::sched::ticket_lock::{Ticket, TicketLock};
@@ -141,7 +142,7 @@ impl Drop for StdinLock<'_> {
 }
 
 fn buffer() -> MutexGuard<'static, Option<BufReader<Unbuffered>>> {
-    BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&BUFFER)
 }
 
 /// An unbuffered reader of descriptor 0.

@@ -3,12 +3,13 @@
 //! The loop acquires a permit before it accepts. Connections above the limit stay in the kernel's queue.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::{SocketAddr, TcpListener, TcpStream, UnixListener, UnixStream, unix};
+use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::thread;
@@ -204,7 +205,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Acquires a permit, waiting until one is free.

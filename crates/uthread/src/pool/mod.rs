@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use self::queue::Queue;
 pub(crate) use self::queue::Ticket;
+use crate::atomic::lock;
 use crate::forked::PerProcess;
 
 /// Maximum number of threads: enough to fill the queue of a disk. Further calls are queued.
@@ -60,7 +61,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn add(&'static self, job: Job) -> Ticket {

@@ -11,11 +11,13 @@
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use io_uring::types::BufRingEntry;
 
 use super::registration::Registration;
+
+use crate::atomic::lock;
 
 pub(crate) struct BufferGroup {
     /// The registration; its slot is the group's id.
@@ -89,7 +91,7 @@ impl BufferGroup {
     #[allow(unsafe_code, reason = "memory that is shared with the kernel")]
     fn give(&self, id: u16) {
         let buffer = self.buffer(id).as_ptr().expose_provenance() as u64;
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         let entries = self.start().cast::<BufRingEntry>();
         // SAFETY: there are as many entries as buffers.
         let entry = unsafe { entries.add(usize::from(*given & (self.count - 1))) };

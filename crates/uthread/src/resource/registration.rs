@@ -8,10 +8,12 @@ use std::mem;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
 use super::pages::Pages;
+
+use crate::atomic::lock;
 
 /// Collects unused resources for the owner of their ring.
 pub(crate) struct Reclaimer {
@@ -111,7 +113,7 @@ impl Reclaimer {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -8,12 +8,13 @@ mod polling;
 mod shortage;
 mod shutdown;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io, iter, thread};
 
 pub use self::builder::Builder;
 pub use self::driver::{Driver, DriverInfo, ParseDriverError};
 pub use self::shutdown::Shutdown;
+use crate::atomic::lock;
 use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
 use crate::metrics::Metrics;
@@ -193,7 +194,7 @@ impl Runtime {
         if let Some(runtime) = runtime.get() {
             return Ok(runtime);
         }
-        let _one_at_a_time = starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&starting);
         match runtime.get() {
             Some(runtime) => Ok(runtime),
             None => Runtime::new().map(|made| runtime.get_or_init(|| made)),

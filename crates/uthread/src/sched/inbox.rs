@@ -1,8 +1,6 @@
 //! What one worker is handed by others.
 
-use std::sync::PoisonError;
-
-use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
 /// A fiber is in it at most once to run, and once for each end of what it waits in, so the number of live
 /// fibers bounds it. Once the worker has ended it takes nothing: nobody would empty it.
@@ -71,6 +69,6 @@ impl<T> Inbox<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Mail<T>> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mail)
     }
 }

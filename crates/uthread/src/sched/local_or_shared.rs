@@ -2,7 +2,9 @@
 
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::atomic::lock;
 
 /// A local value costs no atomic operation; a shared one has a lock, which is nearly always free.
 pub(crate) enum LocalOrShared<T> {
@@ -19,11 +21,6 @@ impl<T> LocalOrShared<T> {
             LocalOrShared::Shared(mutex) => Guard::Shared(lock(mutex)),
         }
     }
-}
-
-/// Locks `mutex`, poisoned or not: a panic of the scheduler ends the process.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) enum Guard<'a, T> {

@@ -12,10 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::local_or_shared::lock;
 use super::operations::{Accepted, CompletionSink, OperationId};
 use super::wait;
 use super::worker::current;
+use crate::atomic::lock;
 use crate::driver::Completion;
 use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::Operation;

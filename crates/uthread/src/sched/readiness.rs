@@ -11,11 +11,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::local_or_shared::lock;
 use super::operations::{Accepted, CompletionSink, OperationId};
 use super::threads;
 use super::wait::{self, cancellation};
 use super::worker::current;
+use crate::atomic::lock;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Deadline, several};
 use crate::driver::{Completion, Wake};

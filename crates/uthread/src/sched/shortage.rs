@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::local_or_shared::lock;
+use crate::atomic::lock;
 use crate::fiber::FiberRef;
 use crate::stack::Stack;
 

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use super::local_or_shared::lock;
+use crate::atomic::lock;
 
 /// By the ids of their fibers; bounded by the number of handles and of abandoned fibers. `None` for a fiber that was abandoned
 /// before its thread was kept.

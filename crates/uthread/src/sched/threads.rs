@@ -16,9 +16,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::counters::Counters;
-use super::local_or_shared::lock;
 use super::shared::{Abandonment, Decision, STILL_TIME_MAX};
 use super::thread_handles;
+use crate::atomic::lock;
 use crate::driver::native::interrupt::Interruptible;
 use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, WakeHandle, end_park, wake};
 use crate::stack::sizes::STACK_SIZE_MIN;

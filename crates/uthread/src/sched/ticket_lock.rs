@@ -1,9 +1,10 @@
 //! A fair lock that suspends a fiber and blocks a thread.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::wait;
+use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 
 /// A ticket lock: serves callers in the order of their arrival.
@@ -63,7 +64,7 @@ impl TicketLock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

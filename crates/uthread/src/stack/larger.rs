@@ -12,6 +12,8 @@ use super::Stack;
 use super::memory::{self, Guards, guard_size};
 use super::sizes::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
 
+use crate::atomic::lock;
+
 /// Number of size classes, from the smallest to the largest stack. Each is twice as large as the previous
 /// one.
 const CLASSES: usize = (STACK_SIZE_MAX / STACK_SIZE_MIN).ilog2() as usize + 1;
@@ -76,7 +78,7 @@ impl LargerStacks {
     }
 
     fn with_class<R>(&self, room: usize, action: impl FnOnce(&mut Vec<Stack>) -> R) -> R {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = lock(&self.free);
         action(&mut free[(room / STACK_SIZE_MIN).ilog2() as usize])
     }
 }

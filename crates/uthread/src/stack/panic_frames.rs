@@ -6,8 +6,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::panic;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+
+use crate::atomic::lock;
 
 /// Start addresses of the functions on the stack between a panic and its hook; unset until they are learned.
 static FUNCTIONS: OnceLock<Vec<usize>> = OnceLock::new();
@@ -42,7 +44,7 @@ pub(crate) fn learn() {
         let learner = thread::current().id();
         panic::set_hook(Box::new(move |panic| {
             if thread::current().id() == learner {
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = lock(&found);
                 *found = functions_above(begin as fn() as usize);
             } else {
                 others(panic);
@@ -56,7 +58,7 @@ pub(crate) fn learn() {
         }
         // These functions are on the stack at every check.
         let own = functions_above(learn as fn() as usize);
-        let functions = functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let functions = lock(&functions);
         functions
             .iter()
             .copied()

@@ -17,6 +17,8 @@ use super::memory::{self, Guards, guard_size, page_size};
 use super::sizes::{BATCH_STACKS, KEPT_BYTES, STACK_SIZE_MIN};
 use super::slabs::{COLOURS, Releasing, Slabs};
 
+use crate::atomic::lock;
+
 /// Maximum number of free stacks that keep their hottest pages, 8 MiB in all: enough for the next burst to
 /// start warm. Further stacks keep nothing, so that the memory of a burst of a million fibers is returned.
 const WARM_STACKS_MAX: usize = 1024;
@@ -213,7 +215,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 

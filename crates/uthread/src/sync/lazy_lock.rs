@@ -3,9 +3,11 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::once_lock::OnceLock;
+
+use crate::atomic::lock;
 
 /// A value that is initialized on first access; the counterpart of [`std::sync::LazyLock`]. The first fiber
 /// or thread runs the initializer, the others wait.
@@ -65,7 +67,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[inline]
     pub fn force(this: &LazyLock<T, F>) -> &T {
         this.value.get_or_init(|| {
-            let mut make = this.make.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut make = lock(&this.make);
             let taken = make.take();
             drop(make);
             taken.unwrap_or_else(|| panic_poisoned())()

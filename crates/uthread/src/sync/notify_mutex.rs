@@ -9,11 +9,10 @@
 //! is woken under the lock. A woken waiter inspects the state again.
 
 use std::mem;
-use std::sync::PoisonError;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use crate::atomic::{Mutex, MutexGuard};
+use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
 
@@ -135,7 +134,7 @@ impl<S> NotifyMutex<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside<S>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inside)
     }
 }
 

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::buckets;
 use crate::atomic::MutexGuard;
+use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
 
@@ -53,9 +53,8 @@ pub(super) fn with_queue<T, R>(target: &T, action: impl FnOnce(&mut WaitQueue) -
 
 impl WaitQueue {
     fn at(address: usize) -> WaitQueue {
-        let bucket = buckets::bucket(address).lock();
         WaitQueue {
-            bucket: bucket.unwrap_or_else(PoisonError::into_inner),
+            bucket: lock(buckets::bucket(address)),
             address,
         }
     }

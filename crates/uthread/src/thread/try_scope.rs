@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use super::builder::start;
 use super::{JoinHandle, scope};
+use crate::atomic::lock;
 use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
-use crate::sched::local_or_shared::lock;
 use crate::sched::wait;
 
 /// Runs `f` with a scope whose fibers may borrow from the caller and may fail. The first error, of a fiber or

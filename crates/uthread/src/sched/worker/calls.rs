@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::current;
 use super::{Worker, panics};
+use crate::atomic::lock;
 use crate::fiber::control::{FiberKey, OperationResult};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
 use crate::sched::budget;
-use crate::sched::local_or_shared::lock;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};

@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Worker;
+use crate::atomic::lock;
 use crate::fiber::Started;
 use crate::fiber::control::FiberKey;
-use crate::sched::local_or_shared::lock;
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
 impl Worker {

@@ -22,11 +22,11 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::OnceLock;
 use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
-use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::atomic::{Mutex, MutexGuard};
+use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
 use crate::sync::select::ArmHandle;
@@ -320,7 +320,7 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
