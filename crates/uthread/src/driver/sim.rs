@@ -24,6 +24,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::uring::cancellations::Cancellations;
+use super::uring::user_data::Target;
 use super::{Completion, Completions, Counts, Driver, Token, Wake};
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
@@ -241,9 +242,9 @@ impl Kernel {
             flight.due = flight.ends.then(|| world.clock + world.latency());
             self.in_flight.push(flight);
         }
-        while let Some(name) = cancellations.take(|| now) {
-            let result = self.cancel(Token(name), world);
-            cancellations.on_answer(Token(name), result, now);
+        while let Some(Target::Operation(token)) = cancellations.take(|| now) {
+            let result = self.cancel(token, world);
+            cancellations.on_answer(token, result, now);
         }
         while let Some(index) = self.choose_due(world) {
             let flight = &mut self.in_flight[index];

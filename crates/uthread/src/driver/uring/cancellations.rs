@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::user_data::Target;
 use crate::driver::Token;
-
-/// What a request to cancel carries beside the name of its entry.
-const CANCELLATION: u64 = 1 << 62;
 
 /// After so long a request is repeated for the first time that has found nothing, or an entry in the hands of the kernel,
 /// which has got further by then; and the end of a runtime is not held up by that.
@@ -40,28 +38,13 @@ pub(in crate::driver) struct Cancellations {
 struct State {
     /// Operations of a single entry that are to end, until they have.
     awaited: HashSet<Token>,
-    /// Names of entries to be cancelled. For each entry in flight at most as many as its operation has.
-    now: Vec<u64>,
+    /// Entries to be cancelled. For each entry in flight at most as many as its operation has.
+    now: Vec<Target>,
     /// Those that are to be cancelled again, at this time at the earliest.
-    later: Vec<u64>,
+    later: Vec<Target>,
     later_at: Option<Instant>,
     /// How long the next of these waits; none for the shortest time.
     pause: Option<Duration>,
-}
-
-/// Whether a completion is that of a request to cancel.
-pub(super) fn is_cancellation(user_data: u64) -> bool {
-    user_data & CANCELLATION != 0
-}
-
-/// What a request to cancel the entry of this name carries.
-pub(super) fn cancellation_of(name: u64) -> u64 {
-    name | CANCELLATION
-}
-
-/// The name of the entry that is cancelled by this request.
-pub(super) fn target_of(cancellation: u64) -> u64 {
-    cancellation & !CANCELLATION
 }
 
 impl Cancellations {
@@ -69,39 +52,39 @@ impl Cancellations {
     pub(in crate::driver) fn cancel(&self, token: Token) {
         let mut state = self.lock();
         if state.awaited.insert(token) {
-            state.now.push(token.0);
+            state.now.push(Target::Operation(token));
             state.pause = None;
             self.are_awaited.store(true, Ordering::Relaxed);
             self.are_due.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Has entries of these names cancelled.
-    pub(super) fn cancel_entries(&self, names: impl Iterator<Item = u64>) {
+    /// Requests to cancel these entries.
+    pub(super) fn cancel_entries(&self, entries: impl Iterator<Item = Target>) {
         let mut state = self.lock();
-        state.now.extend(names);
+        state.now.extend(entries);
         state.pause = None;
         self.are_due.store(true, Ordering::Relaxed);
     }
 
     /// Has an entry cancelled again that has not ended.
-    pub(super) fn repeat(&self, name: u64) {
-        self.repeat_in(&mut self.lock(), name, Instant::now());
+    pub(super) fn repeat(&self, entry: Target) {
+        self.repeat_in(&mut self.lock(), entry, Instant::now());
     }
 
-    fn repeat_in(&self, state: &mut State, name: u64, now: Instant) {
-        state.later.push(name);
+    fn repeat_in(&self, state: &mut State, entry: Target, now: Instant) {
+        state.later.push(entry);
         let at = now + state.pause.unwrap_or(PAUSE_MIN);
         state.later_at = Some(state.later_at.map_or(at, |earlier| earlier.min(at)));
         self.are_due.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets requests for an entry that has ended, and whose name another one may get.
-    pub(super) fn forget(&self, name: u64) {
+    /// Forgets requests for an entry that has ended, and whose `user_data` another one may get.
+    pub(super) fn forget(&self, entry: Target) {
         if self.are_due.load(Ordering::Relaxed) {
             let State { now, later, .. } = &mut *self.lock();
-            now.retain(|other| *other != name);
-            later.retain(|other| *other != name);
+            now.retain(|other| *other != entry);
+            later.retain(|other| *other != entry);
         }
     }
 
@@ -109,7 +92,7 @@ impl Cancellations {
     pub(in crate::driver) fn on_answer(&self, token: Token, result: i32, now: Instant) {
         let mut state = self.lock();
         if result < 0 && state.awaited.contains(&token) {
-            self.repeat_in(&mut state, token.0, now);
+            self.repeat_in(&mut state, Target::Operation(token), now);
         }
     }
 
@@ -123,14 +106,14 @@ impl Cancellations {
         }
     }
 
-    /// Hands out the name of an entry to be cancelled now.
-    pub(in crate::driver) fn take(&self, now: impl Fn() -> Instant) -> Option<u64> {
+    /// Takes an entry to be cancelled now.
+    pub(in crate::driver) fn take(&self, now: impl Fn() -> Instant) -> Option<Target> {
         if !self.are_due.load(Ordering::Relaxed) {
             return None;
         }
         let State {
             awaited,
-            now: names,
+            now: due,
             later,
             later_at,
             pause,
@@ -138,15 +121,18 @@ impl Cancellations {
         if later_at.is_some_and(|at| at <= now()) {
             *later_at = None;
             *pause = Some(PAUSE_MAX.min(pause.unwrap_or(PAUSE_MIN) * 2));
-            names.append(later);
+            due.append(later);
         }
         // Of operations that have ended meanwhile there is nothing to cancel.
-        let has_ended = |name: u64| name < Token::RESERVED && !awaited.contains(&Token(name));
-        while names.pop_if(|name| has_ended(*name)).is_some() {}
-        let name = names.pop();
-        let are_left = name.is_some() || !later.is_empty();
+        let has_ended = |entry: &mut Target| match entry {
+            Target::Operation(token) => !awaited.contains(token),
+            Target::Raw { .. } | Target::Poll(_) => false,
+        };
+        while due.pop_if(has_ended).is_some() {}
+        let entry = due.pop();
+        let are_left = entry.is_some() || !later.is_empty();
         self.are_due.store(are_left, Ordering::Relaxed);
-        name
+        entry
     }
 
     /// How long until the next is to be cancelled, if one is.

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use io_uring::{CompletionQueue, cqueue};
 
-use super::cancellations;
+use super::Ring;
 use super::devices::Devices;
-use super::{Ring, TOKEN_WAKE, polls, raw};
+use super::user_data::{Target, UserData};
 use crate::driver::{Completion, Completions, Token};
 
 /// Of one ring. Where completions are shared, whoever has the reactor's lock uses it.
@@ -41,7 +41,10 @@ impl UringCompletions {
         let mut count = 0;
         for entry in queue.take(max) {
             count += 1;
-            let token = Token(entry.user_data());
+            let UserData::Entry(Target::Operation(token)) = UserData::decode(entry.user_data())
+            else {
+                unreachable!("devices have nothing but operations");
+            };
             if devices.complete(token, entry.result()) {
                 ring.hand_out(token, Completion::last(entry.result()), complete);
             }
@@ -68,9 +71,10 @@ impl Completions for UringCompletions {
         let mut woken = false;
         let (queue, ring) = self.queue();
         for entry in queue.take(max) {
-            match entry.user_data() {
-                TOKEN_WAKE => woken = true,
-                name => ring.complete(name, &entry, complete),
+            match UserData::decode(entry.user_data()) {
+                UserData::Entry(target) => ring.complete(target, &entry, complete),
+                UserData::Cancel(target) => ring.answer_cancel(target, entry.result()),
+                UserData::Wake => woken = true,
             }
         }
         if woken {
@@ -81,39 +85,43 @@ impl Completions for UringCompletions {
 }
 
 impl Ring {
-    /// Hands the completion of an entry out, if it is the one for which an operation waits.
+    /// Hands out the completion of an entry, if an operation waits for it.
     fn complete(
         &self,
-        name: u64,
+        target: Target,
         entry: &cqueue::Entry,
         complete: &mut dyn FnMut(Token, Completion),
     ) {
-        let Ring {
-            raws,
-            polls,
-            cancellations,
-            ..
-        } = self;
-        if polls::is_name(name) {
-            if let Some((token, result)) = polls.on_completion(name, entry, cancellations) {
-                self.hand_out(token, Completion::last(result), complete);
+        let (result, flags) = (entry.result(), entry.flags());
+        let completed = match target {
+            Target::Operation(token) => {
+                let completion = Completion {
+                    result,
+                    more: cqueue::more(flags),
+                    buffer: cqueue::buffer_select(flags),
+                };
+                return self.hand_out(token, completion, complete);
             }
-        } else if raw::is_name(name) {
-            let completed = raws.on_completion(name, entry.result(), entry.flags(), cancellations);
-            if let Some((token, result)) = completed {
-                self.hand_out(token, Completion::last(result), complete);
+            Target::Raw {
+                operation,
+                entry: index,
+            } => (self.raws).on_completion(operation, index, result, flags, &self.cancellations),
+            Target::Poll(key) => self.polls.on_completion(key, entry, &self.cancellations),
+        };
+        if let Some((token, result)) = completed {
+            self.hand_out(token, Completion::last(result), complete);
+        }
+    }
+
+    /// Takes the answer to a request to cancel an entry, whose end is a completion of its own.
+    fn answer_cancel(&self, target: Target, result: i32) {
+        let cancellations = &self.cancellations;
+        match target {
+            Target::Operation(token) => cancellations.on_answer(token, result, Instant::now()),
+            Target::Raw { operation, entry } => {
+                (self.raws).on_cancel_answer(operation, entry, result, cancellations);
             }
-        } else if cancellations::is_cancellation(name) {
-            // The end of the operation is its own completion, whatever became of this.
-            let target = Token(cancellations::target_of(name));
-            cancellations.on_answer(target, entry.result(), Instant::now());
-        } else {
-            let completion = Completion {
-                result: entry.result(),
-                more: cqueue::more(entry.flags()),
-                buffer: cqueue::buffer_select(entry.flags()),
-            };
-            self.hand_out(Token(name), completion, complete);
+            Target::Poll(key) => self.polls.on_cancel_answer(key, result, cancellations),
         }
     }
 

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::encode::encode;
 use super::registered::Registered;
+use super::user_data::{Target, UserData};
 use crate::driver::Token;
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
@@ -81,7 +82,8 @@ impl Devices {
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         let fd_state = NonNull::from(fd_state);
-        let entry = encode(operation, &self.registered).user_data(token.0);
+        let entry = encode(operation, &self.registered);
+        let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
         // SAFETY: nobody else submits, as the caller promises.
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: promised by the caller.

@@ -13,6 +13,7 @@ mod raw;
 mod registered;
 mod setup;
 mod submissions;
+pub(super) mod user_data;
 pub(crate) mod waker;
 
 pub(crate) mod probe;
@@ -38,6 +39,7 @@ use self::polls::{Needs, Polls};
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{PendingSubmissions, Submissions};
+use self::user_data::{Target, UserData};
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
 use crate::op::Operation;
@@ -47,9 +49,6 @@ use crate::resource::buffer_group::BufferGroup;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
-
-/// A wake-up from another thread.
-const TOKEN_WAKE: u64 = u64::MAX;
 
 /// Enters with deferred work still pending after a wait: each runs about 20 completions, so 8 fill
 /// a scheduler round without letting a flood of completions keep the fibers waiting.
@@ -199,8 +198,8 @@ impl Uring {
         while self.has_room(1)
             && let Some(target) = self.ring.cancellations.take(Instant::now)
         {
-            let entry = opcode::AsyncCancel::new(target).build();
-            let entry = entry.user_data(cancellations::cancellation_of(target));
+            let entry = opcode::AsyncCancel::new(UserData::Entry(target).encode()).build();
+            let entry = entry.user_data(UserData::Cancel(target).encode());
             // SAFETY: a cancel request points to no memory.
             unsafe { self.submissions.push([&entry]) };
         }
@@ -218,7 +217,10 @@ impl Uring {
         let woken = self.waker.clear();
         if let Some(entry) = self.waker.listen() {
             // SAFETY: a poll request points to no memory.
-            unsafe { self.submissions.push([&entry.user_data(TOKEN_WAKE)]) };
+            unsafe {
+                self.submissions
+                    .push([&entry.user_data(UserData::Wake.encode())])
+            };
         }
         woken
     }
@@ -323,7 +325,8 @@ impl Driver for Uring {
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {
             self.batch_sizer.count();
         }
-        let entry = encode::encode(operation, &self.registered).user_data(token.0);
+        let user_data = UserData::Entry(Target::Operation(token)).encode();
+        let entry = encode::encode(operation, &self.registered).user_data(user_data);
         // SAFETY: the caller keeps what the entry points to alive.
         unsafe { self.submissions.push([&entry]) };
     }

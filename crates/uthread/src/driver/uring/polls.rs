@@ -31,15 +31,13 @@ use rustix::event::PollFlags;
 use rustix::io::{Errno, retry_on_intr};
 use slab::Slab;
 
-use super::cancellations::{self, Cancellations};
+use super::cancellations::Cancellations;
+use super::user_data::{Target, UserData};
 use crate::driver::latest::Latest;
 use crate::driver::{Token, in_one, native};
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
-
-/// What the completions of standing polls carry, with the key of the poll: a name that no operation has.
-const NAME: u64 = 1 << 63 | 1 << 61;
 
 const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::RDHUP);
 
@@ -90,15 +88,12 @@ pub(super) enum Needs {
     Request,
 }
 
-/// Whether a completion with this name is to be [taken](Polls::on_completion).
-pub(super) fn is_name(user_data: u64) -> bool {
-    user_data & NAME == NAME
-}
-
 /// The entry that begins the poll of this key.
 pub(super) fn entry(socket: Descriptor<'_>, key: u32) -> Entry {
     let poll = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), u32::from(EVENTS.bits()));
-    poll.multi(true).build().user_data(name(key))
+    poll.multi(true)
+        .build()
+        .user_data(UserData::Entry(Target::Poll(key)).encode())
 }
 
 /// The connection from which an operation receives as here.
@@ -114,14 +109,6 @@ pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>
     }
 }
 
-fn name(key: u32) -> u64 {
-    NAME | u64::from(key)
-}
-
-fn key_of(name: u64) -> u32 {
-    name as u32
-}
-
 impl Polls {
     /// The key of a new poll, which is still to be begun.
     pub(super) fn add(&self) -> u32 {
@@ -135,7 +122,7 @@ impl Polls {
         let poll = &mut state.polls[key as usize];
         if poll.stands {
             poll.is_retired = true;
-            cancellations.cancel_entries([name(key)].into_iter());
+            cancellations.cancel_entries([Target::Poll(key)].into_iter());
         } else {
             state.polls.remove(key as usize);
         }
@@ -177,29 +164,31 @@ impl Polls {
         true
     }
 
-    /// Takes note of an event, of the end of a poll, or of a request for its end; who has waited, and what it is told.
+    /// Takes the answer to a request to cancel a poll, which is repeated until the poll has ended.
+    pub(super) fn on_cancel_answer(&self, key: u32, result: i32, cancellations: &Cancellations) {
+        let state = self.lock();
+        let poll = state.polls.get(key as usize);
+        if result < 0 && poll.is_some_and(|poll| poll.is_retired) {
+            cancellations.repeat(Target::Poll(key));
+        }
+    }
+
+    /// Takes note of an event, or of the end of a poll; who has waited, and what it is told.
     pub(super) fn on_completion(
         &self,
-        name: u64,
+        key: u32,
         completion: &cqueue::Entry,
         cancellations: &Cancellations,
     ) -> Option<(Token, i32)> {
-        let key = key_of(name);
         let mut state = self.lock();
         let poll = state.polls.get_mut(key as usize);
-        if cancellations::is_cancellation(name) {
-            if completion.result() < 0 && poll.is_some_and(|poll| poll.is_retired) {
-                cancellations.repeat(cancellations::target_of(name));
-            }
-            return None;
-        }
         let poll = poll.expect("it ends with the last completion");
         poll.on_event(completion.result());
         poll.stands = cqueue::more(completion.flags());
         if poll.is_retired {
             if !poll.stands {
                 state.polls.remove(key as usize);
-                cancellations.forget(name);
+                cancellations.forget(Target::Poll(key));
             }
             return None;
         }

@@ -1,24 +1,18 @@
 //! Raw operations in flight: several entries each, which complete one by one, some of them twice.
 //!
 //! The scheduler hears of an operation once, when all its entries have ended. Until then what came of them is
-//! written into the operation, and the entries carry names of this table in place of the token:
-//!
-//! ```text
-//!   bit 63  one of the driver's own | 62  a request to cancel that entry, as of any other
-//!   16..48  the operation, counted  | 0..16  which of its entries
-//! ```
+//! written into the operation, and the entries carry the driver's number for the operation in place of the token
+//! ([`Target::Raw`]).
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::cancellations::{self, Cancellations};
+use super::cancellations::Cancellations;
+use super::user_data::{Target, UserData};
 use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
-
-const NAME: u64 = 1 << 63;
-const ID_SHIFT: u32 = 16;
 
 /// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
 #[derive(Default)]
@@ -48,13 +42,12 @@ struct Raw {
 // to `begin`; and an operation may be sent.
 unsafe impl Send for Raw {}
 
-/// Whether a completion with this name is to be [taken](Raws::on_completion).
-pub(super) fn is_name(user_data: u64) -> bool {
-    user_data & NAME != 0
-}
-
-fn name(id: u32, index: usize) -> u64 {
-    NAME | u64::from(id) << ID_SHIFT | index as u64
+/// The entry at `index` of an operation; there are at most [`ENTRIES_MAX`](crate::op::raw::ENTRIES_MAX).
+fn target(operation: u32, index: usize) -> Target {
+    Target::Raw {
+        operation,
+        entry: index as u16,
+    }
 }
 
 impl Raws {
@@ -70,7 +63,8 @@ impl Raws {
         // Unique: what is in flight ends before four billion others.
         state.next = id.wrapping_add(1);
         for (index, request) in operation.requests.iter_mut().enumerate() {
-            request.entry.set_user_data(name(id, index));
+            let user_data = UserData::Entry(target(id, index));
+            request.entry.set_user_data(user_data.encode());
         }
         let raw = Raw {
             token,
@@ -82,28 +76,35 @@ impl Raws {
         state.numbers.insert(token, id);
     }
 
-    /// Takes note of the completion of an entry, or of its cancellation; the operation and its result, if it was the last.
+    /// Takes the answer to a request to cancel an entry.
+    pub(super) fn on_cancel_answer(
+        &self,
+        id: u32,
+        index: u16,
+        result: i32,
+        cancellations: &Cancellations,
+    ) {
+        let state = self.lock();
+        if result < 0 && must_be_repeated(&state, id, index.into()) {
+            cancellations.repeat(target(id, index.into()));
+        }
+    }
+
+    /// Takes the completion of an entry; the operation and its result, if it was the last.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn on_completion(
         &self,
-        name: u64,
+        id: u32,
+        index: u16,
         result: i32,
         flags: u32,
         cancellations: &Cancellations,
     ) -> Option<(Token, i32)> {
         let mut state = self.lock();
-        let id = (name >> ID_SHIFT) as u32;
-        let index = usize::from(name as u16);
-        if cancellations::is_cancellation(name) {
-            if result < 0 && must_be_repeated(&state, id, index) {
-                cancellations.repeat(cancellations::target_of(name));
-            }
-            return None;
-        }
         let raw = state.in_flight.get_mut(&id).expect("it is in flight");
         // SAFETY: it is alive, as promised to `begin`, and used under this lock alone.
         let operation = unsafe { raw.operation.as_mut() };
-        if !operation.requests[index].complete(result, flags) {
+        if !operation.requests[usize::from(index)].complete(result, flags) {
             return None;
         }
         raw.remaining -= 1;
@@ -146,7 +147,7 @@ fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
     let operation = unsafe { raw.operation.as_ref() };
     let left = operation.requests.iter().enumerate();
     let left = left.filter(|(_, request)| !request.has_ended());
-    cancellations.cancel_entries(left.map(|(index, _)| name(id, index)));
+    cancellations.cancel_entries(left.map(|(index, _)| target(id, index)));
 }
 
 /// Whether an entry has to be cancelled again as it has not ended.

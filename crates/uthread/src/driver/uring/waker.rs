@@ -12,7 +12,7 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use super::TOKEN_WAKE;
+use super::user_data::UserData;
 use crate::driver::Wake;
 use crate::driver::eventfd::Eventfd;
 
@@ -112,7 +112,8 @@ fn as_fd(ring: &IoUring) -> std::os::fd::BorrowedFd<'_> {
 fn send_message(ring: &OwnedFd) -> io::Result<()> {
     const REGISTER_SEND_MSG_RING: libc::c_uint = 31;
     let ring = Fd(ring.as_fd().as_raw_fd());
-    let message: Entry = opcode::MsgRingData::new(ring, 0, TOKEN_WAKE, None).build();
+    let user_data = UserData::Wake.encode();
+    let message: Entry = opcode::MsgRingData::new(ring, 0, user_data, None).build();
     // SAFETY: `Entry` is the kernel's `struct io_uring_sqe`, alive over the call.
     let result = unsafe {
         libc::syscall(

@@ -159,7 +159,7 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
 /// What is to be cancelled is named by a number that the next poll may get.
 #[test]
 fn a_poll_is_not_cancelled_for_another_that_ended() {
-    let [ended, other] = [7, 8].map(|key| Token::RESERVED | key);
+    let [ended, other] = [7, 8].map(Target::Poll);
     let cancellations = Cancellations::default();
     cancellations.cancel_entries([ended, other].into_iter());
     cancellations.repeat(ended);
@@ -177,9 +177,9 @@ fn an_entry_that_does_not_end_is_cancelled_ever_more_rarely() {
     let (mut now, mut count) = (start, 0);
     cancellations.cancel(token);
     while now - start < SECOND {
-        while let Some(name) = cancellations.take(|| now) {
+        while let Some(Target::Operation(token)) = cancellations.take(|| now) {
             count += 1;
-            cancellations.on_answer(Token(name), -libc::EALREADY, now);
+            cancellations.on_answer(token, -libc::EALREADY, now);
         }
         now += cancellations.next(|| now).expect("it has not ended");
     }

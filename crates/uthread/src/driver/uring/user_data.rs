@@ -1,0 +1,142 @@
+//! What a ring's entries carry as `user_data`, which comes back with each completion.
+//!
+//! ```text
+//!   bits   63  62  61  32..61  16..32  0..16
+//!           0   c   .. the token of an operation ..
+//!           1   c   0  .. operation ..  entry     an entry of a raw operation
+//!           1   c   1   0    .. key of the poll   a standing poll
+//!           1   1   1  .. ones ..                 a wake-up
+//! ```
+//!
+//! The bit `c` marks a request to cancel the entry that carries the rest.
+
+use crate::driver::Token;
+
+const OWN: u64 = 1 << 63;
+const CANCEL: u64 = 1 << 62;
+const POLL: u64 = 1 << 61;
+const WAKE: u64 = u64::MAX;
+const RAW_OPERATION_SHIFT: u32 = 16;
+
+/// An entry that a completion, or a request to cancel, refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::driver) enum Target {
+    /// The only entry of an operation.
+    Operation(Token),
+    /// One of the entries of a raw operation, by the driver's number for that.
+    Raw { operation: u32, entry: u16 },
+    /// A standing poll, by its key.
+    Poll(u32),
+}
+
+/// The meaning of a completion's `user_data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UserData {
+    /// A completion of this entry.
+    Entry(Target),
+    /// The answer to a request to cancel this entry.
+    Cancel(Target),
+    /// A wake-up from another thread.
+    Wake,
+}
+
+impl UserData {
+    pub(super) fn encode(self) -> u64 {
+        match self {
+            UserData::Entry(target) => target.encode(),
+            UserData::Cancel(target) => CANCEL | target.encode(),
+            UserData::Wake => WAKE,
+        }
+    }
+
+    #[inline]
+    pub(super) fn decode(bits: u64) -> UserData {
+        if bits == WAKE {
+            return UserData::Wake;
+        }
+        let target = Target::decode(bits & !CANCEL);
+        match bits & CANCEL {
+            0 => UserData::Entry(target),
+            _ => UserData::Cancel(target),
+        }
+    }
+}
+
+impl Target {
+    fn encode(self) -> u64 {
+        match self {
+            Target::Operation(token) => {
+                debug_assert!(token.0 < Token::RESERVED, "the upper bits are the driver's");
+                token.0
+            }
+            Target::Raw { operation, entry } => {
+                OWN | u64::from(operation) << RAW_OPERATION_SHIFT | u64::from(entry)
+            }
+            Target::Poll(key) => OWN | POLL | u64::from(key),
+        }
+    }
+
+    #[inline]
+    fn decode(bits: u64) -> Target {
+        match bits {
+            bits if bits & OWN == 0 => Target::Operation(Token(bits)),
+            bits if bits & POLL == 0 => Target::Raw {
+                operation: (bits >> RAW_OPERATION_SHIFT) as u32,
+                entry: bits as u16,
+            },
+            bits => Target::Poll(bits as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least and the greatest of each kind.
+    const TARGETS: [Target; 8] = [
+        Target::Operation(Token(0)),
+        Target::Operation(Token(Token::RESERVED - 1)),
+        Target::Raw {
+            operation: 0,
+            entry: 0,
+        },
+        Target::Raw {
+            operation: u32::MAX,
+            entry: 0,
+        },
+        Target::Raw {
+            operation: 0,
+            entry: u16::MAX,
+        },
+        Target::Raw {
+            operation: u32::MAX,
+            entry: u16::MAX,
+        },
+        Target::Poll(0),
+        Target::Poll(u32::MAX),
+    ];
+
+    fn all() -> Vec<UserData> {
+        let entries = TARGETS.map(UserData::Entry);
+        let cancels = TARGETS.map(UserData::Cancel);
+        let all = entries.into_iter().chain(cancels);
+        all.chain([UserData::Wake]).collect()
+    }
+
+    #[test]
+    fn decoding_restores_what_was_encoded() {
+        for data in all() {
+            assert_eq!(UserData::decode(data.encode()), data);
+        }
+    }
+
+    #[test]
+    fn no_two_values_share_their_bits() {
+        let mut bits: Vec<_> = all().into_iter().map(UserData::encode).collect();
+        let count = bits.len();
+        bits.sort_unstable();
+        bits.dedup();
+        assert_eq!(bits.len(), count);
+    }
+}
