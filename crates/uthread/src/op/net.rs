@@ -65,7 +65,7 @@ pub(crate) enum SocketOperation<'a> {
 
 impl<'a> SocketOperation<'a> {
     /// Returns the descriptor that the request is on.
-    pub(super) fn target(&self) -> Descriptor<'a> {
+    pub(crate) fn target(&self) -> Descriptor<'a> {
         match self {
             SocketOperation::Accept { listener, .. } => *listener,
             SocketOperation::Connect { socket, .. }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::PollFlags;
 use rustix::fs::{CWD, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
-use rustix::net::SocketAddrAny;
 
 use super::interest_table::{Interest, InterestTable};
 use crate::driver::native;
@@ -82,15 +81,9 @@ pub(super) fn is_on_connection(operation: &Operation<'_>) -> bool {
 pub(super) fn try_now(operation: &mut Operation<'_>, interests: &mut InterestTable) -> Attempt {
     match operation {
         Operation::Socket(operation) => {
-            let result = retry_on_intr(|| try_socket(operation));
-            // A Unix socket that finds a full queue has no event to wait for.
-            let waits = match operation {
-                SocketOperation::Connect { .. } => result == Err(Errno::INPROGRESS),
-                _ => result == Err(Errno::AGAIN),
-            };
-            if waits {
+            let Some(result) = try_socket(operation) else {
                 return Attempt::NotReady;
-            }
+            };
             mark_drained(operation, &result, interests);
             Attempt::Done(result)
         }
@@ -168,45 +161,23 @@ fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
         return Attempt::Blocks(0);
     }
     // What is not in memory, or refused by kernels that do not know the flag.
-    match open(directory, path, how, ResolveFlags::CACHED) {
+    match open_without_waiting(directory, path, how, ResolveFlags::CACHED) {
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
         result => Attempt::Done(result.map(native::result_of)),
     }
 }
 
-fn try_socket(operation: &mut SocketOperation<'_>) -> rustix::io::Result<u32> {
-    match operation {
-        SocketOperation::Accept {
-            listener,
-            peer,
-            raised_nonblock,
-        } => {
-            raise_nonblock(listener.fd, raised_nonblock)?;
-            native::accept(listener.fd, peer)
-        }
-        SocketOperation::Connect { socket, address } => connect(socket.fd, address),
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek,
-            ..
-        } => native::receive(socket.fd, buffer, *peek, false),
-        SocketOperation::Send { socket, buffer } => native::send(socket.fd, buffer, false),
-        SocketOperation::ReceiveMessage {
-            socket,
-            message,
-            peek,
-        } => native::message::receive(socket.fd, message, *peek, false),
-        SocketOperation::SendMessage { socket, message } => {
-            native::message::send(socket.fd, message, false)
-        }
-        SocketOperation::Poll { descriptor, events } => {
-            match native::ready_now(descriptor.fd, *events)? {
-                ready if ready.is_empty() => Err(Errno::AGAIN),
-                ready => Ok(ready.bits().into()),
-            }
-        }
+fn try_socket(operation: &mut SocketOperation<'_>) -> Option<rustix::io::Result<u32>> {
+    if let SocketOperation::Accept {
+        listener,
+        raised_nonblock,
+        ..
+    } = operation
+        && let Err(errno) = raise_nonblock(listener.fd, raised_nonblock)
+    {
+        return Some(Err(errno));
     }
+    native::socket::try_now(operation)
 }
 
 /// What an operation comes to that finds nothing after the end: of a shut down listener or datagram socket
@@ -264,18 +235,6 @@ fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result
         raised.store(true, Ordering::Relaxed);
     }
     Ok(())
-}
-
-/// Begins to connect, or asks what has come of it. The socket blocks again in the end.
-fn connect(socket: BorrowedFd<'_>, address: &SocketAddrAny) -> rustix::io::Result<u32> {
-    rustix::io::ioctl_fionbio(socket, true)?;
-    let connected = match rustix::net::connect(socket, address) {
-        Err(Errno::INPROGRESS | Errno::ALREADY) => return Err(Errno::INPROGRESS),
-        Err(Errno::ISCONN) => Ok(0),
-        result => result.map(|()| 0),
-    };
-    rustix::io::ioctl_fionbio(socket, false)?;
-    connected
 }
 
 /// Moves bytes by calls that do not wait, each of which moves the operation on past what it has done.
@@ -353,7 +312,7 @@ fn flags_of(how: &OpenHow) -> OFlags {
 }
 
 /// Opens without waiting for the other end of a FIFO, as the ring does.
-fn open(
+fn open_without_waiting(
     directory: BorrowedFd<'_>,
     path: &CStr,
     how: &OpenHow,
@@ -386,7 +345,7 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
         how,
     } = operation
     {
-        match open(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
+        match open_without_waiting(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
             // Somebody must first let go of it.
             Err(Errno::AGAIN) => {}
             result => return result.map(native::result_of),

@@ -4,6 +4,7 @@ pub(crate) mod blocked;
 pub(crate) mod interrupt;
 pub(crate) mod message;
 pub(crate) mod several;
+pub(in crate::driver) mod socket;
 pub(crate) mod tcp;
 
 use std::ffi::CStr;
@@ -14,12 +15,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 use rustix::pipe::PIPE_BUF;
 
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
-use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
+use crate::op::net::SocketOperation;
 
 /// When a blocking call gives up.
 #[derive(Debug, Clone, Copy)]
@@ -209,79 +209,19 @@ fn wait_for_stream(
 fn call_socket(operation: &mut SocketOperation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     let bounded = matches!(deadline, Deadline::At(_));
     match operation {
-        SocketOperation::Accept { listener, peer, .. } => {
-            if bounded && ready_now(listener.fd, PollFlags::IN)?.is_empty() {
-                return Err(Errno::AGAIN);
-            }
-            accept(listener.fd, peer)
-        }
-        SocketOperation::Connect { socket, address } => match bounded {
-            false => rustix::net::connect(socket.fd, *address),
-            true => connect_bounded(socket.fd, address, deadline),
-        }
-        .map(|()| 0),
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek,
-            ..
-        } => receive(socket.fd, buffer, *peek, !bounded),
-        SocketOperation::Send { socket, buffer } => send(socket.fd, buffer, !bounded),
-        SocketOperation::ReceiveMessage {
-            socket,
-            message,
-            peek,
-        } => message::receive(socket.fd, message, *peek, !bounded),
-        SocketOperation::SendMessage { socket, message } => {
-            message::send(socket.fd, message, !bounded)
-        }
         SocketOperation::Poll { descriptor, events } => {
             let ready = wait_ready(descriptor.fd, *events, deadline)?;
-            Ok(ready.bits().into())
+            return Ok(ready.bits().into());
         }
+        SocketOperation::Connect { socket, address } if bounded => {
+            return socket::connect_until(socket.fd, address, deadline).map(|()| 0);
+        }
+        SocketOperation::Accept { listener, .. } if bounded => {
+            socket::look_for_connection(listener.fd)?;
+        }
+        _ => {}
     }
-}
-
-/// Receives, and waits for it only where asked to.
-pub(super) fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    peek: bool,
-    wait: bool,
-) -> rustix::io::Result<u32> {
-    let mut flags = RecvFlags::empty();
-    flags.set(RecvFlags::PEEK, peek);
-    flags.set(RecvFlags::DONTWAIT, !wait);
-    rustix::net::recv(socket, buffer, flags).map(|(count, _)| count_of(count))
-}
-
-/// Sends, and waits for room only where asked to.
-pub(super) fn send(socket: BorrowedFd<'_>, buffer: &[u8], wait: bool) -> rustix::io::Result<u32> {
-    let mut flags = SendFlags::NOSIGNAL;
-    flags.set(SendFlags::DONTWAIT, !wait);
-    rustix::net::send(socket, buffer, flags).map(count_of)
-}
-
-/// Connects a socket that blocks, which no flag of the call can change.
-fn connect_bounded(
-    socket: BorrowedFd<'_>,
-    address: &SocketAddrAny,
-    deadline: Deadline,
-) -> rustix::io::Result<()> {
-    rustix::io::ioctl_fionbio(socket, true)?;
-    let connected = loop {
-        match rustix::net::connect(socket, address) {
-            Err(Errno::INPROGRESS | Errno::ALREADY) => {
-                if let Err(errno) = wait_ready(socket, PollFlags::OUT, deadline) {
-                    break Err(errno);
-                }
-            }
-            Err(Errno::ISCONN) => break Ok(()),
-            result => break result,
-        }
-    };
-    rustix::io::ioctl_fionbio(socket, false)?;
-    connected
+    socket::call(operation, !bounded)
 }
 
 pub(super) fn call_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {
@@ -358,25 +298,6 @@ pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Re
     let mut asked = [PollFd::from_borrowed_fd(fd, events)];
     rustix::event::poll(&mut asked, Some(&Timespec::default()))?;
     Ok(asked[0].revents())
-}
-
-#[allow(
-    unsafe_code,
-    reason = "the address goes into the operation's own storage"
-)]
-pub(super) fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Result<u32> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: the storage is live, writable and as long as `length` says.
-    let fd = unsafe {
-        libc::accept4(
-            listener.as_raw_fd(),
-            (&raw mut peer.storage).cast(),
-            &mut peer.length,
-            SOCKET_FLAGS.bits().cast_signed(),
-        )
-    };
-    u32::try_from(fd)
-        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).expect("accept4 sets errno"))
 }
 
 /// A count that the kernel has bounded by `MAX_RW_COUNT`.

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Probe, opcode};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use self::batch_sizer::BatchSizer;
 use self::cancellations::Cancellations;
@@ -336,13 +336,10 @@ impl Driver for Uring {
             return None;
         }
         let result = match operation {
-            Operation::Socket(SocketOperation::Send { socket, buffer })
-                if self.registered.slot_of(*socket).is_none() =>
+            Operation::Socket(send @ SocketOperation::Send { .. })
+                if self.registered.slot_of(send.target()).is_none() =>
             {
-                match retry_on_intr(|| native::send(socket.fd, buffer, false)) {
-                    Err(Errno::AGAIN) => None,
-                    result => Some(in_one(result)),
-                }
+                native::socket::try_now(send).map(in_one)
             }
             _ => {
                 let connection = polls::connection(operation)?;

@@ -28,7 +28,6 @@ use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 use rustix::event::PollFlags;
-use rustix::io::{Errno, retry_on_intr};
 use slab::Slab;
 
 use super::cancellations::Cancellations;
@@ -240,15 +239,17 @@ impl Poll {
         if !self.is_ready {
             return None;
         }
-        let Operation::Socket(SocketOperation::Receive { socket, buffer, .. }) = operation else {
+        let Operation::Socket(operation) = operation else {
             unreachable!("only receives come here");
         };
-        let result = retry_on_intr(|| native::receive(socket.fd, buffer, false, false));
+        let Some(result) = native::socket::try_now(operation) else {
+            self.is_ready = false;
+            return None;
+        };
+        let SocketOperation::Receive { buffer, .. } = operation else {
+            unreachable!("only receives come here");
+        };
         let is_drained = match result {
-            Err(Errno::AGAIN) => {
-                self.is_ready = false;
-                return None;
-            }
             Err(_) => false,
             // The event of what comes from now on is still to come, but for what the final one has told.
             Ok(count) => (1..buffer.len()).contains(&(count as usize)),
