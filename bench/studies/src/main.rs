@@ -1,7 +1,6 @@
-//! `uthread-bench`: measures `uthread serve` beside nginx, fibers beside other runtimes and the drivers beside each other,
-//! and soaks the library.
+//! `uthread-bench`: measures `uthread serve` beside nginx, fibers beside other runtimes and the drivers beside each other.
 //!
-//! Exit codes: 0 measured or soaked, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
+//! Exit codes: 0 measured, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -23,7 +22,6 @@ mod results;
 mod say;
 mod servers;
 mod setup;
-mod soak;
 mod studies;
 mod study;
 mod summary;
@@ -115,8 +113,6 @@ enum Study {
         #[command(subcommand)]
         measured: own::Measured,
     },
-    /// Everything at once, for long, checked: nothing lost, nothing left
-    Soak(soak::Args),
     /// A thousand to a million fibers, beside threads and other runtimes: creating, memory, yielding
     Threads(Alone),
     /// Fetch every file below a folder and compare it byte for byte
@@ -188,7 +184,6 @@ fn main() -> ExitCode {
         Study::Report(args) => all::run(&args),
         Study::Requests(alone) => alone.run_of(requests::study).map(|()| true),
         Study::Slow(args) => slow::run(&args).map(|()| true),
-        Study::Soak(args) => soak::run(&args),
         Study::Threads(alone) => alone.run_of(threads::study).map(|()| true),
         Study::Verify(args) => verify::run(&args),
     };

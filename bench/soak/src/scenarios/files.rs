@@ -8,8 +8,8 @@ use std::sync::Arc;
 use uthread::blocking;
 use uthread::fs::{self, File};
 
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, expect, join_all, spawn};
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, expect, join_all, spawn};
 
 /// What one fiber writes at once.
 const PIECE_BYTES: usize = 3000;
@@ -40,13 +40,13 @@ impl Drop for TemporaryFile {
 pub(super) fn in_pieces(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let temporary = TemporaryFile::create(stage)?;
     let file = Arc::new(temporary.open()?);
-    let count = 1 + random.index(30);
+    let count = 1 + random.usize(..30);
     let handles: Vec<_> = (0..count)
         .map(|piece| {
             let (file, mut random) = (Arc::clone(&file), random.fork());
             spawn(stage, move |_| {
                 let mut written = [0; PIECE_BYTES];
-                written.fill_with(|| random.number() as u8);
+                written.fill_with(|| random.u64(..) as u8);
                 let offset = (piece * PIECE_BYTES) as u64;
                 file.write_all_at(&written, offset)?;
                 let mut read = [0; PIECE_BYTES];
@@ -65,8 +65,8 @@ pub(super) fn in_pieces(stage: &Arc<Stage>, random: &mut Random) -> io::Result<(
 
 pub(super) fn as_whole(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let temporary = TemporaryFile::create(stage)?;
-    let contents: Vec<u8> = (0..random.index(50_000))
-        .map(|_| random.number() as u8)
+    let contents: Vec<u8> = (0..random.usize(..50_000))
+        .map(|_| random.u64(..) as u8)
         .collect();
     fs::write(&temporary.0, &contents)?;
     expect(fs::read(&temporary.0)? == contents, "it reads otherwise")?;

@@ -3,7 +3,7 @@
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use uthread::{Runtime, blocking, scope};
 
@@ -32,17 +32,15 @@ pub(crate) struct Holdings {
 
 impl Holdings {
     fn read() -> io::Result<Holdings> {
-        let statm = fs::read_to_string("/proc/self/statm")?;
-        let mib = |index| {
-            let pages = statm.split(' ').nth(index).unwrap_or("0");
-            pages.parse::<usize>().unwrap_or(0) * rustix::param::page_size() / (1024 * 1024)
-        };
+        let own = procfs::process::Process::myself().map_err(io::Error::other)?;
+        let pages = own.statm().map_err(io::Error::other)?;
+        let mib = |pages: u64| (pages * procfs::page_size()) as usize >> 20;
         Ok(Holdings {
-            fds: fs::read_dir("/proc/self/fd")?.count(),
-            threads: fs::read_dir("/proc/self/task")?.count(),
-            mappings: fs::read_to_string("/proc/self/maps")?.lines().count(),
-            resident_mib: mib(1),
-            addresses_mib: mib(0),
+            fds: own.fd_count().map_err(io::Error::other)?,
+            threads: own.tasks().map_err(io::Error::other)?.count(),
+            mappings: own.maps().map_err(io::Error::other)?.len(),
+            resident_mib: mib(pages.resident),
+            addresses_mib: mib(pages.size),
         })
     }
 

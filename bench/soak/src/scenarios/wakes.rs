@@ -11,8 +11,8 @@ use uthread::thread::{Thread, park};
 use uthread::{blocking, current, sleep, yield_now};
 
 use super::trees::Planned;
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, expect, join, join_all, spawn};
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, expect, join, join_all, spawn};
 
 /// How often a thread that waits for a fiber looks whether that was cut off.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ fn parks() -> bool {
 }
 
 pub(super) fn each_other(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let rounds = 1 + random.below(200);
+    let rounds = 1 + random.u64(..200);
     let turn = Arc::new(AtomicU64::new(0));
     let (theirs, first) = (Arc::clone(&turn), current());
     let (sender, receiver) = std::sync::mpsc::channel::<Thread>();
@@ -58,7 +58,7 @@ pub(super) fn each_other(stage: &Arc<Stage>, random: &mut Random) -> io::Result<
 }
 
 pub(super) fn with_thread(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let rounds = 1 + random.below(20);
+    let rounds = 1 + random.u64(..20);
     let turn = Arc::new(AtomicU64::new(0));
     let (theirs, fiber, watched) = (Arc::clone(&turn), current(), Arc::clone(stage));
     let partner = thread::spawn(move || {
@@ -74,7 +74,7 @@ pub(super) fn with_thread(stage: &Arc<Stage>, random: &mut Random) -> io::Result
 }
 
 pub(super) fn sleeps(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let handles: Vec<_> = (0..1 + random.below(50))
+    let handles: Vec<_> = (0..1 + random.u64(..50))
         .map(|_| {
             let pause = random.pause(20_000);
             spawn(stage, move |stage| {
@@ -89,9 +89,9 @@ pub(super) fn sleeps(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> 
 }
 
 pub(super) fn yields(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let handles: Vec<_> = (0..1 + random.below(20))
+    let handles: Vec<_> = (0..1 + random.u64(..20))
         .map(|_| {
-            let count = random.below(500);
+            let count = random.u64(..500);
             spawn(stage, move |_| (0..count).for_each(|_| yield_now()))
         })
         .collect();
@@ -99,9 +99,9 @@ pub(super) fn yields(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> 
 }
 
 pub(super) fn blocking_calls(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let handles: Vec<_> = (0..1 + random.below(20))
+    let handles: Vec<_> = (0..1 + random.u64(..20))
         .map(|_| {
-            let (number, pause) = (random.number(), random.pause(1000));
+            let (number, pause) = (random.u64(..), random.pause(1000));
             spawn(stage, move |stage| {
                 // Borrowed by the other thread.
                 let mut seen = 0;

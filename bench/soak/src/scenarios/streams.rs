@@ -12,9 +12,9 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::{JoinHandle, sleep, yield_now};
 
 use super::files::TemporaryFile;
-use crate::soak::messages::{Ledger, Receiver, Sender};
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, expect, join_all, spawn};
+use crate::messages::{Ledger, Receiver, Sender};
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, expect, join_all, spawn};
 
 const MESSAGES_MAX: u64 = 200;
 
@@ -45,7 +45,7 @@ fn send_all<W: Write>(
     mut random: Random,
     end: impl FnOnce(W) -> io::Result<()>,
 ) -> io::Result<()> {
-    for _ in 0..random.below(MESSAGES_MAX) {
+    for _ in 0..random.u64(..MESSAGES_MAX) {
         sender.send(&mut random)?;
         pause_at_times(&mut random);
     }
@@ -53,7 +53,7 @@ fn send_all<W: Write>(
 }
 
 fn pause_at_times(random: &mut Random) {
-    match random.below(50) {
+    match random.u64(..50) {
         0 => sleep(random.pause(2000)),
         1..5 => yield_now(),
         _ => {}
@@ -131,7 +131,7 @@ pub(super) fn from_file(stage: &Arc<Stage>, random: &mut Random) -> io::Result<(
     let temporary = TemporaryFile::create(stage)?;
     let file = temporary.open()?;
     let (mut sender, receiver) = Ledger::open(stage, file, server, false);
-    for _ in 0..random.below(MESSAGES_MAX) {
+    for _ in 0..random.u64(..MESSAGES_MAX) {
         sender.send(random)?;
     }
     let receiving = random.fork();

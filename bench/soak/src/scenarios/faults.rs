@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 use uthread::net::{TcpListener, TcpStream};
 
 use super::streams::connection;
-use crate::soak::messages::{Ledger, Receiver, Sender};
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, broken, expect, is_reset, join, join_all, spawn};
+use crate::messages::{Ledger, Receiver, Sender};
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, broken, expect, is_reset, join, join_all, spawn};
 
 const MESSAGES_MAX: u64 = 100;
 
@@ -33,7 +33,7 @@ fn forgive_reset(stage: &Stage, error: io::Error) -> io::Result<()> {
 }
 
 fn send_some(sender: &mut Sender<TcpStream>, random: &mut Random) -> io::Result<()> {
-    (0..random.below(MESSAGES_MAX)).try_for_each(|_| sender.send(random))
+    (0..random.u64(..MESSAGES_MAX)).try_for_each(|_| sender.send(random))
 }
 
 /// Until the end, which may be a reset.
@@ -63,7 +63,7 @@ pub(super) fn receiver_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Re
     let sending = spawn(stage, move |stage| {
         send_some(&mut sender, &mut theirs).or_else(|error| forgive_reset(stage, error))
     });
-    let (limit, lingers) = (random.below(MESSAGES_MAX), random.percent(50));
+    let (limit, lingers) = (random.u64(..MESSAGES_MAX), random.percent(50));
     let receiving = spawn(stage, move |_| {
         let mut received = 0;
         while received < limit && receiver.receive()? {
@@ -126,7 +126,7 @@ fn expires<T>(
 }
 
 pub(super) fn reads_expire(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let handles: Vec<_> = (0..1 + random.below(20))
+    let handles: Vec<_> = (0..1 + random.u64(..20))
         .map(|_| {
             let mut random = random.fork();
             spawn(stage, move |stage| {

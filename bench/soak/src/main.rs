@@ -1,61 +1,80 @@
-//! The soak: one runtime after the other does everything at once, under a seed, and whatever can be
-//! counted is compared at the end of each.
+//! `uthread-soak`: runs one runtime after another, lets each do everything at once under a seed, and compares all counts at the
+//! end of each.
 //!
-//! [`epoch`] is the life of one runtime, [`scenarios`] what its fibers do, [`messages`] how their streams
-//! are checked, [`leftovers`] what must not be left.
+//! [`epoch`] is the life of one runtime, [`scenarios`] what its fibers do, [`messages`] how their streams are checked,
+//! [`leftovers`] what a dropped runtime must not leave behind.
+//!
+//! Exit codes: 0 nothing wrong, 1 a violation or an error, 2 wrong arguments.
 
 mod epoch;
 mod leftovers;
 mod messages;
+#[path = "../../studies/src/mode.rs"]
+mod mode;
 mod random;
 mod scenarios;
 mod stage;
 
 use std::any::Any;
 use std::panic::{self, PanicHookInfo};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{io, process, thread};
 
 use anyhow::{Context, Result};
+use clap::Parser;
+use uthread::{Driver, Runtime};
 
 use epoch::Report;
 use leftovers::Holdings;
+use mode::Mode;
 use random::Random;
 use scenarios::Planned;
-use uthread::{Driver, Runtime};
 
-use crate::mode::Mode;
-use crate::say::{say, tell};
-
-/// An epoch takes some seconds; one that takes so long hangs.
+/// An epoch takes some seconds; after this time it counts as hung.
 const HANG: Duration = Duration::from_secs(120);
+const FAILED: u8 = 1;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// How long
+/// Run everything the library does at once, for a long time, and check that nothing is lost or left behind
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Run for this many minutes
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Where the random choices begin [default: by the clock]; what depends on time differs all the same
+    /// Seed of the random choices [default: from the clock]; timing differs between runs all the same
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
     mode: Mode,
-    #[arg(long, default_value_t = 2, value_parser = crate::parse_workers)]
-    workers: usize,
-    /// How much resident memory may grow after the first epoch, in MiB
+    /// Workers of each runtime
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1023))]
+    workers: u16,
+    /// Allow resident memory to grow by this many MiB after the first epoch
     #[arg(long, default_value_t = 64)]
     growth_mib_max: usize,
 }
 
-/// Panics that nobody planned.
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(error) => {
+            eprintln!("uthread-soak: {error:#}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Counts the panics that no scenario planned.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs epochs until the time is over; false after the first violation.
-pub(crate) fn run(args: &Args) -> Result<bool> {
+/// Runs epochs until the time is over. Returns false after the first violation.
+fn run(args: &Args) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(seed_by_clock);
-    say!("seed {seed}");
+    println!("seed {seed}");
     report_unplanned_panics();
     let end = Instant::now() + Duration::from_secs(60 * args.minutes);
     let mut before = None;
@@ -64,13 +83,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             break;
         }
         let place = format!("seed {seed}, epoch {number}");
-        let (mode, workers, growth_mib_max) = (args.mode, args.workers, args.growth_mib_max);
-        let random = Random::new(seed.wrapping_add(number << 32));
+        let (mode, growth_mib_max) = (args.mode, args.growth_mib_max);
+        let workers = usize::from(args.workers);
+        let random = Random::with_seed(seed.wrapping_add(number << 32));
         let report =
             watched(&place, move || epoch::run(mode, workers, random)).context(place.clone())?;
         let mut violations = report.stage.violations();
         if PANICS.load(Ordering::Relaxed) > 0 {
-            violations.push("a panic that nobody planned".to_owned());
+            violations.push("an unplanned panic".to_owned());
         }
         let holdings = watched(&place, move || Holdings::settled(before, growth_mib_max))?;
         let holdings = holdings.unwrap_or_else(|(left, what)| {
@@ -80,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         before.get_or_insert(holdings);
         print(number, &report, &holdings);
         for violation in &violations {
-            say!("{place}: {violation}");
+            println!("{place}: {violation}");
         }
         if !violations.is_empty() {
             return Ok(false);
@@ -94,7 +114,7 @@ fn seed_by_clock() -> u64 {
     now.map_or(1, |now| now.as_micros() as u64)
 }
 
-/// Runs a part of the soak on a thread of its own; where that hangs, the process ends.
+/// Runs a part of the soak on a thread of its own. Ends the process if that thread hangs.
 fn watched<T: Send + 'static>(
     place: &str,
     part: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -110,14 +130,14 @@ fn watched<T: Send + 'static>(
             Err(io::Error::other("a thread of the soak panicked"))
         }
         Err(mpsc::RecvTimeoutError::Timeout) => {
-            say!("{place}: it hangs");
-            process::exit(i32::from(crate::FAILED));
+            println!("{place}: the epoch hangs");
+            process::exit(i32::from(FAILED));
         }
     }
 }
 
-/// Planned panics are part of the soak, and silent. That of the first runtime tells every panic of a fiber, and is
-/// replaced.
+/// Installs a panic hook that stays silent about planned panics. It replaces the hook that the first runtime installs, which
+/// reports every panic of a fiber.
 fn report_unplanned_panics() {
     let first = Runtime::builder().driver(Driver::Threads).build();
     drop(first.expect("it starts no thread"));
@@ -128,13 +148,13 @@ fn report_unplanned(panic: &PanicHookInfo<'_>) {
     let payload: &dyn Any = panic.payload();
     if !payload.is::<Planned>() {
         PANICS.fetch_add(1, Ordering::Relaxed);
-        tell!("{panic}");
+        eprintln!("{panic}");
     }
 }
 
 fn print(number: u64, report: &Report, holdings: &Holdings) {
     let tally = &report.stage.tally;
-    say!(
+    println!(
         "epoch {number:4} {:8} fibers {:7} steals {:6} messages {:7} lost {:4} MB {:4} timeouts {:5} resets {:4} \
          refused {:4} panics {:5} rss {:4} MiB fds {:3} threads {:3} mappings {:4} addresses {:5} MiB",
         format!("{:?}", report.ending),
@@ -167,7 +187,7 @@ mod tests {
                 migrating,
                 ..Mode::default()
             };
-            let epoch = move || epoch::run(mode, 2, Random::new(1));
+            let epoch = move || epoch::run(mode, 2, Random::with_seed(1));
             let report = watched("a test", epoch).unwrap();
             assert_eq!(report.stage.violations(), [""; 0], "{mode:?}");
         }

@@ -9,9 +9,9 @@ use uthread::thread::park;
 use uthread::{JoinHandle, blocking, scope, sleep, yield_now};
 
 use super::streams::connection;
-use crate::soak::messages::Ledger;
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, broken, join, join_all, spawn};
+use crate::messages::Ledger;
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, broken, join, join_all, spawn};
 
 const LONG: Duration = Duration::from_secs(3600);
 

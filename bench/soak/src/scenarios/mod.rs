@@ -11,8 +11,8 @@ mod wakes;
 use std::io;
 use std::sync::Arc;
 
-use super::random::Random;
-use super::stage::Stage;
+use crate::random::Random;
+use crate::stage::Stage;
 
 pub(crate) use endless::start_endless;
 pub(crate) use trees::Planned;
@@ -55,7 +55,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
 /// Runs one scenario after the other until the epoch ends.
 pub(crate) fn keep_going(stage: &Arc<Stage>, mut random: Random) {
     while !stage.is_stopping() {
-        let (name, scenario) = SCENARIOS[random.index(SCENARIOS.len())];
+        let (name, scenario) = SCENARIOS[random.usize(..SCENARIOS.len())];
         if let Err(error) = scenario(stage, &mut random) {
             stage.judge(name, &error);
             break;
@@ -65,7 +65,7 @@ pub(crate) fn keep_going(stage: &Arc<Stage>, mut random: Random) {
 
 /// Some work that a thread outside of the runtime asks for.
 pub(crate) fn from_outside(stage: &Arc<Stage>, mut random: Random) -> io::Result<()> {
-    match random.below(3) {
+    match random.u64(..3) {
         0 => trees::joined(stage, &mut random),
         1 => wakes::yields(stage, &mut random),
         _ => wakes::sleeps(stage, &mut random),

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::random::Random;
-use super::stage::{Stage, broken, expect};
+use crate::random::Random;
+use crate::stage::{Stage, broken, expect};
 
 /// Stream, number, length and checksum, eight bytes each.
 const HEADER_BYTES: usize = 32;
@@ -82,12 +82,12 @@ pub(crate) struct Sender<W> {
 impl<W: Write> Sender<W> {
     /// Sends the next message, of random length and contents.
     pub(crate) fn send(&mut self, random: &mut Random) -> io::Result<()> {
-        let limit = match random.below(100) {
+        let limit = match random.u64(..100) {
             0..75 => 200,
             75..98 => STACK_BYTES as u64,
             _ => MESSAGE_BYTES_MAX,
         };
-        let length = HEADER_BYTES + random.below(limit - HEADER_BYTES as u64) as usize;
+        let length = HEADER_BYTES + random.u64(..limit - HEADER_BYTES as u64) as usize;
         // Counted first: a call that was cut off may have sent it.
         let number = self.ledger.sent.fetch_add(1, Ordering::Relaxed);
         if length <= STACK_BYTES {
@@ -106,7 +106,7 @@ impl<W: Write> Sender<W> {
     ) -> io::Result<()> {
         let (header, contents) = message.split_at_mut(HEADER_BYTES);
         for chunk in contents.chunks_mut(8) {
-            chunk.copy_from_slice(&random.number().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&random.u64(..).to_le_bytes()[..chunk.len()]);
         }
         let fields = [self.ledger.stream, number, contents.len() as u64];
         let fields = [fields[0], fields[1], fields[2], checksum(&fields, contents)];
@@ -252,7 +252,7 @@ mod tests {
     fn check(tamper: Tamper) -> Vec<String> {
         let stage = Arc::new(Stage::new("nowhere".into()));
         let (mut sender, receiver) = Ledger::open(&stage, Vec::new(), io::empty(), false);
-        let mut random = Random::new(1);
+        let mut random = Random::with_seed(1);
         let mut begins = [0; 4];
         for begin in &mut begins[1..] {
             sender.send(&mut random).unwrap();

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use uthread::{JoinHandle, Runtime};
 
-use super::random::Random;
-use super::scenarios::{from_outside, keep_going, start_endless};
-use super::stage::{Stage, join_all};
 use crate::mode::Mode;
+use crate::random::{Choices as _, Random};
+use crate::scenarios::{from_outside, keep_going, start_endless};
+use crate::stage::{Stage, join_all};
 
 /// Fibers that run one scenario after the other.
 const SLOTS: u64 = 24;
@@ -51,9 +51,9 @@ pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<
         true => Ending::Cut,
         false => Ending::Orderly,
     };
-    let runtime = mode.builder().workers(workers).build()?;
+    let runtime = mode.runtime(workers).map_err(io::Error::other)?;
     let (slots, endless) = start(&runtime, &stage, &mut random);
-    let length = EPOCH_MS_MIN + random.below(EPOCH_MS_MAX - EPOCH_MS_MIN);
+    let length = EPOCH_MS_MIN + random.u64(..EPOCH_MS_MAX - EPOCH_MS_MIN);
     inject(&runtime, &stage, &mut random, Duration::from_millis(length));
     if let Ending::Orderly = ending {
         stage.stop();
@@ -103,7 +103,7 @@ fn start(
 fn inject(runtime: &Runtime, stage: &Arc<Stage>, random: &mut Random, length: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < length {
-        let injected = (0..1 + random.below(4)).map(|_| {
+        let injected = (0..1 + random.u64(..4)).map(|_| {
             let (life, random, stage) = (stage.life(), random.fork(), Arc::clone(stage));
             runtime.spawn(move || {
                 let _life = life;

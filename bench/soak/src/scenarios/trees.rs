@@ -10,8 +10,8 @@ use std::time::Duration;
 use uthread::thread::{Cancelled, park};
 use uthread::{Runtime, current, scope, sleep, yield_now};
 
-use crate::soak::random::Random;
-use crate::soak::stage::{Stage, broken, expect, join, spawn};
+use crate::random::{Choices as _, Random};
+use crate::stage::{Stage, broken, expect, join, spawn};
 
 /// What a fiber panics with on purpose.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,16 +23,16 @@ const CHILDREN_MAX: u64 = 3;
 
 /// A little of whatever a fiber may do in between.
 fn pass_time(random: &mut Random) {
-    match random.below(8) {
+    match random.u64(..8) {
         0..3 => {}
         3..6 => yield_now(),
         6 => sleep(random.pause(300)),
-        _ => drop(std::hint::black_box(vec![0_u8; 1 + random.index(2000)])),
+        _ => drop(std::hint::black_box(vec![0_u8; 1 + random.usize(..2000)])),
     }
 }
 
 pub(super) fn joined(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let depth = 1 + random.below(DEPTH_MAX);
+    let depth = 1 + random.u64(..DEPTH_MAX);
     let nodes = AtomicU64::new(0);
     let nodes = Arc::new(nodes);
     let counted = grow(stage, depth, random, &nodes)?;
@@ -54,7 +54,7 @@ fn grow(
     let children = if depth == 0 {
         0
     } else {
-        random.below(CHILDREN_MAX + 1)
+        random.u64(..CHILDREN_MAX + 1)
     };
     let handles: Vec<_> = (0..children)
         .map(|_| {
@@ -73,7 +73,7 @@ fn grow(
 }
 
 pub(super) fn scoped(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let mut leaves = vec![0; 1 + random.index(200)];
+    let mut leaves = vec![0; 1 + random.usize(..200)];
     paint(stage, &mut leaves, 1, random);
     let sum: u64 = leaves.iter().sum();
     stage.expect_waited(sum == leaves.len() as u64, format_args!("{leaves:?}"))
@@ -98,7 +98,7 @@ fn paint(stage: &Arc<Stage>, leaves: &mut [u64], colour: u64, random: &mut Rando
 }
 
 pub(super) fn forked(_: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let n = 5 + random.below(15);
+    let n = 5 + random.u64(..15);
     let (mut last, mut fib) = (0, 1);
     for _ in 1..n {
         (last, fib) = (fib, last + fib);
@@ -120,7 +120,7 @@ fn fork(n: u64, random: &mut Random) -> u64 {
 }
 
 pub(super) fn detached(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let count = 1 + random.index(50);
+    let count = 1 + random.usize(..50);
     let left = Arc::new(AtomicUsize::new(count));
     for _ in 0..count {
         let (left, waiting, mut random) = (Arc::clone(&left), current(), random.fork());
@@ -146,7 +146,7 @@ struct WaitsInDrop {
 
 impl Drop for WaitsInDrop {
     fn drop(&mut self) {
-        match self.random.below(4) {
+        match self.random.u64(..4) {
             0 => sleep(self.random.pause(500)),
             1 => yield_now(),
             2 => drop(uthread::fs::metadata("/")),
@@ -174,7 +174,7 @@ fn panics_after(stage: &Stage, random: &mut Random, number: u64) {
 }
 
 pub(super) fn panics(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let number = random.number();
+    let number = random.u64(..);
     let mut theirs = random.fork();
     let handle = spawn(stage, move |stage| panics_after(stage, &mut theirs, number));
     if random.percent(20) {
@@ -194,7 +194,7 @@ fn was_planned(payload: &(dyn std::any::Any + Send), number: u64) -> io::Result<
 }
 
 pub(super) fn panics_in_scope(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
-    let number = random.number();
+    let number = random.u64(..);
     let mut theirs = random.fork();
     let mut beside = 0;
     let scoped = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -221,7 +221,7 @@ pub(super) fn panics_in_scope(stage: &Arc<Stage>, random: &mut Random) -> io::Re
 
 pub(super) fn waits_in_destructors(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let dropped = Arc::new(AtomicUsize::new(0));
-    let handles: Vec<_> = (0..1 + random.below(6))
+    let handles: Vec<_> = (0..1 + random.u64(..6))
         .map(|number| {
             let (mut theirs, dropped) = (random.fork(), Arc::clone(&dropped));
             let unwinds = random.percent(70);
@@ -258,7 +258,7 @@ pub(super) fn inner_runtime(stage: &Arc<Stage>, random: &mut Random) -> io::Resu
     if !random.percent(10) {
         return Ok(());
     }
-    let inner = Runtime::builder().workers(1 + random.index(2)).build()?;
+    let inner = Runtime::builder().workers(1 + random.usize(..2)).build()?;
     let life = stage.life();
     let left = inner.spawn(move || {
         let _life = life;
