@@ -19,3 +19,4 @@ mod port;
 mod ranges;
 mod smuggling;
 mod startup;
+mod tree;
