@@ -1,36 +1,37 @@
-//! Whether so many connections can be tried at all on this machine. A limit that is known beforehand gives a better
-//! reason than a server that runs into it.
+//! Checks before a measurement whether this machine allows as many connections and threads. That gives a better reason than a
+//! server that runs into the limit.
 
 use std::fs;
 use std::path::Path;
-use std::str::FromStr;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
+use procfs::process::Process;
+use procfs::sys::{kernel, vm};
+use procfs::{Current as _, LoadAverage};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 
-/// Of a thread in Rust: its stack and that of its signal handlers, each with a guard.
+/// Mappings of a thread in Rust: its stack and that of its signal handlers, each with a guard.
 const MAPPINGS_PER_THREAD: u64 = 4;
 /// Mappings and threads that a server has without connections, and the arenas of its allocator.
 const SPARE: u64 = 128;
+const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// `has_threads`: the server has a thread of the system for each connection.
+/// Fails if this machine does not allow so many connections. `has_threads`: the server starts a thread for each.
 pub(crate) fn check(connections: u64, has_threads: bool) -> Result<()> {
     raise_open_files(connections + OPEN_FILES_SPARE)?;
-    if let Some(ports) = local_ports() {
-        ensure!(
-            connections <= ports,
-            "a client has {ports} ports: raise net.ipv4.ip_local_port_range"
-        );
+    if let Some(ports) = fs::read_to_string(PORTS).ok().as_deref().and_then(ports_in) {
+        let remedy = "raise net.ipv4.ip_local_port_range";
+        ensure!(connections <= ports, "a client has {ports} ports: {remedy}");
     }
-    match has_threads {
-        true => check_bounds(&thread_bounds(), connections + SPARE),
-        false => Ok(()),
+    if has_threads {
+        check_bounds(&thread_bounds(), connections + SPARE)?;
     }
+    Ok(())
 }
 
-/// How many there may be of something of which each thread takes `each`.
+/// A limit, how much of it is in use, and how much of it each thread takes.
 struct Bound {
     name: &'static str,
     maximum: u64,
@@ -40,94 +41,75 @@ struct Bound {
 
 fn check_bounds(bounds: &[Bound], threads: u64) -> Result<()> {
     for bound in bounds {
+        let (name, maximum) = (bound.name, bound.maximum);
         let needed = bound.in_use + threads * bound.each;
-        if needed > bound.maximum {
-            bail!(
-                "{threads} threads need {} to be {needed}, it is {}",
-                bound.name,
-                bound.maximum
-            );
-        }
+        ensure!(
+            needed <= maximum,
+            "{threads} threads need {name} to be {needed}, it is {maximum}"
+        );
     }
     Ok(())
 }
 
-/// Of those that this kernel has.
+/// Returns the bounds that this kernel and this user have.
 fn thread_bounds() -> Vec<Bound> {
-    let running = fs::read_to_string("/proc/loadavg").map_or(0, |text| threads_in(&text));
-    let mut bounds = Vec::new();
-    let mut add = |name, maximum: Option<u64>, in_use, each| {
-        bounds.extend(maximum.map(|maximum| Bound {
-            name,
-            maximum,
-            in_use,
-            each,
-        }));
-    };
-    let sysctl = |name: &str| read_number(Path::new("/proc/sys").join(name));
-    add(
-        "kernel.threads-max",
-        sysctl("kernel/threads-max"),
-        running,
-        1,
-    );
-    add("kernel.pid_max", sysctl("kernel/pid_max"), running, 1);
-    let mappings = sysctl("vm/max_map_count");
-    add("vm.max_map_count", mappings, 0, MAPPINGS_PER_THREAD);
-    // Root is not held to it.
+    let running = LoadAverage::current().map_or(0, |load| u64::from(load.max));
+    // Root is exempt.
     let user = getrlimit(Resource::Nproc).current;
-    add(
-        "ulimit -u",
-        user.filter(|_| !geteuid().is_root()),
-        running,
-        1,
-    );
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    for folder in pids_folders(&groups) {
-        let folder = Path::new(&folder);
-        let current = read_number(folder.join("pids.current")).unwrap_or(0);
-        let maximum = read_number(folder.join("pids.max"));
-        add("the control group's pids.max", maximum, current, 1);
+    let user = user.filter(|_| !geteuid().is_root());
+    let threads_max = kernel::threads_max().ok().map(u64::from);
+    let pid_max = kernel::pid_max()
+        .ok()
+        .and_then(|pids| u64::try_from(pids).ok());
+    let mut bounds = vec![
+        ("kernel.threads-max", threads_max, running, 1),
+        ("kernel.pid_max", pid_max, running, 1),
+        (
+            "vm.max_map_count",
+            vm::max_map_count().ok(),
+            0,
+            MAPPINGS_PER_THREAD,
+        ),
+        ("ulimit -u", user, running, 1),
+    ];
+    let groups = Process::myself().and_then(|own| own.cgroups());
+    for group in groups.into_iter().flatten() {
+        let mount = match group.controllers.as_slice() {
+            [] => "/sys/fs/cgroup",
+            names if names.iter().any(|name| name == "pids") => "/sys/fs/cgroup/pids",
+            _ => continue,
+        };
+        for path in Path::new(&group.pathname).ancestors() {
+            let folder = format!("{mount}{}", path.display());
+            let number = |name| read_number(&format!("{folder}/{name}"));
+            let current = number("pids.current").unwrap_or(0);
+            bounds.push((
+                "the control group's pids.max",
+                number("pids.max"),
+                current,
+                1,
+            ));
+        }
     }
-    bounds
+    let known = bounds
+        .into_iter()
+        .filter_map(|(name, maximum, in_use, each)| {
+            let maximum = maximum?;
+            Some(Bound {
+                name,
+                maximum,
+                in_use,
+                each,
+            })
+        });
+    known.collect()
 }
 
-fn read_number<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
+fn read_number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Of all the machine, from `/proc/loadavg`: `0.50 0.40 0.30 2/150 10524`.
-fn threads_in(loadavg: &str) -> u64 {
-    let counts = loadavg.split_ascii_whitespace().nth(3);
-    let all = counts.and_then(|counts| counts.split_once('/')?.1.parse().ok());
-    all.unwrap_or(0)
-}
-
-/// Where this process's control group and those above it count threads, in either version, from `/proc/self/cgroup`.
-fn pids_folders(groups: &str) -> Vec<String> {
-    let mut folders = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let mount = match controllers {
-            "" => "/sys/fs/cgroup",
-            "pids" => "/sys/fs/cgroup/pids",
-            _ => continue,
-        };
-        let above = Path::new(path).ancestors();
-        folders.extend(above.map(|path| format!("{mount}{}", path.display())));
-    }
-    folders
-}
-
-fn local_ports() -> Option<u64> {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    ports_in(&text)
-}
-
-/// `32768 60999`, both included.
+/// Returns the number of ports in a range such as `32768 60999`, both included.
 fn ports_in(range: &str) -> Option<u64> {
     let mut ends = range.split_ascii_whitespace().map(str::parse);
     let (first, last): (u64, u64) = (ends.next()?.ok()?, ends.next()?.ok()?);
@@ -140,47 +122,32 @@ mod tests {
 
     #[test]
     fn a_bound_counts_what_is_in_use() {
-        let bound = |maximum, in_use, each| Bound {
-            name: "a bound",
-            maximum,
-            in_use,
-            each,
+        let check = |maximum, in_use, each| {
+            let name = "a bound";
+            let bound = Bound {
+                name,
+                maximum,
+                in_use,
+                each,
+            };
+            check_bounds(&[bound], 100).map_err(|error| error.to_string())
         };
-        assert!(check_bounds(&[bound(110, 10, 1), bound(400, 0, 4)], 100).is_ok());
-        let check = |refused: Bound, reason: &str| {
-            let error = check_bounds(&[bound(1000, 0, 1), refused], 100).unwrap_err();
-            assert_eq!(error.to_string(), reason);
+        assert_eq!(check(110, 10, 1), Ok(()));
+        assert_eq!(check(400, 0, 4), Ok(()));
+        let refused = |needed, maximum| {
+            Err(format!(
+                "100 threads need a bound to be {needed}, it is {maximum}"
+            ))
         };
-        check(
-            bound(109, 10, 1),
-            "100 threads need a bound to be 110, it is 109",
-        );
-        check(
-            bound(399, 0, 4),
-            "100 threads need a bound to be 400, it is 399",
-        );
+        assert_eq!(check(109, 10, 1), refused(110, 109));
+        assert_eq!(check(399, 0, 4), refused(400, 399));
     }
 
     #[test]
-    fn the_files_are_read_as_the_kernel_writes_them() {
-        assert_eq!(threads_in("4.77 6.14 5.61 2/150 10524\n"), 150);
-        assert_eq!(threads_in(""), 0);
+    fn this_machine_has_bounds_and_allows_one_connection() {
         assert_eq!(ports_in("32768\t60999\n"), Some(28_232));
         assert_eq!(ports_in("9 1"), None);
-        assert_eq!(ports_in(""), None);
-        let groups = "8:pids:/\n4:memory:/x\n0::/a/b:c\n";
-        let expected = [
-            "/sys/fs/cgroup/pids/",
-            "/sys/fs/cgroup/a/b:c",
-            "/sys/fs/cgroup/a",
-            "/sys/fs/cgroup/",
-        ];
-        assert_eq!(pids_folders(groups), expected);
         assert!(!thread_bounds().is_empty());
-    }
-
-    #[test]
-    fn one_connection_can_be_tried() {
         for has_threads in [false, true] {
             check(1, has_threads).unwrap();
         }

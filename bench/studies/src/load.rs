@@ -1,72 +1,72 @@
-//! The load on a server, by `uthread-load`, in a process of its own, on its own CPUs.
+//! Loads a server by `uthread-load`, in a process of its own, on its own CPUs.
 //!
-//! Two steps, so that a study can begin to count when all connections are open, and read the memory of a server while they
-//! still are. Of the process:
+//! The process works in steps, so that a study can start counting when all connections are open, and read the memory of a
+//! server while they still are:
 //!
 //! ```text
 //!   stdout  connected            every connection is open, and has been answered once
-//!   stdin   a line               begin
-//!   stdout  a report, as JSON    the last answer has come
+//!   stdin   a line               start the load
+//!   stdout  a report, as JSON    the last answer has arrived
 //!   stdin   its end              close the connections
 //! ```
 //!
-//! Where something fails, `failed: why` takes the place of a line.
+//! If a step fails, `failed: REASON` takes the place of its line.
 
-use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
 use uthread_load::{Crowd, Pattern, Plan, Saturation, Target};
 
 use crate::say::say;
 use crate::servers::pinned;
+use crate::setup::own_path;
 
 /// Long enough that a garbage collector knows its heap.
 pub(crate) const WARM_UP_SECONDS: u64 = 1;
 
-/// Of each connection, on the average: with fewer, which ones the end cuts off is most of how they differ.
+/// Mean answers per connection needed to compare connections. With fewer, the end of the run decides most of the difference.
 const ANSWERS_TO_COMPARE: u64 = 30;
 
 const CONNECTED: &str = "connected";
 const FAILED: &str = "failed: ";
-/// Of a message, as in the paper that had the first such study.
+/// Size of a message, as in the paper with the first study of this kind.
 const MESSAGE_BYTES: usize = 16;
 
-#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
-// Its group would have the name of the subcommand's.
-#[group(skip)]
+/// What a load does. It is passed to the process as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Load {
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: u32,
-    /// Seconds of load before what is measured
-    #[arg(long)]
+    /// Seconds of load before the measurement.
     pub(crate) warm_up_seconds: u64,
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
-    /// Messages per second over all connections, as an open loop [default: a closed loop]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Messages per second over all connections, as an open loop; `None` for a closed loop.
     pub(crate) rate: Option<u64>,
-    /// Never sleep: for a load with a CPU of its own, of whose waking up the figures should not tell
-    #[arg(long)]
+    /// Never sleep: for a load with a CPU of its own, whose wake-ups must not show in the figures.
     pub(crate) spin: bool,
-    /// Request this file over HTTP, by its name at the root [default: messages that come back]
-    #[arg(long, requires = "body")]
-    pub(crate) get: Option<String>,
-    /// What every answer to the request has to be
-    #[arg(long, requires = "get")]
-    pub(crate) body: Option<PathBuf>,
+    /// Request this file over HTTP instead of sending messages: its name at the root, and a path to the expected body.
+    pub(crate) get: Option<(String, PathBuf)>,
 }
 
-/// What came of it.
+impl FromStr for Load {
+    type Err = serde_json::Error;
+
+    fn from_str(json: &str) -> Result<Load, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Report {
-    /// All messages from the start of the run on, also those of the warm-up, as the server's CPU time is divided by it.
-    /// All else is of the measured time.
+    /// All messages of the run with its warm-up, by which the server's CPU time is divided. All else is of the measured time.
     pub(crate) answered: u64,
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
@@ -75,16 +75,15 @@ pub(crate) struct Report {
     pub(crate) p999_us: f64,
     pub(crate) p9999_us: f64,
     pub(crate) max_us: f64,
-    /// Answers on the connection that got the most, to those on the one that got the least; `NAN` where these are too few
-    /// to tell.
+    /// Answers on the most served connection divided by those on the least served one; `NAN` with too few answers to tell.
     pub(crate) fairness: f64,
-    /// Of its CPUs, how much it needed itself.
+    /// The share of its CPUs that the load itself needed.
     pub(crate) busy_share: Option<f64>,
-    /// Why it was the load that limited the figures, if it was.
+    /// Signs that the load limited the figures.
     pub(crate) saturated: Vec<Saturation>,
 }
 
-/// What the process of a load does, for [`Load::start`] to talk to.
+/// Runs the process of a load, which [`Load::start`] talks to.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> Result<()> {
     if let Err(error) = serve(address, load) {
         say!("{FAILED}{error:#}");
@@ -112,38 +111,28 @@ fn serve(address: SocketAddr, load: &Load) -> Result<()> {
 }
 
 impl Load {
-    /// On one connection, each of whose messages follows an answer.
-    pub(crate) fn closed(seconds: u64, spin: bool) -> Load {
+    /// Describes a closed loop: each connection sends as soon as it has been answered.
+    pub(crate) fn closed(connections: u32, seconds: u64, spin: bool) -> Load {
         Load {
-            connections: 1,
+            connections,
             seconds,
             spin,
             ..Load::default()
         }
     }
 
-    pub(crate) fn with_connections(&self, connections: u32) -> Load {
+    /// Requests a file of this folder over HTTP.
+    pub(crate) fn get(self, folder: &Path, name: &str) -> Load {
         Load {
-            connections,
-            ..self.clone()
-        }
-    }
-
-    /// Over HTTP, for a file by its name.
-    pub(crate) fn get(self, name: &str, body: &Path) -> Load {
-        Load {
-            get: Some(name.to_owned()),
-            body: Some(body.to_owned()),
+            get: Some((name.to_owned(), folder.join(name))),
             ..self
         }
     }
 
-    /// Opens the connections from a process on these CPUs, and has the server answer once on each.
+    /// Opens the connections from a process on these CPUs, and lets the server answer once on each.
     pub(crate) fn start(&self, cpus: &[usize], address: SocketAddr) -> Result<Running> {
-        let own = env::current_exe().context("find this program's own path")?;
-        let mut child = pinned(cpus, &own)
-            .args(["load", &address.to_string()])
-            .args(self.to_arguments()?)
+        let mut child = pinned(cpus, &own_path()?)
+            .args(["load", &address.to_string(), &serde_json::to_string(self)?])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -160,12 +149,12 @@ impl Load {
     }
 
     fn plan(&self, address: SocketAddr) -> Result<Plan> {
-        let target = match (&self.get, &self.body) {
-            (Some(name), Some(body)) => {
+        let target = match &self.get {
+            Some((name, body)) => {
                 let body = fs::read(body).with_context(|| format!("read {}", body.display()))?;
                 Target::http(&format!("http://{address}/{name}"))?.expecting(body)
             }
-            _ => Target::tcp(&address.to_string(), MESSAGE_BYTES)?,
+            None => Target::tcp(&address.to_string(), MESSAGE_BYTES)?,
         };
         let plan = Plan::new(target);
         let open = |per_second| Pattern::Open { per_second };
@@ -181,25 +170,9 @@ impl Load {
             ..plan
         })
     }
-
-    fn to_arguments(&self) -> Result<Vec<String>> {
-        let mut arguments = vec![
-            format!("--connections={}", self.connections),
-            format!("--warm-up-seconds={}", self.warm_up_seconds),
-            format!("--seconds={}", self.seconds),
-        ];
-        arguments.extend(self.rate.map(|rate| format!("--rate={rate}")));
-        arguments.extend(self.spin.then(|| "--spin".to_owned()));
-        arguments.extend(self.get.as_ref().map(|name| format!("--get={name}")));
-        if let Some(body) = &self.body {
-            let path = body.to_str().context("the name of a file is not text")?;
-            arguments.push(format!("--body={path}"));
-        }
-        Ok(arguments)
-    }
 }
 
-/// A load whose connections are open; they end with it.
+/// A load with open connections, which close when it is dropped.
 pub(crate) struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -236,7 +209,7 @@ impl Drop for Running {
     }
 }
 
-/// A request that failed fails the study: its rate would be of errors.
+/// Fails if a request failed: the rate would be one of errors.
 fn summarise(report: &uthread_load::Report) -> Result<Report> {
     ensure!(report.errors.is_empty(), "{}", failures(report));
     ensure!(
@@ -260,7 +233,7 @@ fn summarise(report: &uthread_load::Report) -> Result<Report> {
     })
 }
 
-/// One that got nothing counts as if it had got one answer.
+/// Returns the fairness; a connection without an answer counts as one with one answer.
 fn fairness(report: &uthread_load::Report) -> f64 {
     if report.measured < ANSWERS_TO_COMPARE * report.connections {
         return f64::NAN;
@@ -279,40 +252,9 @@ fn failures(report: &uthread_load::Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        load: Load,
-    }
 
     #[test]
-    fn a_process_of_its_own_gets_the_same_load() {
-        let closed = Load {
-            connections: 500,
-            seconds: 3,
-            ..Load::default()
-        };
-        let open = Load {
-            rate: Some(12_345),
-            spin: true,
-            ..closed.clone()
-        };
-        let get = Load {
-            get: Some("1KiB".to_owned()),
-            body: Some(PathBuf::from("a folder/1KiB")),
-            ..closed.clone()
-        };
-        for load in [closed, open, get] {
-            let arguments = load.to_arguments().unwrap();
-            let parsed = Program::parse_from(["load".to_owned()].into_iter().chain(arguments));
-            assert_eq!(parsed.load, load);
-        }
-    }
-
-    #[test]
-    fn what_failed_fails_the_study() {
+    fn failed_requests_fail_the_study() {
         let json = r#"{ "target": "", "connections": 1, "connected": 1, "workers": 1, "driver": "uring", "pipelining": 1,
             "rate": null, "seconds": 1.0, "interrupted": false, "answered": 3, "measured": 2, "per_second": 2.0,
             "latency_us": { "mean": 1, "p50": 2, "p90": 3, "p99": 4, "p999": 5, "p9999": 6, "max": 7 },

@@ -1,10 +1,9 @@
-//! `uthread-bench`: measures `uthread serve` beside nginx, fibers beside other runtimes and the drivers beside each other.
+//! `uthread-bench`: compares uthread with other runtimes, servers and the bare kernel, and its drivers with each other.
 //!
-//! Exit codes: 0 measured, 1 it failed or found a mismatch, 2 it cannot start here or was asked wrongly.
+//! Exit codes: 0 measured, 1 failed, 2 cannot start here or wrong arguments.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod client;
 mod files;
 mod hostile;
 mod limits;
@@ -13,7 +12,6 @@ mod measure;
 mod merge;
 mod mode;
 mod own;
-mod paced;
 mod page;
 mod peers;
 mod place;
@@ -26,31 +24,24 @@ mod studies;
 mod study;
 mod summary;
 mod targets;
-mod wrk;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::say::tell;
-use crate::study::Alone;
+use crate::study::{Alone, Journal};
+use load::Load;
 use measure::calls;
-use measure::quiet::QUIET_WAIT_SECONDS_MAX;
-use servers::Peer;
 use setup::Unavailable;
-use studies::{
-    compute, disk, drivers, echo, http, idle, latency, load_check, micro, paths, report as all,
-    requests, slow, threads, verify,
-};
+use studies::{compute, disk, drivers, echo, http, idle, latency, paths, programs, requests, slow};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
 
-/// Measure `uthread serve` beside nginx, fibers beside other runtimes, and drivers beside each other
+/// Compare uthread with other runtimes, servers and the bare kernel, and its drivers with each other
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -60,52 +51,49 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
-    /// Reads of 4 KiB past the page cache, beside fio: rate, CPU, latency
+    /// Measure reads of 4 KiB past the page cache, beside fio
     Disk(disk::Args),
-    /// The same program on each driver, at 1 to 10,000 connections: rate, server CPU, latency, memory
+    /// Measure the echo server and the web server on each driver, at 1 to 10,000 connections
     Drivers(drivers::Args),
-    /// Messages of 16 bytes and work in each answer, beside other runtimes: rate, server CPU, latency, fairness
+    /// Measure messages of 16 bytes with work before each answer, beside other runtimes
     Compute(Alone),
-    /// Messages of 16 bytes over 1 to 15,000 connections, beside other runtimes: rate, server CPU, latency, fairness
+    /// Measure messages of 16 bytes over 1 to 15,000 connections, beside other runtimes
     Echo(echo::Args),
-    /// Static files and a fixed response, beside other servers: rate, server CPU, latency
+    /// Measure static files and a fixed response, beside other servers
     Http(http::Args),
-    /// The same while thousands of idle connections are open, and the memory of each
+    /// Measure what idle connections cost the busy ones, and the memory of each
     Idle(idle::Args),
-    /// Messages at a fixed rate to servers that are not saturated, beside other runtimes: latency, server CPU
-    Latency(latency::Args),
-    /// The system calls and context switches of a process and its descendants
+    /// Measure messages at a fixed rate to servers that are not saturated, beside other runtimes
+    Latency(Alone),
+    /// Count the system calls and context switches of a process and its descendants
     #[command(hide = true)]
     Calls {
         pid: u32,
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
         seconds: u64,
     },
-    /// The load on an echo server
+    /// Load a server
     #[command(hide = true)]
     Load {
-        /// Where the server listens
         address: SocketAddr,
-        #[command(flatten)]
-        load: load::Load,
+        /// The load as JSON
+        load: Load,
     },
-    /// nginx under our load generator, wrk and oha: do they see the same?
-    LoadCheck(load_check::Args),
-    /// Fibers alone, beside other runtimes: spawning, yielding, memory, messages
-    Micro(micro::Args),
+    /// Measure spawning, yielding, memory, messages and forks without I/O, beside other runtimes
+    Micro(Alone),
     /// Draw the page of a report again, from its JSON
-    Page(page::Args),
-    /// The ways in which a server on a ring can accept, read and send: rate, server CPU, latency, memory
+    Page(report::PageArgs),
+    /// Measure the ways in which a server on a ring can accept, read and send
     Paths(paths::Args),
-    /// Build what ours is set beside, and tell what is missing and how to have it
+    /// Build the programs that ours is compared with, and list what is missing
     Peers,
-    /// All studies that set uthread beside others, as one page and as JSON
-    Report(all::Args),
-    /// One request to the kernel by each technique: time, CPU, system calls, switches
+    /// Run all studies that compare uthread with others, and write one page and its JSON
+    Report(report::Args),
+    /// Measure one request to the kernel by each technique
     Requests(Alone),
-    /// An ordinary client's latency beside slow and hostile ones
+    /// Measure an ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
-    /// Our own side of `micro`
+    /// Run our own side of the studies
     #[command(hide = true)]
     Own {
         #[command(flatten)]
@@ -113,81 +101,52 @@ enum Study {
         #[command(subcommand)]
         measured: own::Measured,
     },
-    /// A thousand to a million fibers, beside threads and other runtimes: creating, memory, yielding
+    /// Measure creating and yielding of a thousand to a million fibers, beside threads and other runtimes
     Threads(Alone),
-    /// Fetch every file below a folder and compare it byte for byte
-    Verify(verify::Args),
-}
-
-/// What all studies take.
-#[derive(clap::Args)]
-struct Common {
-    /// The program `uthread` [default: the one beside this program]
-    #[arg(long, value_name = "PATH")]
-    server: Option<PathBuf>,
-    /// Who is measured, by default both, to verify only uthread; the same twice shows what noise alone looks like
-    #[arg(long, value_enum, value_delimiter = ',')]
-    peers: Vec<Peer>,
-    /// Workers of each server, each on a CPU of its own
-    #[arg(long, default_value_t = 1, value_parser = parse_workers)]
-    workers: usize,
-    /// How long to wait for a quiet machine before each measurement
-    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
-        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
-    quiet_wait_seconds: u64,
-    /// Also write every round's figures to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// What the studies beside other runtimes take.
-#[derive(clap::Args)]
-struct Rounds {
-    /// Rounds; each measures every runtime once
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
-    rounds: u64,
-    /// How long to wait for a quiet machine before each measurement
-    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
-        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
-    quiet_wait_seconds: u64,
-    /// Also write every round's figures to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-impl Rounds {
-    fn quiet_wait(&self) -> Duration {
-        Duration::from_secs(self.quiet_wait_seconds)
-    }
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().study {
-        Study::Compute(alone) => alone.run_of(compute::study).map(|()| true),
-        Study::Disk(args) => disk::run(&args).map(|()| true),
-        Study::Drivers(args) => drivers::run(&args).map(|()| true),
-        Study::Echo(args) => echo::run(&args).map(|()| true),
-        Study::Http(args) => http::run(&args).map(|()| true),
-        Study::Idle(args) => idle::run(&args).map(|()| true),
-        Study::Latency(args) => latency::run(&args).map(|()| true),
-        Study::Calls { pid, seconds } => calls::run(pid, seconds).map(|()| true),
-        Study::Load { address, load } => load::run(address, &load).map(|()| true),
-        Study::LoadCheck(args) => load_check::run(&args).map(|()| true),
-        Study::Micro(args) => micro::run(&args).map(|()| true),
-        Study::Own { mode, measured } => own::run(mode, &measured).map(|()| true),
-        Study::Page(args) => page::run(&args).map(|()| true),
-        Study::Paths(args) => paths::run(&args).map(|()| true),
+    let result = run(Arguments::parse().study);
+    exit_code(result.map(|is_good| is_good && !say::is_lost()))
+}
+
+/// Returns false if a report was interrupted.
+fn run(study: Study) -> Result<bool> {
+    match study {
+        Study::Compute(alone) => alone.run(compute::study(&alone.measuring)?),
+        Study::Disk(args) => args
+            .alone
+            .run(disk::study(&args.alone.measuring, &args.place)?),
+        Study::Drivers(args) => args.alone.run(drivers::study(&args)?),
+        Study::Echo(args) => {
+            let study = echo::study(&args.alone.measuring, &args.connections)?;
+            args.alone.run(study)
+        }
+        Study::Http(args) => {
+            let study = http::study(&args.alone.measuring, args.server.as_deref())?;
+            args.alone.run(study)
+        }
+        Study::Idle(args) => args.alone.run(idle::study(&args)?),
+        Study::Latency(alone) => {
+            let study = latency::study(&alone.measuring, &mut Journal::default())?;
+            alone.run(study)
+        }
+        Study::Micro(alone) => alone.run(programs::micro(&alone.measuring)?),
+        Study::Paths(args) => args.alone.run(paths::study(&args)?),
+        Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),
+        Study::Slow(args) => args.alone.run(slow::study(&args)?),
+        Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
+        Study::Calls { pid, seconds } => calls::run(pid, seconds),
+        Study::Load { address, load } => load::run(address, &load),
+        Study::Own { mode, measured } => own::run(mode, &measured),
+        Study::Page(args) => report::draw_again(&args),
         Study::Peers => {
             peers::run();
-            Ok(true)
+            Ok(())
         }
-        Study::Report(args) => all::run(&args),
-        Study::Requests(alone) => alone.run_of(requests::study).map(|()| true),
-        Study::Slow(args) => slow::run(&args).map(|()| true),
-        Study::Threads(alone) => alone.run_of(threads::study).map(|()| true),
-        Study::Verify(args) => verify::run(&args),
-    };
-    exit_code(result.map(|is_good| is_good && !say::is_lost()))
+        Study::Report(args) => return report::run(&args),
+    }
+    .map(|()| true)
 }
 
 fn exit_code(result: Result<bool>) -> ExitCode {
@@ -205,7 +164,7 @@ fn exit_code(result: Result<bool>) -> ExitCode {
     }
 }
 
-/// More workers than a CPU set holds could not be pinned one by one.
+/// Parses a number of workers. A CPU set cannot hold more.
 fn parse_workers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(workers @ 1..=1023) => Ok(workers),
@@ -224,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_start_is_told_from_what_failed() {
+    fn exit_codes_distinguish_failures_from_unavailable_studies() {
         let check = |result, expected: u8| assert_eq!(exit_code(result), ExitCode::from(expected));
         check(Ok(true), 0);
         check(Ok(false), 1);

@@ -1,9 +1,9 @@
-//! What was measured now, among the studies that an earlier report has.
+//! Merges new results with the studies of an earlier report.
 
 use crate::results::Study;
 
-/// Each study once, in this order; those whose names it does not have come last. A study that was measured takes the place of
-/// the earlier one; after a run that was stopped, only if it has come as far.
+/// Returns each study once, in this order, and others last. A measured study replaces the earlier one; after an interrupted run,
+/// only if it has at least as many measurements.
 pub(crate) fn merge(
     earlier: Vec<Study>,
     found: Vec<Study>,
@@ -37,20 +37,12 @@ mod tests {
     use crate::results::tests::taken;
     use crate::results::{Better, Metric, Panel, Point};
 
-    /// With so many rounds, each of which has the figure.
+    /// Returns a study with this many rounds of one figure.
     fn study(name: &str, rounds: usize, figure: f64) -> Study {
         let metrics = vec![Metric::new("rate", "1/s", Better::More)];
         let mut panel = Panel::new("", "", vec![Point::name("all")], metrics);
         panel.rounds = vec![vec![vec![taken(&[figure]); rounds]]];
-        Study {
-            name: name.to_owned(),
-            title: String::new(),
-            question: String::new(),
-            facts: Vec::new(),
-            notes: Vec::new(),
-            subjects: Vec::new(),
-            panels: vec![panel],
-        }
+        Study::new([name, "", ""], Vec::new(), Vec::new(), vec![panel])
     }
 
     const EARLIER: [(&str, usize, f64); 3] = [("gone", 7, 1.0), ("http", 7, 1.0), ("echo", 7, 1.0)];
@@ -68,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_takes_the_place_of_its_name_and_the_others_stay() {
+    fn measured_studies_replace_earlier_ones_and_the_others_stay() {
         check(
             &[("latency", 2, 2.0), ("http", 2, 2.0)],
             false,
@@ -83,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_measured_takes_no_place_but_an_empty_one() {
+    fn an_unmeasured_study_replaces_only_an_unmeasured_one() {
         check(
             &[("echo", 0, 2.0), ("disk", 0, 2.0)],
             false,
@@ -97,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_that_was_stopped_takes_the_place_of_none_that_has_more() {
+    fn an_interrupted_study_replaces_none_with_more_measurements() {
         check(
             &[("echo", 6, 2.0), ("http", 7, 2.0), ("disk", 1, 2.0)],
             true,

@@ -1,23 +1,23 @@
-//! The programs that ours is set beside: those of `bench/peers`, a server from the registry, and what Debian has. What cannot be
-//! had here is data as well, so that a page can show who is missing and how to have it.
+//! The programs that ours is compared with: those of `bench/peers`, a server from the registry, and packages of Debian. A missing
+//! program is data as well, so that a page can show it with the command that installs it.
 
 mod version;
 
 use std::env;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::results::Subject;
 use crate::say::{say, tell};
+use crate::setup::{Unavailable, own_path};
 use crate::study::Measuring;
 
 /// The repository this program was built from.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Of what a failed build said: one line of a page.
+/// Length of the message of a failed build: one line of a page.
 const REASON_CHARACTERS_MAX: usize = 200;
 
 /// Besides `PATH`: Debian keeps nginx where only root looks.
@@ -30,126 +30,86 @@ const BUILT: [&str; 9] = [
 
 const STATIC_WEB_SERVER: &str = "static-web-server";
 
-/// What is installed, by its name, its package and how to ask for its version.
-const INSTALLED: [(&str, &str, &str); 3] = [
-    ("nginx", "nginx-light", "-v"),
-    ("wrk", "wrk", "-v"),
-    ("fio", "fio", "--version"),
-];
+/// Packages of Debian: the program, its package, and the option that prints its version.
+const INSTALLED: [(&str, &str, &str); 2] =
+    [("nginx", "nginx-light", "-v"), ("fio", "fio", "--version")];
 
-/// A program that can be run; of those of ours and of `bench/peers`, with the commands of `bench/peers/README.md`.
+/// A program that can be run. Ours and those of `bench/peers` have the commands of `bench/peers/README.md`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    /// What goes before a command.
+    /// Arguments before a command.
     pub(crate) prefix: &'static [&'static str],
-    /// That of the runtime it stands for.
+    /// Version of its runtime.
     pub(crate) version: Option<String>,
 }
 
-/// Why a program cannot be had here, and what to do to have it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Missing {
-    pub(crate) name: &'static str,
-    pub(crate) reason: String,
-    pub(crate) remedy: String,
-}
+/// Why a program is missing, and what to do about it.
+type Missing = String;
 
-impl Missing {
-    /// What goes after its name.
-    fn why(&self) -> String {
-        format!("{}; to have it: {}", self.reason, self.remedy)
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} is missing: {}", self.name, self.why())
-    }
-}
-
-/// Whether a program can be had here.
-pub(crate) enum Availability {
-    Here(Program),
-    Missing(Missing),
-}
-
-impl Availability {
-    /// What a page shows of it, and the program if there is one.
-    pub(crate) fn into_parts(self) -> (Subject, Option<Program>) {
-        match self {
-            Availability::Here(program) => {
-                let subject = Subject::peer(program.name, program.version.clone(), None);
-                (subject, Some(program))
-            }
-            Availability::Missing(missing) => {
-                let subject = Subject::peer(missing.name, None, Some(missing.why()));
-                (subject, None)
-            }
-        }
-    }
-
-    /// Tells who is missing, and goes on without it.
-    pub(crate) fn or_tell(self) -> Option<Program> {
-        match self {
-            Availability::Here(program) => Some(program),
-            Availability::Missing(missing) => {
-                tell!("{missing}");
-                None
-            }
-        }
-    }
-}
-
-/// Prints what there is to be set beside ours, after having built what can be.
+/// Builds the peers and prints which programs are there and which are missing.
 pub(crate) fn run() {
     let installed = INSTALLED.map(|(name, ..)| name);
     let names = BUILT
         .into_iter()
         .chain([STATIC_WEB_SERVER])
         .chain(installed);
-    for (subject, program) in names.map(|name| find(name).into_parts()) {
+    for (subject, program) in names.map(find) {
         let version = subject.version.unwrap_or_default();
         let path = program.map(|program| program.path.display().to_string());
-        let missing = subject.missing.map(|why| format!("missing: {why}"));
+        let missing = subject.missing.map(|reason| format!("missing: {reason}"));
         let found = path.or(missing).unwrap_or_default();
         say!("{:18} {version:11} {found}", subject.name);
     }
 }
 
-/// This program itself: `prefix` leads to our side.
+/// Returns this program itself; `prefix` leads to our side.
 pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result<Program> {
-    let path = env::current_exe().context("find this program's own path")?;
-    let version = Some(env!("CARGO_PKG_VERSION").to_owned());
     Ok(Program {
         name,
-        path,
+        path: own_path()?,
         prefix,
-        version,
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
     })
 }
 
-/// Those of the names that are to be measured: what a page shows of each, and the program if there is one.
-pub(crate) fn asked(
-    names: &[&'static str],
+/// Returns the subjects of a study with their programs, `None` for missing ones: ours, then those of `peers` that are measured.
+pub(crate) fn compared(
+    ours: Vec<Program>,
+    peers: &[&'static str],
     measuring: &Measuring,
-) -> impl Iterator<Item = (Subject, Option<Program>)> {
-    let asked = names.iter().filter(|name| measuring.includes(name));
-    asked.map(|name| find(name).into_parts())
+) -> (Vec<Subject>, Vec<Option<Program>>) {
+    let ours = ours
+        .into_iter()
+        .map(|program| (Subject::ours(program.name), Some(program)));
+    let measured = peers.iter().filter(|name| measuring.includes(name));
+    ours.chain(measured.map(|name| find(name))).unzip()
 }
 
-/// A folder of `bench/peers`, which is built if it has changed; static-web-server; or what is installed by this name.
-pub(crate) fn find(name: &'static str) -> Availability {
+/// Finds a program: a folder of `bench/peers`, which is built if it has changed, static-web-server, or an installed one.
+pub(crate) fn find(name: &'static str) -> (Subject, Option<Program>) {
     let found = match name {
         STATIC_WEB_SERVER => static_web_server(),
         _ if BUILT.contains(&name) => build(name),
         _ => installed(name),
     };
     match found {
-        Ok(program) => Availability::Here(program),
-        Err(missing) => Availability::Missing(missing),
+        Ok(program) => (
+            Subject::peer(name, program.version.clone(), None),
+            Some(program),
+        ),
+        Err(missing) => (Subject::peer(name, None, Some(missing)), None),
     }
+}
+
+/// Finds a program without which a study cannot run.
+///
+/// # Errors
+///
+/// `Unavailable` if it is not installed.
+pub(crate) fn find_program(name: &'static str) -> Result<PathBuf> {
+    path_of(name).map_err(|missing| Unavailable(format!("{name} is missing: {missing}")).into())
 }
 
 fn build(name: &'static str) -> Result<Program, Missing> {
@@ -171,7 +131,7 @@ fn build(name: &'static str) -> Result<Program, Missing> {
         }
     };
     tell!("building the peer {name}");
-    run_build(name, command)?;
+    run_build(command)?;
     Ok(Program {
         name,
         path,
@@ -180,14 +140,14 @@ fn build(name: &'static str) -> Result<Program, Missing> {
     })
 }
 
-/// Installs it from the registry, with its default features, unless that has been done.
+/// Installs it from the registry with its default features, unless it is installed.
 fn static_web_server() -> Result<Program, Missing> {
     let name = STATIC_WEB_SERVER;
     let tools = target().join("tools");
     let path = tools.join("bin").join(name);
     if !path.is_file() {
         tell!("installing {name}");
-        run_build(name, cargo_install(name, &tools))?;
+        run_build(cargo_install(name, &tools))?;
     }
     let version = version::of_program(&path, "--version");
     Ok(Program {
@@ -210,22 +170,16 @@ fn installed(name: &'static str) -> Result<Program, Missing> {
     })
 }
 
-/// Where a program is that Debian's packages bring.
-pub(crate) fn path_of(name: &'static str) -> Result<PathBuf, Missing> {
+/// Finds an installed program.
+fn path_of(name: &'static str) -> Result<PathBuf, Missing> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain([PathBuf::from(SYSTEM_PROGRAMS)]);
     let found =
         folders.find_map(|folder| Some(folder.join(name)).filter(|program| program.is_file()));
     found.ok_or_else(|| {
         let known = INSTALLED.into_iter().find(|&(known, ..)| known == name);
-        Missing {
-            name,
-            reason: "it is not in PATH".to_owned(),
-            remedy: format!(
-                "apt-get install {}",
-                known.map_or(name, |(_, package, _)| package)
-            ),
-        }
+        let package = known.map_or(name, |(_, package, _)| package);
+        format!("it is not in PATH; to install it: apt-get install {package}")
     })
 }
 
@@ -269,40 +223,33 @@ fn go(source: &Path, path: &Path) -> Command {
     command
 }
 
-/// Runs it without a word, unless it fails.
-fn run_build(name: &'static str, mut command: Command) -> Result<(), Missing> {
-    let missing = |reason, remedy| {
-        Err(Missing {
-            name,
-            reason,
-            remedy,
-        })
-    };
+/// Runs a build silently, unless it fails.
+fn run_build(mut command: Command) -> Result<(), Missing> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let said = gist(&String::from_utf8_lossy(&output.stderr));
-            let reason = format!("its build ended with {}: {said}", output.status);
-            missing(reason, format!("remedy what {command:?} says"))
+            let message = gist(&String::from_utf8_lossy(&output.stderr));
+            let status = output.status;
+            Err(format!(
+                "its build ended with {status}: {message}; to see more: {command:?}"
+            ))
         }
         Err(error) => {
             let tool = command.get_program().to_string_lossy();
             let remedy = match &*tool {
                 "go" => "apt-get install golang",
-                _ => "install Rust, as https://rustup.rs tells",
+                _ => "install Rust, see https://rustup.rs",
             };
-            missing(format!("{tool}: {error}"), remedy.to_owned())
+            Err(format!("{tool}: {error}; to build it: {remedy}"))
         }
     }
 }
 
-/// The first line that names an error, else the last.
+/// Returns the first line that names an error, else the last.
 fn gist(said: &str) -> String {
     let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines.clone().find(|line| line.starts_with("error"));
-    let line = error
-        .or_else(|| lines.next_back())
-        .unwrap_or("it said nothing");
+    let line = error.or_else(|| lines.next_back()).unwrap_or("no message");
     line.chars().take(REASON_CHARACTERS_MAX).collect()
 }
 
@@ -311,45 +258,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_installed_names_the_package() {
-        let missing = path_of("no-such-program").unwrap_err();
-        let expected = "no-such-program is missing: it is not in PATH; to have it: apt-get install no-such-program";
-        assert_eq!(missing.to_string(), expected);
-    }
-
-    #[test]
-    fn who_is_missing_is_shown_with_the_remedy() {
-        let (subject, program) = find("no-such-program").into_parts();
+    fn a_missing_program_is_shown_with_the_remedy() {
+        let (subject, program) = find("no-such-program");
         assert_eq!((subject.name.as_str(), program), ("no-such-program", None));
-        let missing = subject.missing.unwrap();
-        assert!(
-            missing.ends_with("apt-get install no-such-program"),
-            "{missing}"
-        );
+        let missing = "it is not in PATH; to install it: apt-get install no-such-program";
+        assert_eq!(subject.missing.unwrap(), missing);
+        let error = find_program("no-such-program").unwrap_err();
+        assert!(error.is::<Unavailable>());
     }
 
     #[test]
-    fn a_build_that_fails_tells_its_error_in_short() {
+    fn a_failed_build_is_explained_in_one_line() {
         let mut command = Command::new("sh");
         command.args([
             "-c",
             "echo warning: x >&2; echo error: no such crate >&2; echo more >&2; exit 3",
         ]);
-        let missing = run_build("x", command).unwrap_err();
-        let expected = "its build ended with exit status: 3: error: no such crate";
-        assert_eq!(missing.reason, expected);
-        assert!(missing.remedy.contains("exit 3"), "{missing}");
+        let missing = run_build(command).unwrap_err();
+        let expected = "its build ended with exit status: 3: error: no such crate; to see more: ";
+        assert!(missing.starts_with(expected), "{missing}");
         assert_eq!(gist("one\n\n two \n\n"), "two");
         assert_eq!(gist(&"x".repeat(1000)).len(), REASON_CHARACTERS_MAX);
-        assert_eq!(gist("\n"), "it said nothing");
-    }
-
-    #[test]
-    fn a_tool_that_is_not_there_names_the_remedy() {
-        let missing = run_build("x", Command::new("no-such-tool")).unwrap_err();
-        assert!(missing.reason.starts_with("no-such-tool: "), "{missing}");
-        assert!(missing.remedy.contains("rustup"), "{missing}");
-        run_build("x", Command::new("true")).unwrap();
+        assert_eq!(gist("\n"), "no message");
+        let missing = run_build(Command::new("no-such-tool")).unwrap_err();
+        assert!(missing.contains("rustup"), "{missing}");
+        run_build(Command::new("true")).unwrap();
     }
 
     #[test]

@@ -1,123 +1,71 @@
-//! Which CPUs a server gets, and which its load.
-
-use std::fs;
+//! The CPUs of a server and those of its load.
 
 use anyhow::{Context, Result};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Value, json};
+use procfs::{CpuInfo, Current as _};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::setup::Unavailable;
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
     pub(crate) server_cpus: Vec<usize>,
     pub(crate) load_cpus: Vec<usize>,
 }
 
 impl Place {
-    /// One CPU per worker, the rest for the load: sharing one would measure the scheduler.
-    pub(crate) fn apart(workers: usize) -> Result<Place> {
-        let allowed = allowed_cpus()?;
-        divide(&allowed, workers).ok_or_else(|| too_few(workers + 1, allowed.len()))
-    }
-
-    /// All CPUs for both: a server that is to use them all has to share them with its load.
-    pub(crate) fn shared(workers: usize) -> Result<Place> {
-        let allowed = allowed_cpus()?;
-        if workers > allowed.len() {
-            return Err(too_few(workers, allowed.len()));
-        }
-        Ok(Place {
-            server_cpus: allowed.clone(),
-            load_cpus: allowed,
-        })
-    }
-
-    /// Apart where there are CPUs enough, else shared.
+    /// Gives each worker a CPU and the load the rest, or all CPUs to both where there are too few.
     pub(crate) fn apart_or_shared(workers: usize) -> Result<Place> {
-        Place::apart(workers).or_else(|_| Place::shared(workers))
+        divide(&allowed_cpus()?, workers)
     }
 
-    /// Whether the load has CPUs of its own.
+    /// Returns whether the load has CPUs of its own.
     pub(crate) fn is_apart(&self) -> bool {
         let mut load_cpus = self.load_cpus.iter();
         !load_cpus.any(|cpu| self.server_cpus.contains(cpu))
     }
 
-    /// Pins this process, and so the load it generates or starts.
-    pub(crate) fn pin_load(&self) -> Result<()> {
-        let mut load = CpuSet::new();
-        self.load_cpus.iter().for_each(|&cpu| load.set(cpu));
-        sched_setaffinity(None, &load).context("pin the load to its CPUs")
-    }
-
-    /// Who runs where, in a sentence.
+    /// Describes the distribution of the CPUs in a sentence.
     pub(crate) fn describe(&self, workers: usize) -> String {
-        let on = |cpus: &[usize]| match cpus {
-            [cpu] => format!("CPU {cpu}"),
-            _ => format!(
-                "CPUs {}",
-                cpus.iter()
-                    .map(usize::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ),
+        let on = |cpus: &[usize]| {
+            let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            let plural = if cpus.len() == 1 { "" } else { "s" };
+            format!("CPU{plural} {}", numbers.join(", "))
         };
         let plural = if workers == 1 { "" } else { "s" };
+        let server = format!("{workers} worker{plural} on {}", on(&self.server_cpus));
         match self.is_apart() {
-            true => format!(
-                "{workers} worker{plural} on {}, the load on {}.",
-                on(&self.server_cpus),
-                on(&self.load_cpus)
-            ),
-            false => format!(
-                "{workers} worker{plural} on {}, which the load shares.",
-                on(&self.server_cpus)
-            ),
+            true => format!("{server}, the load on {}.", on(&self.load_cpus)),
+            false => format!("{server}, which the load shares."),
         }
     }
-
-    /// Where a table's figures were taken.
-    pub(crate) fn to_json(&self, workers: usize) -> Value {
-        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        json!({
-            "kernel": kernel.trim(),
-            "cpu_model": processor(),
-            "workers": workers,
-            "server_cpus": self.server_cpus,
-            "load_cpus": self.load_cpus,
-        })
-    }
 }
 
-/// What the CPUs are called.
+/// Returns the model name of the CPUs.
 pub(crate) fn processor() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let mut lines = text.lines();
-    let name = lines.find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map(|(_, name)| name.to_owned())
+    CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
 }
 
+/// Returns the CPUs that this process may use.
 pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&cpu| allowed.is_set(cpu))
-        .collect())
+    let all = 0..CpuSet::MAX_CPU;
+    Ok(all.filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
-fn divide(allowed: &[usize], workers: usize) -> Option<Place> {
-    let (server, load) = allowed.split_at_checked(workers)?;
-    (!load.is_empty()).then(|| Place {
+fn divide(allowed: &[usize], workers: usize) -> Result<Place> {
+    let (server, load) = match allowed.split_at_checked(workers) {
+        Some((server, load)) if !load.is_empty() => (server, load),
+        Some(_) => (allowed, allowed),
+        None => {
+            let have = allowed.len();
+            let reason = format!("{workers} workers need as many CPUs, this process has {have}");
+            return Err(Unavailable(reason).into());
+        }
+    };
+    Ok(Place {
         server_cpus: server.to_vec(),
         load_cpus: load.to_vec(),
     })
-}
-
-fn too_few(needed: usize, have: usize) -> anyhow::Error {
-    Unavailable(format!(
-        "the workers and their load need {needed} CPUs, this process has {have}"
-    ))
-    .into()
 }
 
 #[cfg(test)]
@@ -125,35 +73,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_load_gets_the_cpus_that_the_servers_leave() {
-        let check = |allowed: &[usize], workers, expected: Option<(&[usize], &[usize])>| {
-            let expected = expected.map(|(server, load)| Place {
-                server_cpus: server.to_vec(),
-                load_cpus: load.to_vec(),
-            });
+    fn the_load_gets_the_cpus_that_the_server_leaves_or_shares_all() {
+        let check = |allowed: &[usize], workers, server: &[usize], load: &[usize], words: &str| {
+            let place = divide(allowed, workers).unwrap();
             assert_eq!(
-                divide(allowed, workers),
-                expected,
-                "{workers} of {allowed:?}"
+                (&place.server_cpus[..], &place.load_cpus[..]),
+                (server, load)
             );
-            assert!(expected.is_none_or(|place| place.is_apart()));
+            assert_eq!(place.describe(workers), words);
         };
-        check(&[0, 1], 1, Some((&[0], &[1])));
-        check(&[2, 5, 7], 1, Some((&[2], &[5, 7])));
-        check(&[0, 1, 2, 3], 2, Some((&[0, 1], &[2, 3])));
-        check(&[0], 1, None);
-        check(&[0, 1], 2, None);
-        check(&[0, 1], 3, None);
-    }
-
-    #[test]
-    fn more_workers_than_cpus_is_unavailable() {
-        let have = allowed_cpus().unwrap().len();
-        let place = Place::shared(have).unwrap();
-        assert_eq!(place.server_cpus, place.load_cpus);
-        assert_eq!(Place::apart_or_shared(have).unwrap(), place);
-        assert!(!place.is_apart());
-        assert!(Place::shared(have + 1).unwrap_err().is::<Unavailable>());
-        assert!(Place::apart(have).unwrap_err().is::<Unavailable>());
+        check(
+            &[0, 1],
+            1,
+            &[0],
+            &[1],
+            "1 worker on CPU 0, the load on CPU 1.",
+        );
+        let apart = "1 worker on CPU 2, the load on CPUs 5, 7.";
+        check(&[2, 5, 7], 1, &[2], &[5, 7], apart);
+        let shared = "2 workers on CPUs 0, 1, which the load shares.";
+        check(&[0, 1], 2, &[0, 1], &[0, 1], shared);
+        assert!(divide(&[0, 1], 3).unwrap_err().is::<Unavailable>());
+        assert!(!allowed_cpus().unwrap().is_empty());
     }
 }

@@ -1,261 +1,268 @@
-//! What a study found, as a table for people and as JSON for programs.
+//! `report`: all studies in one run, or some that replace those of an earlier report, written as one page and as JSON. `page`
+//! draws the page again.
+//!
+//! Each measurement is in the journal at once, so that the same command continues after a Ctrl-C or a crash. A finished run is
+//! in the report, and the next one starts its own journal.
 
 use std::fs;
-use std::path::Path;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use clap::ValueEnum;
 
-use crate::measure::rounds::Taken;
-use crate::measure::stats::{self, Ratio, Summary, Verdict};
-use crate::say::{self, say};
+use crate::merge;
+use crate::page;
+use crate::results::Results;
+use crate::say::{say, tell};
+use crate::setup::Unavailable;
+use crate::studies::{compute, disk, echo, http, latency, programs, requests};
+use crate::study::{Journal, Measuring, Settings, Study, run as run_studies, stop_on_interrupt};
+use crate::{summary, targets};
 
-/// A name is at most "ping-pong, 2 workers, ns"; a cell "1234567 (1234567..1234567)".
-const NAME_WIDTH: usize = 30;
-const CELL_WIDTH: usize = 32;
-
-pub(crate) struct Metric {
-    pub(crate) name: &'static str,
-    pub(crate) decimals: usize,
+/// In the order of the page.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Which {
+    Echo,
+    Compute,
+    Latency,
+    Requests,
+    Threads,
+    Http,
+    Disk,
 }
 
-impl Metric {
-    pub(crate) const fn new(name: &'static str, decimals: usize) -> Metric {
-        Metric { name, decimals }
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    measuring: Measuring,
+    #[command(flatten)]
+    disk: disk::Place,
+    /// Run these studies; the others stay as they are in the report of the folder
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Which::value_variants().iter().copied())]
+    studies: Vec<Which>,
+    /// Folder of the page, its JSON and the journal
+    #[arg(long, value_name = "DIR", default_value = "target/report")]
+    output: PathBuf,
+    /// Discard earlier measurements: the journal, and the report in the folder
+    #[arg(long)]
+    anew: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct PageArgs {
+    /// JSON of a report
+    #[arg(value_name = "REPORT.json")]
+    report: PathBuf,
+    /// Path of the page [default: beside the report, as .html]
+    #[arg(long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+}
+
+/// Draws a page again from the JSON of its report, for instance by a newer version of the drawing.
+pub(crate) fn draw_again(args: &PageArgs) -> Result<()> {
+    let report = args.report.display();
+    let text = fs::read_to_string(&args.report).with_context(|| format!("read {report}"))?;
+    let results: Results =
+        serde_json::from_str(&text).with_context(|| format!("{report} is not a report"))?;
+    let beside = || args.report.with_extension("html");
+    let output = args.output.clone().unwrap_or_else(beside);
+    write_page(&results, &output)?;
+    say!("{}", output.display());
+    Ok(())
+}
+
+/// Runs the studies and writes the report. Returns whether everything was measured.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let stop = stop_on_interrupt()?;
+    let output = &args.output;
+    fs::create_dir_all(output).with_context(|| format!("make {}", output.display()))?;
+    let (journal_path, json) = (output.join("journal.jsonl"), output.join("report.json"));
+    if args.anew {
+        [&journal_path, &json].into_iter().try_for_each(forget)?;
     }
-}
-
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) metrics: &'static [Metric],
-    pub(crate) subjects: Vec<String>,
-    /// `[subject][round]`
-    pub(crate) taken: Vec<Vec<Taken>>,
-    /// Which subjects are set beside which: `(above, below)`, as in a fraction.
-    pub(crate) comparisons: Vec<(usize, usize)>,
-}
-
-impl Table {
-    pub(crate) fn ratio(&self, metric: usize, (above, below): (usize, usize)) -> Option<Ratio> {
-        let figures = |subject: usize| {
-            self.taken[subject]
-                .iter()
-                .map(move |taken| taken.figures[metric])
-        };
-        stats::paired_ratio(&figures(above).zip(figures(below)).collect::<Vec<_>>())
-    }
-
-    pub(crate) fn print(&self) {
-        say!("\n{}", self.title);
-        say::out(format_args!("{:NAME_WIDTH$}", ""));
-        self.subjects
-            .iter()
-            .for_each(|subject| say::out(format_args!("{subject:>CELL_WIDTH$}")));
-        say!("");
-        for (index, metric) in self.metrics.iter().enumerate() {
-            say::out(format_args!("  {:<1$}", metric.name, NAME_WIDTH - 2));
-            for subject in 0..self.subjects.len() {
-                let cell = self
-                    .summary(index, subject)
-                    .map(|summary| show_summary(summary, metric.decimals));
-                say::out(format_args!(
-                    "{:>CELL_WIDTH$}",
-                    cell.unwrap_or_else(|| "-".to_owned())
-                ));
-            }
-            say!("");
-        }
-        for &(above, below) in &self.comparisons {
-            say!(
-                "  {} / {}, with 95 % interval",
-                self.subjects[above],
-                self.subjects[below]
-            );
-            for (index, metric) in self.metrics.iter().enumerate() {
-                if let Some(ratio) = self.ratio(index, (above, below)) {
-                    say!(
-                        "    {:<1$}{2}",
-                        metric.name,
-                        NAME_WIDTH - 4,
-                        show_ratio(ratio)
-                    );
-                }
-            }
-        }
-        for (subject, taken) in self.subjects.iter().zip(&self.taken) {
-            let disturbed = taken
-                .iter()
-                .filter(|taken| taken.usage.is_disturbed())
-                .count();
-            if disturbed > 0 {
-                say!(
-                    "  disturbed by other processes: {disturbed} of {} rounds of {subject}",
-                    taken.len()
-                );
-            }
+    let earlier = read_earlier(&json)?;
+    let settings = Settings::of_this_program(args.measuring.seconds)?;
+    let mut journal = Journal::open(&journal_path, &settings)?;
+    let mut studies = Vec::new();
+    for which in Which::value_variants() {
+        if args.studies.contains(which) {
+            studies.push(prepare(*which, args, &mut journal)?);
         }
     }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let rounds = |subject: usize| -> Vec<Value> {
-            let taken = self.taken[subject].iter();
-            taken
-                .map(|taken| named_figures(self.metrics, taken))
-                .collect()
-        };
-        let subjects: Vec<Value> = (0..self.subjects.len())
-            .map(|subject| json!({ "name": self.subjects[subject], "rounds": rounds(subject) }))
-            .collect();
-        let ratios = self.comparisons.iter().flat_map(|&pair| {
-            self.metrics
-                .iter()
-                .enumerate()
-                .filter_map(move |(index, metric)| {
-                    let ratio = self.ratio(index, pair)?;
-                    let (above, below) = (&self.subjects[pair.0], &self.subjects[pair.1]);
-                    Some(ratio_to_json(metric, above, below, ratio))
-                })
-        });
-        json!({ "title": self.title, "subjects": subjects, "ratios": ratios.collect::<Vec<_>>() })
-    }
-
-    fn summary(&self, metric: usize, subject: usize) -> Option<Summary> {
-        let figures = self.taken[subject]
-            .iter()
-            .map(|taken| taken.figures[metric]);
-        stats::summarise(
-            &figures
-                .filter(|figure| !figure.is_nan())
-                .collect::<Vec<_>>(),
-        )
-    }
-}
-
-/// One round's figures by their names.
-pub(crate) fn named_figures(metrics: &[Metric], taken: &Taken) -> Value {
-    let figures: serde_json::Map<String, Value> = metrics
+    let found = run_studies(&mut studies, &args.measuring, &mut journal, &stop)?;
+    drop(journal);
+    let was_stopped = stop.load(Ordering::Relaxed);
+    let names: Vec<&str> = studies
         .iter()
-        .zip(&taken.figures)
-        .map(|(metric, &figure)| (metric.name.to_owned(), json!(figure)))
+        .map(|study| study.plan.name.as_str())
         .collect();
-    json!({ "figures": figures, "window": taken.usage.to_json() })
+    let mut results = Results {
+        studies: merge::merge(earlier.studies, found, was_stopped, &order()),
+        ..Results::default()
+    };
+    results.summary = summary::markdown(&results);
+    write(&results, &json)?;
+    if was_stopped {
+        tell!("interrupted; the same command continues from here");
+    } else {
+        Journal::forget(&journal_path, &names)?;
+    }
+    Ok(!was_stopped)
 }
 
-pub(crate) fn ratio_to_json(metric: &Metric, above: &str, below: &str, ratio: Ratio) -> Value {
-    json!({
-        "metric": metric.name,
-        "above": above,
-        "below": below,
-        "median": ratio.median,
-        "low": ratio.low,
-        "high": ratio.high,
-        "verdict": ratio.verdict.name(),
+/// Returns the names of all studies in the order of the page.
+fn order() -> Vec<String> {
+    let values = Which::value_variants()
+        .iter()
+        .filter_map(Which::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect()
+}
+
+fn forget(path: &PathBuf) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads an earlier report if there is one. A file that cannot be read as one is not overwritten.
+fn read_earlier(json: &Path) -> Result<Results> {
+    let text = match fs::read_to_string(json) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Results::default()),
+        text => text.with_context(|| format!("read {}", json.display()))?,
+    };
+    serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} is not a report that this build can extend: move it away, discard it and the journal with --anew, or name \
+             another folder with --output",
+            json.display()
+        )
     })
 }
 
-pub(crate) fn write_json(path: Option<&Path>, value: &Value) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(value)?;
-    fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
+fn write(results: &Results, json: &Path) -> Result<()> {
+    let text = serde_json::to_string(results)? + "\n";
+    write_whole(json, text.as_bytes()).with_context(|| format!("write {}", json.display()))?;
+    let html = json.with_extension("html");
+    write_page(results, &html)?;
+    say!("{}\n{}", json.display(), html.display());
+    Ok(())
 }
 
-fn show_ratio(ratio: Ratio) -> String {
-    let verdict = match ratio.verdict {
-        Verdict::Difference => String::new(),
-        other => format!("  {}", other.name()),
+fn write_page(results: &Results, output: &Path) -> Result<()> {
+    let page = page::draw(results, &targets::judge(results));
+    write_whole(output, page.as_bytes()).with_context(|| format!("write {}", output.display()))
+}
+
+/// Replaces a file as a whole, so that a concurrent reader finds either the old or the new content.
+pub(crate) fn write_whole(output: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = match output.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     };
-    format!(
-        "{:.3}  [{:.3}..{:.3}]{verdict}",
-        ratio.median, ratio.low, ratio.high
-    )
+    // A temporary file is private by default, unlike other files written here.
+    let mut file = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(output)?;
+    Ok(())
 }
 
-fn show_summary(summary: Summary, decimals: usize) -> String {
-    let Summary { median, min, max } = summary;
-    format!("{median:.decimals$} ({min:.decimals$}..{max:.decimals$})")
+fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
+    let measuring = &args.measuring;
+    match which {
+        Which::Echo => echo::study(measuring, &echo::CONNECTIONS),
+        Which::Compute => compute::study(measuring),
+        Which::Latency => latency::study(measuring, journal),
+        Which::Requests => requests::study(measuring),
+        Which::Threads => programs::threads(measuring),
+        Which::Http => http::study(measuring, None),
+        Which::Disk => or_absent("disk", disk::study(measuring, &args.disk)),
+    }
+}
+
+/// Replaces a study that is unavailable here by one that says why, so that the others can run.
+fn or_absent(name: &str, study: Result<Study>) -> Result<Study> {
+    match study {
+        Err(error) if error.is::<Unavailable>() => {
+            tell!("{name} is left out: {error:#}");
+            Ok(Study::absent(name, &format!("{error:#}")))
+        }
+        study => study,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::proc::Cpu;
-    use crate::measure::quiet::Usage;
 
-    const METRICS: &[Metric] = &[Metric::new("rate", 0), Metric::new("memory", 1)];
+    #[test]
+    fn the_order_of_the_page_is_fixed() {
+        let expected = "echo compute latency requests threads http disk";
+        assert_eq!(order().join(" "), expected);
+    }
 
-    fn table() -> Table {
-        let usage = Usage {
-            server: Cpu::default(),
-            others_share: 0.0,
-            steal_share: 0.0,
-            quiet_before: true,
-        };
-        let taken = |rates: [f64; 3]| {
-            rates
-                .map(|rate| Taken {
-                    figures: vec![rate, f64::NAN],
-                    usage,
-                })
-                .to_vec()
-        };
-        Table {
-            title: "a title".to_owned(),
-            metrics: METRICS,
-            subjects: vec!["one".to_owned(), "two".to_owned()],
-            taken: vec![taken([20.0, 22.0, 21.0]), taken([10.0, 11.0, 10.5])],
-            comparisons: vec![(0, 1)],
+    #[test]
+    fn a_file_that_is_no_report_is_an_error_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("report.json");
+        assert_eq!(read_earlier(&json).unwrap(), Results::default());
+        fs::write(&json, r#"{ "studies": [] }"#).unwrap();
+        assert_eq!(read_earlier(&json).unwrap(), Results::default());
+        for text in ["", "{", r#"{ "studies": [{ "name": "echo" }] }"#] {
+            fs::write(&json, text).unwrap();
+            let error = format!("{:#}", read_earlier(&json).unwrap_err());
+            assert!(error.contains("--anew"), "{error}");
         }
+        assert!(
+            read_earlier(folder.path()).is_err(),
+            "a folder is no report"
+        );
+        forget(&json).unwrap();
+        assert!(!json.exists());
+        forget(&json).unwrap();
+        assert!(forget(&folder.path().to_owned()).is_err());
     }
 
     #[test]
-    fn a_metric_that_does_not_apply_has_neither_summary_nor_ratio() {
-        let table = table();
-        assert_eq!(
-            table.summary(0, 0),
-            Some(Summary {
-                median: 21.0,
-                min: 20.0,
-                max: 22.0
-            })
-        );
-        assert_eq!(table.summary(1, 0), None);
-        assert_eq!(table.ratio(0, (0, 1)).unwrap().median, 2.0);
-        assert_eq!(table.ratio(1, (0, 1)), None);
-    }
-
-    #[test]
-    fn json_holds_every_round_and_ratio() {
-        let json = table().to_json();
-        assert_eq!(
-            json["subjects"][1]["rounds"][2]["figures"],
-            json!({ "rate": 10.5, "memory": null })
-        );
-        assert_eq!(
-            json["subjects"][0]["rounds"][0]["window"]["disturbed"],
-            json!(false)
-        );
-        assert_eq!(json["ratios"].as_array().unwrap().len(), 1);
-        assert_eq!(json["ratios"][0]["median"], json!(2.0));
-    }
-
-    #[test]
-    fn a_ratio_is_shown_with_its_verdict() {
-        let show = |verdict| {
-            show_ratio(Ratio {
-                median: 1.0,
-                low: 0.9,
-                high: 1.1,
-                verdict,
-            })
+    fn a_page_is_drawn_from_json() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("report.json");
+        let args = |output| PageArgs {
+            report: report.clone(),
+            output,
         };
-        assert_eq!(show(Verdict::Difference), "1.000  [0.900..1.100]");
-        assert_eq!(
-            show(Verdict::NoDifference),
-            "1.000  [0.900..1.100]  no difference"
+        assert!(draw_again(&args(None)).is_err());
+        fs::write(&report, "{").unwrap();
+        let error = format!("{:#}", draw_again(&args(None)).unwrap_err());
+        assert!(
+            error.contains("report.json is not a report: EOF"),
+            "{error}"
         );
-        assert_eq!(
-            show(Verdict::TooFewRounds),
-            "1.000  [0.900..1.100]  too few rounds to tell"
-        );
+
+        fs::write(&report, serde_json::to_string(&Results::default()).unwrap()).unwrap();
+        let other = folder.path().join("page.html");
+        fs::write(&other, "an earlier page").unwrap();
+        draw_again(&args(None)).unwrap();
+        draw_again(&args(Some(other.clone()))).unwrap();
+        let page = fs::read_to_string(report.with_extension("html")).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+        assert_eq!(fs::read_to_string(&other).unwrap(), page);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
+        assert!(draw_again(&args(Some(folder.path().join("no/page.html")))).is_err());
+    }
+
+    #[test]
+    fn an_unavailable_study_says_why() {
+        let unavailable = Unavailable("no such disk".to_owned());
+        let absent = or_absent("disk", Err(unavailable.into())).unwrap();
+        assert_eq!(absent.plan.question, "no such disk");
+        assert!(or_absent("disk", Err(anyhow::anyhow!("a bug"))).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! What the studies found, as data: enough to draw the page again, to judge the targets and to check a claim.
+//! The results of the studies as data: enough to draw the page again, to judge the targets and to check a claim.
 //!
-//! A study asks one question of several subjects. Its panels vary one thing each, from point to point; in each round of
-//! each point every subject is measured once, so that figures of one round and point make a pair.
+//! A study compares several subjects. Each of its panels varies one thing from point to point. In each round, every subject
+//! is measured once at each point, so that figures of the same round and point make a pair.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) type Facts = Vec<(String, String)>;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// The lines of the table in the repository's README, which a check compares with it.
+    /// Lines of the table in the repository's README; `cargo xtask figures` compares both.
     #[serde(default)]
     pub(crate) summary: Vec<String>,
     pub(crate) studies: Vec<Study>,
@@ -26,11 +26,11 @@ pub(crate) struct Study {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) question: String,
-    /// When it was measured, of what build and on what machine: name and value, in the order to be shown. Empty until it is.
+    /// Date, build and machine, as names and values in the order to be shown. Empty until something was measured.
     pub(crate) facts: Facts,
-    /// How it was measured, beyond what holds for all.
+    /// How it was measured, beyond what holds for all studies.
     pub(crate) notes: Vec<String>,
-    /// Ours that the others stand beside is the first.
+    /// The others are compared with the first.
     pub(crate) subjects: Vec<Subject>,
     pub(crate) panels: Vec<Panel>,
 }
@@ -40,18 +40,18 @@ pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) is_ours: bool,
     pub(crate) version: Option<String>,
-    /// Why it was not measured, and what to install to have it.
+    /// Why it was not measured, and what to install.
     pub(crate) missing: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// What differs from point to point: "connections".
+    /// The quantity that varies from point to point: "connections".
     pub(crate) axis: String,
     pub(crate) points: Vec<Point>,
     pub(crate) metrics: Vec<Metric>,
-    /// What no subject can surpass.
+    /// Bounds that no subject can pass.
     pub(crate) limits: Vec<Limit>,
     /// `[point][subject][round]`
     pub(crate) rounds: Vec<Vec<Vec<Round>>>,
@@ -60,7 +60,7 @@ pub(crate) struct Panel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) label: String,
-    /// Its place on the axis; without, the points are names.
+    /// The position on the axis; points without one are names.
     pub(crate) value: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Metric {
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// Whether the page has a chart of it; all are in its tables.
+    /// Whether the page has a chart of it. The tables have all metrics.
     pub(crate) is_drawn: bool,
 }
 
@@ -77,14 +77,14 @@ pub(crate) struct Metric {
 pub(crate) enum Better {
     Less,
     More,
-    /// It explains others, and is no merit.
+    /// The metric explains others and has no better direction.
     Neither,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Limit {
     pub(crate) name: String,
-    /// Its place in the panel's metrics.
+    /// Index into the panel's metrics.
     pub(crate) metric: usize,
     /// One for each point.
     pub(crate) figures: Vec<f64>,
@@ -93,11 +93,11 @@ pub(crate) struct Limit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Round {
     Taken {
-        /// One for each metric; `None` where it does not apply or was not taken in this round.
+        /// One for each metric; `None` where a metric does not apply or was not measured in this round.
         figures: Vec<Option<f64>>,
         usage: Usage,
     },
-    /// It was asked, and could not: why.
+    /// The measurement failed, for this reason.
     Cannot(String),
 }
 
@@ -106,7 +106,7 @@ impl Results {
         self.studies.iter().find(|study| study.name == name)
     }
 
-    /// Those of all studies that were measured, if they are the same.
+    /// Returns the facts that all measured studies share, if they are the same.
     pub(crate) fn common_facts(&self) -> Option<&Facts> {
         let facts = self.studies.iter().map(|study| &study.facts);
         let mut facts = facts.filter(|facts| !facts.is_empty());
@@ -116,12 +116,30 @@ impl Results {
 }
 
 impl Study {
+    /// Describes a study before anything was measured.
+    pub(crate) fn new(
+        [name, title, question]: [&str; 3],
+        notes: Vec<String>,
+        subjects: Vec<Subject>,
+        panels: Vec<Panel>,
+    ) -> Study {
+        Study {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            question: question.to_owned(),
+            facts: Vec::new(),
+            notes,
+            subjects,
+            panels,
+        }
+    }
+
     pub(crate) fn subject(&self, name: &str) -> Option<usize> {
         let mut subjects = self.subjects.iter();
         subjects.position(|subject| subject.name == name)
     }
 
-    /// How many rounds of all cells there are.
+    /// Counts the rounds of all points and subjects.
     pub(crate) fn measurements(&self) -> usize {
         let points = self.panels.iter().flat_map(|panel| &panel.rounds);
         points.flatten().map(Vec::len).sum()
@@ -156,6 +174,12 @@ impl Point {
         }
     }
 
+    /// Returns a point for each of these numbers.
+    pub(crate) fn numbers(values: &[u32]) -> Vec<Point> {
+        let values = values.iter().map(|&value| f64::from(value));
+        values.map(Point::number).collect()
+    }
+
     pub(crate) fn name(label: &str) -> Point {
         Point {
             label: label.to_owned(),
@@ -183,7 +207,7 @@ impl Metric {
 }
 
 impl Panel {
-    /// Before anything was measured.
+    /// Describes a panel before anything was measured.
     pub(crate) fn new(title: &str, axis: &str, points: Vec<Point>, metrics: Vec<Metric>) -> Panel {
         Panel {
             title: title.to_owned(),
@@ -199,7 +223,7 @@ impl Panel {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// A point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity",
+    /// Describes a point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity",
     /// "16 at a time".
     pub(crate) fn place(&self, point: usize) -> String {
         let (axis, label) = (&self.axis, &self.points[point].label);
@@ -221,19 +245,19 @@ impl Panel {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it was asked at any point.
+    /// Returns whether the subject has rounds at any point.
     pub(crate) fn takes_part(&self, subject: usize) -> bool {
         (0..self.points.len()).any(|point| !self.rounds(point, subject).is_empty())
     }
 
-    /// Of the rounds that have this figure.
+    /// Summarises the rounds that have this figure.
     pub(crate) fn summary(&self, point: usize, subject: usize, metric: usize) -> Option<Summary> {
         let rounds = self.rounds(point, subject).iter();
         let known: Vec<f64> = rounds.filter_map(|round| round.figure(metric)).collect();
         stats::summarise(&known)
     }
 
-    /// Of the rounds in which both have this figure.
+    /// Computes the ratio of two subjects over the rounds in which both have this figure.
     pub(crate) fn ratio(
         &self,
         point: usize,
@@ -252,7 +276,7 @@ impl Panel {
         rounds.filter(|round| round.is_disturbed()).count()
     }
 
-    /// Why there are rounds without figures, and how many for each reason.
+    /// Returns the reasons of failed rounds and how many rounds each one has.
     pub(crate) fn failures(&self, point: usize, subject: usize) -> BTreeMap<&str, usize> {
         let mut failures = BTreeMap::new();
         for round in self.rounds(point, subject) {
@@ -277,7 +301,7 @@ impl Round {
     }
 }
 
-/// A figure with as many digits as it deserves: three, and all of those before the point, in groups.
+/// Formats a figure with three significant digits, or with all digits before the point, in groups.
 pub(crate) fn significant(figure: f64) -> String {
     let decimals = match figure.abs() {
         small if small < 10.0 => 2,
@@ -290,7 +314,7 @@ pub(crate) fn significant(figure: f64) -> String {
     }
 }
 
-/// A whole number, its thousands apart.
+/// Formats a whole number with commas between its thousands.
 pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
@@ -310,6 +334,12 @@ pub(crate) fn grouped(number: f64) -> String {
 pub(crate) mod tests {
     use super::*;
 
+    /// Returns the report in the repository.
+    pub(crate) fn committed() -> Results {
+        let json = include_str!("../../../docs/results/report.json");
+        serde_json::from_str(json).unwrap()
+    }
+
     pub(crate) fn taken(figures: &[f64]) -> Round {
         Round::Taken {
             figures: figures.iter().map(|&figure| Some(figure)).collect(),
@@ -317,7 +347,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A panel of one point with one metric.
+    /// Returns a panel of one point with one metric.
     fn panel(subjects: Vec<Vec<Round>>) -> Panel {
         let metrics = vec![Metric::new("rate", "1/s", Better::More)];
         let mut panel = Panel::new("", "connections", vec![Point::number(1e4)], metrics);
@@ -326,7 +356,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rounds_that_failed_are_left_out_and_named_once() {
+    fn failed_rounds_are_left_out_and_counted_by_reason() {
         let cannot = || Round::Cannot("no threads".to_owned());
         let ours = [10.0, 20.0, 30.0].map(|rate| taken(&[rate])).to_vec();
         let panel = panel(vec![ours, vec![cannot(), taken(&[10.0]), cannot()]]);
@@ -354,28 +384,23 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn results_survive_json() {
+        let failed = Round::Cannot("x".to_owned());
         let results = Results {
             summary: vec!["| a |".to_owned()],
-            studies: vec![Study {
-                name: "echo".to_owned(),
-                title: "Echo".to_owned(),
-                question: "How?".to_owned(),
-                facts: vec![("kernel".to_owned(), "6.18".to_owned())],
-                notes: Vec::new(),
-                subjects: vec![Subject::ours("uthread")],
-                panels: vec![panel(vec![vec![
-                    taken(&[0.1]),
-                    Round::Cannot("x".to_owned()),
-                ]])],
-            }],
+            studies: vec![Study::new(
+                ["echo", "Echo", "How?"],
+                Vec::new(),
+                vec![Subject::ours("uthread")],
+                vec![panel(vec![vec![taken(&[0.1]), failed]])],
+            )],
         };
         let text = serde_json::to_string(&results).unwrap();
         assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
     }
 
     #[test]
-    fn figures_have_the_digits_they_deserve() {
+    fn figures_have_three_significant_digits() {
         let check = |figure, expected: &str| assert_eq!(significant(figure), expected);
         check(0.0, "0.00");
         check(1.234, "1.23");

@@ -1,123 +1,41 @@
-//! The few figures for the repository's README, as the lines of a Markdown table.
+//! A few figures for the repository's README, as the lines of a Markdown table.
 //!
-//! They are written into the JSON of a report, and `cargo xtask figures` compares them with what the README says.
+//! They are written into the JSON of a report, and `cargo xtask figures` compares them with the README. `summary.json` lists them.
+
+use serde::Deserialize;
 
 use crate::measure::stats::Verdict;
 use crate::results::{Facts, Panel, Results, Study, significant};
 use crate::targets;
 
-/// It bounds the others, and is no peer.
+/// A subject that bounds the others and is no peer.
 const FLOOR: &str = "floor";
 
+#[derive(Deserialize)]
 struct Headline {
-    what: &'static str,
-    study: &'static str,
+    what: String,
+    study: String,
     /// How the title of its panel begins.
-    panel: &'static str,
-    point: &'static str,
-    metric: &'static str,
+    #[serde(default)]
+    panel: String,
+    point: String,
+    metric: String,
 }
 
-const HEADLINES: &[Headline] = &[
-    headline(
-        "echo of 16 bytes, 1 connection: CPU",
-        "echo",
-        "",
-        "1",
-        "CPU",
-    ),
-    headline(
-        "echo of 16 bytes, 1,000 connections: CPU",
-        "echo",
-        "",
-        "1,000",
-        "CPU",
-    ),
-    headline(
-        "echo of 16 bytes, 15,000 connections: CPU",
-        "echo",
-        "",
-        "15,000",
-        "CPU",
-    ),
-    headline(
-        "echo of 16 bytes, 1,000 connections: most to least served",
-        "echo",
-        "",
-        "1,000",
-        "fairness",
-    ),
-    headline(
-        "the same after 20 us of computing: answers",
-        "compute",
-        "20 us",
-        "1,000",
-        "rate",
-    ),
-    headline(
-        "file of 1 KiB over HTTP, 64 connections: CPU",
-        "http",
-        "files by size",
-        "1 KiB",
-        "CPU",
-    ),
-    headline(
-        "file of 1 MiB over HTTP, 64 connections: CPU",
-        "http",
-        "files by size",
-        "1 MiB",
-        "CPU",
-    ),
-    headline(
-        "random reads of 4 KiB from disk, 16 at a time",
-        "disk",
-        "random",
-        "16",
-        "rate",
-    ),
-    headline(
-        "echo at a fifth of capacity: p50",
-        "latency",
-        "",
-        "20 %",
-        "p50",
-    ),
-    headline(
-        "echo at a fifth of capacity: p99.9",
-        "latency",
-        "",
-        "20 %",
-        "p99.9",
-    ),
-];
-
-const fn headline(
-    what: &'static str,
-    study: &'static str,
-    panel: &'static str,
-    point: &'static str,
-    metric: &'static str,
-) -> Headline {
-    Headline {
-        what,
-        study,
-        panel,
-        point,
-        metric,
-    }
+fn headlines() -> Vec<Headline> {
+    serde_json::from_str(include_str!("summary.json")).expect("a test parses it")
 }
 
-/// What has no figure of ours, or of a peer in the same rounds, has no line.
+/// Returns the lines of the table. A headline without a figure of ours, or of a peer in the same rounds, has none.
 pub(crate) fn markdown(results: &Results) -> Vec<String> {
     let mut shown: Vec<&Study> = Vec::new();
     let mut rows = Vec::new();
-    for headline in HEADLINES {
-        let Some((study, row)) = headline.row(results) else {
-            continue;
-        };
-        rows.push(row);
-        if shown.iter().all(|other| other.name != study.name) {
-            shown.push(study);
+    for headline in headlines() {
+        if let Some((study, row)) = headline.row(results) {
+            rows.push(row);
+            if shown.iter().all(|other| other.name != study.name) {
+                shown.push(study);
+            }
         }
     }
     if rows.is_empty() {
@@ -126,19 +44,16 @@ pub(crate) fn markdown(results: &Results) -> Vec<String> {
     let head = [
         "| | uthread | best peer | uthread / peer |",
         "| --- | --- | --- | --- |",
-    ]
-    .map(str::to_owned);
-    let when = format!(
-        "Medians, with the ratio's 95 % interval. {}",
-        when_and_where(&shown)
-    );
-    head.into_iter()
-        .chain(rows)
-        .chain([String::new(), when])
-        .collect()
+    ];
+    let facts = when_and_where(&shown);
+    let facts = format!("Medians, with the ratio's 95 % interval. {facts}");
+    let mut lines = head.map(str::to_owned).to_vec();
+    lines.extend(rows);
+    lines.extend([String::new(), facts]);
+    lines
 }
 
-/// The facts, once where they are the same for all, else with the studies that they are of.
+/// Describes date, build and machine, once if they are the same for all studies.
 fn when_and_where(studies: &[&Study]) -> String {
     let mut groups: Vec<(&Facts, Vec<&str>)> = Vec::new();
     for study in studies {
@@ -162,13 +77,13 @@ fn when_and_where(studies: &[&Study]) -> String {
 }
 
 impl Headline {
-    /// With the study that it is from.
+    /// Returns the row with its study.
     fn row<'a>(&self, results: &'a Results) -> Option<(&'a Study, String)> {
-        let study = results.study(self.study)?;
+        let study = results.study(&self.study)?;
         let mut panels = study
             .panels
             .iter()
-            .filter(|panel| panel.title.starts_with(self.panel));
+            .filter(|panel| panel.title.starts_with(&self.panel));
         let row = panels.find_map(|panel| self.row_of(study, panel))?;
         Some((study, row))
     }
@@ -178,7 +93,7 @@ impl Headline {
             .points
             .iter()
             .position(|point| point.label == self.point)?;
-        let metric = panel.metric(self.metric)?;
+        let metric = panel.metric(&self.metric)?;
         let peers = (0..study.subjects.len()).filter(|&index| {
             let subject = &study.subjects[index];
             !subject.is_ours && subject.name != FLOOR
@@ -208,92 +123,37 @@ impl Headline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::taken;
-    use crate::results::{Better, Metric, Point, Round, Subject};
+    use crate::results::tests::committed;
 
-    fn facts(day: &str) -> Facts {
-        [("date", day), ("kernel", "6.18")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec()
-    }
-
-    /// Server CPU at 1,000 connections: ours, the floor and two peers.
-    fn results(peer: &[Round]) -> Results {
-        let metrics = vec![Metric::new("CPU", "us per operation", Better::Less)];
-        let mut panel = Panel::new("a panel", "connections", vec![Point::number(1e3)], metrics);
-        let around = |median: f64| -> Vec<Round> {
-            (0..7)
-                .map(|index| taken(&[median + f64::from(index) / 1e3]))
-                .collect()
-        };
-        panel.rounds = vec![vec![around(8.0), around(7.0), around(12.0), peer.to_vec()]];
-        let peer = |name| Subject::peer(name, None, None);
-        let study = Study {
-            name: "echo".to_owned(),
-            title: String::new(),
-            question: String::new(),
-            facts: facts("2026-11-22"),
-            notes: Vec::new(),
-            subjects: vec![
-                Subject::ours("uthread"),
-                peer(FLOOR),
-                peer("go"),
-                peer("tokio"),
-            ],
-            panels: vec![panel],
-        };
-        Results {
-            studies: vec![study],
-            ..Results::default()
-        }
+    /// The committed report has the lines that the program wrote when it was measured.
+    #[test]
+    fn the_lines_of_a_report_are_found_again() {
+        let results = committed();
+        assert_eq!(results.summary.len(), headlines().len() + 4);
+        assert_eq!(markdown(&results), results.summary);
     }
 
     #[test]
-    fn ours_stands_beside_the_best_peer() {
-        let check = |peer: &[Round], row: &str| {
-            let lines = markdown(&results(peer));
-            let expected = [
-                "| | uthread | best peer | uthread / peer |",
-                "| --- | --- | --- | --- |",
-                row,
-                "",
-                "Medians, with the ratio's 95 % interval. They are of date 2026-11-22, kernel 6.18.",
-            ];
-            assert_eq!(lines, expected);
-        };
-        let what = "| echo of 16 bytes, 1,000 connections: CPU, us per operation | 8.00 |";
-        let ten: Vec<Round> = vec![taken(&[10.0]); 7];
-        check(&ten, &format!("{what} tokio: 10.0 | 0.80 [0.80..0.80] |"));
-        check(
-            &ten[..2],
-            &format!("{what} tokio: 10.0 | 0.80 [0.80..0.80], too few rounds to tell |"),
-        );
-        check(&[], &format!("{what} go: 12.0 | 0.67 [0.67..0.67] |"));
-    }
-
-    #[test]
-    fn studies_of_different_days_have_their_own() {
-        let mut merged = results(&[]);
-        let [mut http, mut compute] = [merged.studies[0].clone(), merged.studies[0].clone()];
-        http.name = "http".to_owned();
-        http.facts = facts("2026-11-23");
-        http.panels[0].title = "files by size".to_owned();
-        http.panels[0].points[0].label = "1 KiB".to_owned();
-        // Without a row in the table its facts are not told.
-        compute.name = "compute".to_owned();
-        compute.facts = facts("2026-11-24");
-        merged.studies.extend([http, compute]);
-        let lines = markdown(&merged);
-        assert_eq!(lines.len(), 2 + 2 + 2);
-        let expected = "Medians, with the ratio's 95 % interval. Those of echo are of date 2026-11-22, kernel 6.18. Those of http are of date 2026-11-23, kernel 6.18.";
-        assert_eq!(lines[5], expected);
-    }
-
-    #[test]
-    fn without_figures_there_is_no_table() {
+    fn a_headline_without_figures_has_no_line_and_each_day_its_facts() {
         assert!(markdown(&Results::default()).is_empty());
-        let mut results = results(&[]);
-        results.studies[0].panels[0].rounds.clear();
-        assert!(markdown(&results).is_empty());
+        let mut results = committed();
+        results
+            .studies
+            .retain(|study| ["echo", "http"].contains(&study.name.as_str()));
+        let [echo, http] = &mut results.studies[..] else {
+            panic!("both were measured");
+        };
+        let day = |day: &str| vec![("date".to_owned(), day.to_owned())];
+        (echo.facts, http.facts) = (day("2026-11-22"), day("2026-11-23"));
+        for panel in &mut echo.panels {
+            let points = panel.points.iter();
+            let kept = points.map(|point| point.label != "15,000");
+            let mut kept: Vec<bool> = kept.collect();
+            panel.rounds.retain(|_| kept.remove(0));
+        }
+        let lines = markdown(&results);
+        assert_eq!(lines.len(), 2 + 5 + 2, "{lines:?}");
+        let facts = "Medians, with the ratio's 95 % interval. Those of echo are of date 2026-11-22. Those of http are of date 2026-11-23.";
+        assert_eq!(lines.last().unwrap(), facts);
     }
 }

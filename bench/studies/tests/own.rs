@@ -1,4 +1,4 @@
-//! Our own side of the studies of single requests and of the disk: small, and each figure there.
+//! Our own side of the studies `requests` and `disk`, with few requests: every figure is there.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_uthread-bench");
 const BLOCKS: u64 = 64;
-/// What the program says by its exit code where a study cannot start.
+/// Exit code of a study that cannot start.
 const UNAVAILABLE: i32 = 2;
 
 fn own(arguments: &[&str]) -> Output {
@@ -18,7 +18,7 @@ fn own(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// A file of numbered blocks, but for one that has the wrong number, if it is said which.
+/// Writes a file of numbered blocks; `wrong` names one with a wrong number.
 fn blocks(name: &str, wrong: Option<u64>) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut bytes = Vec::new();
@@ -31,7 +31,7 @@ fn blocks(name: &str, wrong: Option<u64>) -> PathBuf {
     path
 }
 
-/// Reads it for a second; none where the file system of the build has no `O_DIRECT`.
+/// Reads it for a second. Returns `None` if the file system of the build has no `O_DIRECT`.
 fn read(arguments: &[&str]) -> Option<Output> {
     let output = own(arguments);
     if output.status.code() == Some(UNAVAILABLE) {
@@ -65,7 +65,7 @@ fn requests_have_a_cost_alone_and_together() {
 }
 
 #[test]
-fn who_counts_the_calls_says_when_to_begin_and_to_end() {
+fn requests_wait_for_the_process_that_counts_their_calls() {
     let mut program = Command::new(PROGRAM)
         .args(["own", "requests", "2", "100"])
         .stdin(Stdio::piped())
@@ -80,7 +80,7 @@ fn who_counts_the_calls_says_when_to_begin_and_to_end() {
     to.write_all(b"\n").unwrap();
     from.read_line(&mut cost).unwrap();
     assert_eq!(cost.split_whitespace().count(), 2, "{cost}");
-    assert_eq!(program.try_wait().unwrap(), None, "it is to be looked at");
+    assert_eq!(program.try_wait().unwrap(), None, "its counts are read now");
     to.write_all(b"\n").unwrap();
     assert!(program.wait().unwrap().success());
 }
@@ -110,7 +110,7 @@ fn check_reads(name: &str, mode: &[&str], pattern: &str) {
 }
 
 #[test]
-fn a_block_that_is_another_one_is_no_read() {
+fn a_wrong_block_is_an_error() {
     let file = blocks("wrong-block", Some(BLOCKS - 1));
     let arguments = ["disk", file.to_str().unwrap(), "sequential", "1", "1"];
     let Some(output) = read(&arguments) else {

@@ -1,4 +1,4 @@
-//! The report as a command: what becomes of the files in its folder. Nobody is chosen to be measured, so it takes no time.
+//! The command `report` and the files in its folder. No subject is chosen, so that it takes no time.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,14 +22,14 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The end of a pipe into which nobody looks.
+/// Returns the end of a pipe without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-/// A study that has one measurement, or none.
+/// Returns a study with one measurement or none.
 fn study(name: &str, has_measurement: bool) -> Value {
     let taken = json!({ "Taken": { "figures": [7.0],
         "usage": { "others_share": 0.0, "steal_share": 0.0, "quiet_before": true } } });
@@ -45,7 +45,7 @@ fn study(name: &str, has_measurement: bool) -> Value {
     })
 }
 
-/// The titles of the studies in the folder's report.
+/// Returns the titles of the studies in the folder's report.
 fn titles(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("report.json")).unwrap();
     let report: Value = serde_json::from_str(&text).unwrap();
@@ -56,7 +56,7 @@ fn titles(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn studies_that_were_not_asked_for_stay_until_all_is_begun_anew() {
+fn other_studies_stay_until_the_report_is_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let earlier =
@@ -82,7 +82,7 @@ fn studies_that_were_not_asked_for_stay_until_all_is_begun_anew() {
 }
 
 #[test]
-fn what_is_no_report_is_not_written_over() {
+fn a_file_that_is_no_report_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let json = folder.join("report.json");
@@ -102,7 +102,7 @@ fn what_is_no_report_is_not_written_over() {
 }
 
 #[test]
-fn a_journal_of_another_build_is_refused_until_it_is_gone() {
+fn a_journal_of_another_build_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let journal = folder.join("journal.jsonl");
@@ -120,21 +120,21 @@ fn a_journal_of_another_build_is_refused_until_it_is_gone() {
 }
 
 #[test]
-fn whoever_has_gone_does_not_end_it() {
+fn a_closed_pipe_does_not_end_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(folder.path(), &["--studies", "requests"]);
     let status = command.stdout(closed()).stderr(closed()).status().unwrap();
     assert!(status.success(), "{status}");
     assert_eq!(titles(folder.path()).len(), 1);
 
-    // An error is told, or not, and stays one.
+    // An error stays one, whether or not its message is read.
     fs::write(folder.path().join("report.json"), "{").unwrap();
     let status = command.stdout(closed()).stderr(closed()).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
 
 #[test]
-fn output_that_is_lost_is_an_error() {
+fn lost_output_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = command(folder.path(), &["--studies", "requests"]);

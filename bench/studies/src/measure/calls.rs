@@ -1,7 +1,7 @@
 //! How often a server enters the kernel, and how often its threads are switched.
 //!
-//! Calls are counted by the kernel at its tracepoint `raw_syscalls:sys_enter`, in a counter for each thread, which those that
-//! the thread starts inherit. That makes every call slower, so it is done in a run of its own, never in one that is timed.
+//! The kernel counts calls at its tracepoint `raw_syscalls:sys_enter`, in a counter for each thread, which new threads
+//! inherit. Counting slows every call down, so it is done in a run of its own, never in one that is timed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
+use procfs::process::Task;
+use rustix::io::Errno;
 
-use super::proc::{has_ended, read_if_alive, threads, tree, tree_cpu};
+use super::proc::{if_alive, threads, tree, tree_cpu};
 use crate::say::say;
 use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 
-/// The number of the tracepoint, where tracefs is mounted now, and where it was on older systems.
+/// Files with the number of the tracepoint: where tracefs is mounted now, and where older systems had it.
 const TRACEPOINTS: [&str; 2] = [
     "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id",
     "/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id",
@@ -27,15 +29,15 @@ const NO_TRACEPOINT: &str = "no tracefs is mounted that has raw_syscalls:sys_ent
     mount -t tracefs tracefs /sys/kernel/tracing";
 const NOT_ALLOWED: &str = "it takes root, or CAP_PERFMON and a tracefs that may be read";
 
-/// What the threads of a process tree did.
+/// Counts of the threads of a process tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) system_calls: Count,
-    /// Of the threads that were there at the end.
+    /// Only of the threads that were alive at the end.
     pub(crate) switches: u64,
 }
 
-/// A number, or why there is none here and what to do about it.
+/// A number, or the reason why there is none here with its remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Count {
     Known(u64),
@@ -51,7 +53,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Prints the counts of so many seconds, and what of the CPU time was the kernel's own threads'.
+/// Prints the counts of this many seconds, and the CPU time of the kernel's own threads.
 pub(crate) fn run(pid: u32, seconds: u64) -> Result<()> {
     let before = tree_cpu(pid)?;
     let (cpu, counted) = count(pid, || {
@@ -65,12 +67,12 @@ pub(crate) fn run(pid: u32, seconds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernel has here what system calls are counted by.
+/// Returns whether system calls can be counted here.
 pub(crate) fn has_tracepoint() -> bool {
     sys_enter(&TRACEPOINTS).is_ok()
 }
 
-/// Counts what `root` and its descendants do during `work`, with the threads that they start meanwhile.
+/// Counts the calls and switches of `root`, its descendants and all threads they start during `work`.
 pub(crate) fn count<T>(root: u32, work: impl FnOnce() -> Result<T>) -> Result<(T, Counted)> {
     let mut counters = Counters::attach(&threads_of(root)?);
     let calls_before = counters.as_mut().map_or(Ok(0), Counters::read)?;
@@ -88,28 +90,28 @@ pub(crate) fn count<T>(root: u32, work: impl FnOnce() -> Result<T>) -> Result<(T
     Ok((result, counted))
 }
 
-/// One for each thread that there was.
+/// A counter for each thread that was alive at the start.
 struct Counters(Vec<Counter>);
 
 impl Counters {
-    /// The error says why nothing is counted.
-    fn attach(threads: &[Thread]) -> Result<Counters, String> {
+    /// Attaches the counters, or returns the reason why nothing can be counted.
+    fn attach(threads: &[Task]) -> Result<Counters, String> {
         let tracepoint = Tracepoint::with_id(sys_enter(&TRACEPOINTS)?);
         raise_open_files(threads.len() as u64 + OPEN_FILES_SPARE)
             .map_err(|error| error.to_string())?;
         let mut counters = Vec::with_capacity(threads.len());
         for thread in threads {
-            // The kernel hides its own part of whatever it counts, unless told otherwise, and a call is entered there.
+            // By default the counter excludes the kernel, and a call is entered there.
             let counter = Builder::new(tracepoint)
                 .include_kernel()
-                .observe_pid(thread.id as i32)
+                .observe_pid(thread.tid)
                 .any_cpu()
                 .inherit(true)
                 .enabled(true)
                 .build();
             match counter {
                 Ok(counter) => counters.push(counter),
-                Err(error) if has_ended(&error) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
                 Err(error) => return Err(explain(&error)),
             }
         }
@@ -123,7 +125,7 @@ impl Counters {
     }
 }
 
-/// The number of the tracepoint, from the first of the files that is there. It mounts nothing.
+/// Reads the number of the tracepoint from the first file that exists. Mounts nothing.
 fn sys_enter(files: &[&str]) -> Result<u64, String> {
     let missing = |error: &io::Error| error.kind() == ErrorKind::NotFound;
     let mut read = files.iter().map(fs::read_to_string);
@@ -144,59 +146,37 @@ fn explain(error: &io::Error) -> String {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Thread {
-    process: u32,
-    id: u32,
+fn threads_of(root: u32) -> Result<Vec<Task>> {
+    let of_processes: Result<Vec<_>> = tree(root)?.iter().map(threads).collect();
+    Ok(of_processes?.into_iter().flatten().collect())
 }
 
-fn threads_of(root: u32) -> Result<Vec<Thread>> {
-    let mut found = Vec::new();
-    for process in tree(root)? {
-        let ids = threads(process)?.into_iter();
-        found.extend(ids.map(|id| Thread { process, id }));
-    }
-    Ok(found)
-}
-
-/// How often each thread has been switched away from since it began. The kernel counts that anyway, so reading it costs the
-/// threads nothing.
-pub(crate) struct Switches(BTreeMap<Thread, u64>);
+/// How often each thread, by its process and its own number, has been switched away from since it began. The kernel counts
+/// this anyway, so reading it costs the threads nothing.
+pub(crate) struct Switches(BTreeMap<(i32, i32), u64>);
 
 impl Switches {
-    /// Of `root` and its descendants.
+    /// Reads the counts of `root` and its descendants.
     pub(crate) fn read(root: u32) -> Result<Switches> {
         let mut found = BTreeMap::new();
         for thread in threads_of(root)? {
-            let Thread { process, id } = thread;
-            if let Some(text) = read_if_alive(&format!("/proc/{process}/task/{id}/status"))? {
-                found.insert(thread, parse_switches(&text)?);
+            if let Some(status) = if_alive(thread.status())? {
+                let waited = status.voluntary_ctxt_switches.unwrap_or(0);
+                let preempted = status.nonvoluntary_ctxt_switches.unwrap_or(0);
+                found.insert((thread.pid, thread.tid), waited + preempted);
             }
         }
         Ok(Switches(found))
     }
 
-    /// Of the threads that are there now, since `before` or since they began.
+    /// Returns the switches of the threads that are alive now, since `before` or since they began.
     pub(crate) fn since(&self, before: &Switches) -> u64 {
-        let since = |(thread, count): (&Thread, &u64)| {
+        let since = |(thread, count): (&(i32, i32), &u64)| {
             let earlier = before.0.get(thread).copied().unwrap_or(0);
             count.saturating_sub(earlier)
         };
         self.0.iter().map(since).sum()
     }
-}
-
-/// Both kinds of `/proc/PID/task/TID/status`: those in which it waited, and those in which its time was over.
-fn parse_switches(text: &str) -> Result<u64> {
-    let mut sum = 0;
-    for name in ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"] {
-        let value = text.lines().find_map(|line| line.strip_prefix(name));
-        let value = value.with_context(|| format!("status: no {name}"))?.trim();
-        sum += value
-            .parse::<u64>()
-            .with_context(|| format!("status: {value:?} is not a count"))?;
-    }
-    Ok(sum)
 }
 
 #[cfg(test)]
@@ -207,17 +187,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_kinds_of_switches_count() {
-        let text = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n";
-        assert_eq!(parse_switches(text).unwrap(), 157);
-        assert!(parse_switches("voluntary_ctxt_switches:\t150\n").is_err());
-        assert!(parse_switches(&text.replace("150", "many")).is_err());
-    }
-
-    #[test]
     fn threads_count_from_when_they_began_and_to_when_they_ended() {
-        let reading = |counts: &[(u32, u64)]| {
-            let thread = |&(id, count)| (Thread { process: 1, id }, count);
+        let reading = |counts: &[(i32, u64)]| {
+            let thread = |&(id, count)| ((1, id), count);
             Switches(counts.iter().map(thread).collect())
         };
         let before = reading(&[(1, 10), (2, 20), (3, 30)]);

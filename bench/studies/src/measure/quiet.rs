@@ -1,7 +1,7 @@
-//! A window of measurement: it opens when the machine is quiet and says, on closing, who used the CPUs meanwhile.
+//! A measurement window: it opens when the machine is quiet and reports on closing which share of the CPUs others used.
 //!
-//! "Others" is what the machine was busy with, less the server, less ourselves and the load generator we waited for.
-//! A disturbed window is a fact about the machine, not about the server, so whoever opened it measures again.
+//! "Others" is the machine's busy time without the server, this program and the load it started. A disturbed window says
+//! something about the machine and not about the server, so the measurement is repeated.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::proc::{self, Cpu, Machine};
 
@@ -18,18 +17,18 @@ use super::proc::{self, Cpu, Machine};
 pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
 pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
-/// How often it is looked whether it was quiet for so long: a wait ends soon after a disturbance is over.
+/// Interval between two looks at the CPUs while waiting: a wait ends soon after a disturbance is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// For so long after a window or a wait in which nobody else used the CPUs, the machine is taken to be quiet: the next window is
-/// looked at anyway when it closes, and a study has thousands.
+/// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens thousands of windows, and each
+/// is checked again when it closes.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
 pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
-/// What happened while a window was open.
+/// CPU use while a window was open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
-    /// What a study makes figures of.
+    /// CPU time of the server, from which a study computes figures.
     #[serde(skip)]
     pub(crate) server: Cpu,
     pub(crate) others_share: f64,
@@ -42,18 +41,9 @@ impl Usage {
         !self.quiet_before || self.disturbance() > OTHERS_SHARE_MAX
     }
 
-    /// CPU that went to neither the server nor its load, as a share of one CPU.
+    /// Returns the CPU time that went to neither the server nor its load, as a share of one CPU.
     pub(crate) fn disturbance(&self) -> f64 {
         self.others_share + self.steal_share
-    }
-
-    pub(crate) fn to_json(self) -> Value {
-        json!({
-            "disturbed": self.is_disturbed(),
-            "others_share": self.others_share,
-            "steal_share": self.steal_share,
-            "quiet_before": self.quiet_before,
-        })
     }
 }
 
@@ -64,8 +54,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Waits until the machine is quiet, then starts counting. Without a server it is our own children that are
-    /// measured, which count as ourselves once waited for.
+    /// Waits until the machine is quiet, then starts counting. Without a server, the measured processes are children that this
+    /// program waits for.
     pub(crate) fn open(server_pid: Option<u32>, wait_max: Duration) -> Result<Window> {
         let quiet_before = wait_until_quiet(server_pid, wait_max)?;
         Ok(Window {
@@ -75,31 +65,25 @@ impl Window {
         })
     }
 
-    /// Begins to count anew, without another wait: what came before was preparation.
+    /// Starts counting again without another wait, after preparations.
     pub(crate) fn restart(&mut self) -> Result<()> {
         self.opened = Reading::take(self.server_pid)?;
         Ok(())
     }
 
     pub(crate) fn close(self) -> Result<Usage> {
-        let between = Reading::take(self.server_pid)?.since(&self.opened);
-        let usage = Usage {
-            server: between.server,
-            others_share: between.others_share,
-            steal_share: between.steal_share,
-            quiet_before: self.quiet_before,
-        };
+        let usage = Reading::take(self.server_pid)?.since(&self.opened, self.quiet_before);
         QUIET_UNTIL.set((!usage.is_disturbed()).then(|| Instant::now() + QUIET_AFTER));
         Ok(usage)
     }
 }
 
 thread_local! {
-    /// Until when the last window or wait speaks for the machine.
+    /// The time until which the machine counts as quiet.
     static QUIET_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Whether it has become quiet.
+/// Waits for a quiet machine. Returns whether it became quiet in time.
 pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
     if QUIET_UNTIL
         .get()
@@ -120,22 +104,20 @@ pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> R
     Ok(false)
 }
 
-/// The readings of the last [`QUIET_FOR`], and one from before.
+/// The readings of the last [`QUIET_FOR`], and one older reading.
 #[derive(Default)]
 struct Recent(VecDeque<Reading>);
 
 impl Recent {
-    /// Whether nobody has disturbed for [`QUIET_FOR`] before this reading.
+    /// Returns whether the machine was undisturbed for [`QUIET_FOR`] before this reading.
     fn was_quiet_until(&mut self, now: Reading) -> bool {
         let is_old_enough = |earlier: &Reading| now.at - earlier.at >= QUIET_FOR;
         while self.0.get(1).is_some_and(is_old_enough) {
             self.0.pop_front();
         }
         let first = self.0.front().filter(|first| is_old_enough(first));
-        let is_quiet = first.is_some_and(|first| {
-            let between = now.since(first);
-            between.others_share + between.steal_share < OTHERS_SHARE_MAX
-        });
+        let is_quiet =
+            first.is_some_and(|first| now.since(first, true).disturbance() < OTHERS_SHARE_MAX);
         self.0.push_back(now);
         is_quiet
     }
@@ -148,23 +130,18 @@ struct Reading {
     server: Cpu,
 }
 
-struct Between {
-    server: Cpu,
-    others_share: f64,
-    steal_share: f64,
-}
-
 impl Reading {
     fn take(server_pid: Option<u32>) -> Result<Reading> {
         Ok(Reading {
             at: Instant::now(),
-            machine: proc::machine()?,
+            machine: Machine::read()?,
             own_ns: proc::own_cpu_ns(server_pid)?,
             server: server_pid.map_or_else(|| Ok(Cpu::default()), proc::tree_cpu)?,
         })
     }
 
-    fn since(&self, earlier: &Reading) -> Between {
+    /// Returns the CPU use since an earlier reading.
+    fn since(&self, earlier: &Reading, quiet_before: bool) -> Usage {
         let server = self.server - earlier.server;
         let wall_ns = (self.at - earlier.at).as_nanos() as f64;
         let busy_ns = self.machine.busy_ns.saturating_sub(earlier.machine.busy_ns);
@@ -176,10 +153,11 @@ impl Reading {
             .machine
             .steal_ns
             .saturating_sub(earlier.machine.steal_ns);
-        Between {
+        Usage {
             server,
             others_share: others_ns as f64 / wall_ns,
             steal_share: steal_ns as f64 / wall_ns,
+            quiet_before,
         }
     }
 }
@@ -205,28 +183,21 @@ mod tests {
         };
         let start = reading(0, 5000, 100, 300, 200);
         let check = |end: Reading, others_share: f64, steal_share: f64| {
-            let between = end.since(&start);
-            assert!(
-                (between.others_share - others_share).abs() < 1e-9,
-                "{}",
-                between.others_share
-            );
-            assert!(
-                (between.steal_share - steal_share).abs() < 1e-9,
-                "{}",
-                between.steal_share
-            );
+            let usage = end.since(&start, true);
+            let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            assert!(near(usage.others_share, others_share), "{usage:?}");
+            assert!(near(usage.steal_share, steal_share), "{usage:?}");
         };
         check(reading(1000, 7000, 100, 1300, 1200), 0.0, 0.0);
         check(reading(1000, 6500, 150, 1000, 700), 0.3, 0.05);
-        // Ticks are coarse: a sum that comes out below zero is nobody, not a negative process.
+        // Ticks are coarse: a negative sum counts as zero.
         check(reading(1000, 6000, 100, 1300, 1200), 0.0, 0.0);
     }
 
     #[test]
-    fn it_is_quiet_after_so_long_without_others_and_soon_after_that() {
+    fn the_machine_is_quiet_after_a_while_without_others() {
         let start = Instant::now();
-        /// Looks every 100 ms, with others busy for so many ms before each look; returns which looks found it quiet.
+        /// Looks every 100 ms, with others busy for this many ms before each look. Returns the looks that found it quiet.
         fn quiet_looks(start: Instant, busy_before_each_ms: &[u64]) -> Vec<usize> {
             let mut recent = Recent::default();
             let mut busy_ms = 0;

@@ -8,7 +8,7 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::{Runtime, spawn};
 
 use crate::say::say;
-use crate::servers::nginx::FIXED;
+use crate::servers::http::FIXED;
 
 /// Longer than any head of a load, and a bound.
 const HEAD_BYTES_MAX: usize = 4 * 1024;

@@ -1,158 +1,490 @@
-//! One metric of a panel as a drawing: as lines over the points where these have places on the axis, else as bars.
+//! One metric of a panel as a drawing: lines where the points are numbers, else bars.
 //!
-//! A figure that was not taken leaves a gap.
+//! A linear axis of figures begins at zero. A missing figure leaves a gap.
 
-use super::html::escape;
-use super::look::{Look, Looks};
-use super::{bars, lines};
+use std::collections::HashMap;
+use std::error::Error;
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
 use crate::measure::stats::Summary;
-use crate::results::{Better, Limit, Metric, Panel, Subject, significant};
+use crate::results::{Panel, Results, Subject, significant};
 
-/// Of all drawings, in units that are pixels on a phone.
-pub(super) const WIDTH: f64 = 370.0;
-/// Of the wide letters of a font of 10.5 units, so that no text is longer than the room that was kept for it.
-pub(super) const LETTER_WIDTH: f64 = 5.8;
-pub(super) struct Chart<'a> {
-    pub(super) panel: &'a Panel,
-    pub(super) metric: usize,
-    pub(super) series: Vec<Series<'a>>,
+type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn Error>>;
+
+/// Size in units that are pixels on a phone.
+const WIDTH: i32 = 400;
+const PLOT_HEIGHT: i32 = 230;
+/// Width of a wide letter.
+const LETTER: i32 = 6;
+const FONT: (&str, i32) = ("sans-serif", 11);
+/// Height of a line of text.
+const ROW: i32 = 14;
+/// Length of the sample of a line before its name.
+const SAMPLE: i32 = 24;
+const TICKS: usize = 6;
+
+/// Points that span more than this have a logarithmic axis.
+const POINTS_SPAN_MAX: f64 = 100.0;
+/// On a linear axis, a thirtieth of the height can no longer be read.
+const FIGURES_SPAN_MAX: f64 = 30.0;
+
+/// Colours of the light theme with those of the dark one. The SVG has the light ones, and the style sheet replaces them.
+const COLOURS: [(RGBColor, &str); 12] = [
+    (RGBColor(0x1b, 0x1d, 0x20), "#e6e4de"),
+    (RGBColor(0x66, 0x6b, 0x73), "#9aa0a8"),
+    (RGBColor(0xec, 0xea, 0xe4), "#24272d"),
+    (RGBColor(0x0b, 0x57, 0xd0), "#7cb2ff"),
+    (RGBColor(0xc2, 0x57, 0x0c), "#f0883e"),
+    (RGBColor(0x00, 0x87, 0x5f), "#3fc99a"),
+    (RGBColor(0xa8, 0x32, 0x79), "#ea86c0"),
+    (RGBColor(0x8a, 0x6d, 0x00), "#d9b326"),
+    (RGBColor(0x5b, 0x4a, 0x9c), "#b3a3f0"),
+    (RGBColor(0x7a, 0x52, 0x30), "#c79a6f"),
+    (RGBColor(0x51, 0x56, 0x5e), "#a9afb8"),
+    (RGBColor(0x9a, 0x92, 0x00), "#cfc74a"),
+];
+const INK: usize = 0;
+const DIM: usize = 1;
+const GRID: usize = 2;
+const OURS: usize = 3;
+const PEERS: usize = 4;
+
+/// Returns the style sheet's part for the dark theme.
+pub(super) fn dark_style() -> String {
+    let rule = |(RGBColor(r, g, b), dark): (RGBColor, &str)| {
+        let light = format!("#{r:02X}{g:02X}{b:02X}");
+        format!(
+            "figure [stroke=\"{light}\"]{{stroke:{dark}}}figure [fill=\"{light}\"]{{fill:{dark}}}"
+        )
+    };
+    let rules: String = COLOURS.map(rule).concat();
+    format!("@media (prefers-color-scheme:dark){{@media screen{{{rules}}}}}")
 }
 
-pub(super) struct Series<'a> {
-    pub(super) subject: &'a Subject,
-    /// Its place in the study.
-    pub(super) index: usize,
-    pub(super) look: &'a Look,
+/// How a subject is drawn, everywhere on a page: ours in one colour with different dashes, peers in colours of their own.
+#[derive(Clone, Copy)]
+struct Look {
+    is_ours: bool,
+    index: usize,
+}
+
+pub(super) struct Looks(HashMap<String, Look>);
+
+impl Looks {
+    pub(super) fn of(results: &Results) -> Looks {
+        let mut looks = HashMap::new();
+        let mut counts = [0, 0];
+        for subject in results.studies.iter().flat_map(|study| &study.subjects) {
+            looks.entry(subject.name.clone()).or_insert_with(|| {
+                let count = &mut counts[usize::from(subject.is_ours)];
+                *count += 1;
+                Look {
+                    is_ours: subject.is_ours,
+                    index: *count - 1,
+                }
+            });
+        }
+        Looks(looks)
+    }
+}
+
+impl Look {
+    fn colour(self) -> RGBColor {
+        let peer = PEERS + self.index % (COLOURS.len() - PEERS);
+        COLOURS[if self.is_ours { OURS } else { peer }].0
+    }
+
+    fn line(self) -> ShapeStyle {
+        let width = match (self.is_ours, self.index) {
+            (true, 0) => 3,
+            (true, _) => 2,
+            _ => 1,
+        };
+        self.colour().stroke_width(width)
+    }
+
+    /// Returns the lengths of dashes and gaps.
+    fn dashes(self) -> Option<(u32, u32)> {
+        let dashes = [(6, 3), (2, 3), (9, 4), (4, 2)];
+        (self.is_ours && self.index > 0).then(|| dashes[(self.index - 1) % dashes.len()])
+    }
+}
+
+struct Series<'a> {
+    name: &'a str,
+    look: Look,
     /// One for each point.
-    pub(super) figures: Vec<Option<Summary>>,
+    figures: Vec<Option<Summary>>,
 }
 
-impl<'a> Chart<'a> {
-    pub(super) fn new(
-        panel: &'a Panel,
-        metric: usize,
-        subjects: &'a [Subject],
-        looks: &'a Looks,
-    ) -> Chart<'a> {
-        let points = 0..panel.points.len();
-        let series = subjects.iter().enumerate().map(|(index, subject)| Series {
-            subject,
-            index,
-            look: looks.look(&subject.name),
-            figures: points
-                .clone()
-                .map(|point| panel.summary(point, index, metric))
-                .collect(),
-        });
-        // Who is missing is said above the panels, who has no part in this one below it.
-        let series = series.filter(|series| panel.takes_part(series.index));
-        Chart {
-            panel,
-            metric,
-            series: series.collect(),
+/// Draws a metric as SVG, or returns `None` where there is no figure at all.
+pub(super) fn draw(
+    panel: &Panel,
+    metric: usize,
+    subjects: &[Subject],
+    looks: &Looks,
+) -> Option<String> {
+    let points = 0..panel.points.len();
+    let series = subjects.iter().enumerate().map(|(index, subject)| Series {
+        name: &subject.name,
+        look: looks.0[&subject.name],
+        figures: points
+            .clone()
+            .map(|point| panel.summary(point, index, metric))
+            .collect(),
+    });
+    let asked = series
+        .zip(0..)
+        .filter(|(_, index)| panel.takes_part(*index));
+    let series: Vec<Series> = asked.map(|(series, _)| series).collect();
+    if series
+        .iter()
+        .all(|series| series.figures.iter().all(Option::is_none))
+    {
+        return None;
+    }
+    let values: Option<Vec<f64>> = panel.points.iter().map(|point| point.value).collect();
+    let mut svg = String::new();
+    let drawn = match values.filter(|values| values.len() > 1) {
+        Some(values) => lines(&mut svg, panel, metric, &series, &values),
+        None => bars(&mut svg, panel, &series),
+    };
+    drawn.expect("drawing into a string does not fail");
+    Some(svg)
+}
+
+/// A linear or logarithmic axis with its ticks.
+#[derive(Clone)]
+struct Axis {
+    is_log: bool,
+    range: Range<f64>,
+    ticks: Vec<f64>,
+    /// The share of its length that is kept free at both ends, so that marks do not touch them.
+    margin: f64,
+}
+
+impl Axis {
+    /// Reaches from the first to the last point, which are also its ticks.
+    fn of_points(values: &[f64]) -> Axis {
+        let (low, high) = extent(values);
+        Axis {
+            is_log: low > 0.0 && high / low > POINTS_SPAN_MAX,
+            range: low..high,
+            ticks: values.to_vec(),
+            margin: 0.03,
         }
     }
 
-    /// Nothing where there is no figure at all.
-    pub(super) fn draw(&self) -> Option<String> {
-        let mut figures = self.series.iter().flat_map(|series| &series.figures);
-        figures.any(Option::is_some).then(|| match self.values() {
-            Some(values) => lines::draw(self, &values),
-            None => bars::draw(self),
-        })
-    }
-
-    pub(super) fn metric(&self) -> &'a Metric {
-        &self.panel.metrics[self.metric]
-    }
-
-    /// Those of this metric.
-    pub(super) fn limits(&self) -> impl Iterator<Item = &'a Limit> {
-        let limits = self.panel.limits.iter();
-        limits.filter(|limit| limit.metric == self.metric)
-    }
-
-    pub(super) fn medians(&self) -> Vec<f64> {
-        let figures = self
-            .series
-            .iter()
-            .flat_map(|series| series.figures.iter().flatten());
-        figures.map(|summary| summary.median).collect()
-    }
-
-    /// Medians aside, what the axis has to reach: the ends of the whiskers, and the limits.
-    pub(super) fn extremes(&self) -> Vec<f64> {
-        let figures = self
-            .series
-            .iter()
-            .flat_map(|series| series.figures.iter().flatten());
-        let ends = figures.flat_map(|summary| [summary.min, summary.max]);
-        ends.chain(
-            self.limits()
-                .flat_map(|limit| limit.figures.iter().copied()),
-        )
-        .collect()
-    }
-
-    /// The opening of the drawing with its title.
-    pub(super) fn open(&self, height: f64) -> String {
-        let metric = self.metric();
-        let mark = match metric.better {
-            Better::Less => "less is better",
-            Better::More => "more is better",
-            Better::Neither => "",
+    /// Includes `all` figures, and zero on a linear axis. The span of the medians decides which one it is.
+    fn of_figures(medians: &[f64], all: &[f64]) -> Axis {
+        let (low, high) = extent(all);
+        let (least, most) = extent(medians);
+        let is_log = low > 0.0 && most / least >= FIGURES_SPAN_MAX;
+        let range = match is_log {
+            true => 10_f64.powf(low.log10().floor())..high * 1.1,
+            false => low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 },
         };
-        let name = escape(&named_unit(metric));
-        format!(
-            "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}: {name} by {}\">\
-             <text class=\"t\" x=\"0\" y=\"11\">{name}<tspan class=\"d\" dx=\"8\">{mark}</tspan></text>",
-            escape(&self.panel.title),
-            escape(&self.panel.axis),
-        )
+        let ticks = match is_log {
+            true => LogCoord::<f64>::from(range.clone().log_scale()).key_points(TICKS),
+            false => RangedCoordf64::from(range.clone()).key_points(TICKS),
+        };
+        Axis {
+            is_log,
+            range,
+            ticks,
+            margin: 0.0,
+        }
     }
 
-    /// What is shown over a figure.
-    pub(super) fn hint(&self, series: &Series<'_>, point: usize, summary: Summary) -> String {
-        let Summary { median, min, max } = summary;
-        let figures = format!(
-            "{} ({}..{})",
-            significant(median),
-            significant(min),
-            significant(max)
+    fn at(&self, value: f64) -> f64 {
+        if self.is_log { value.log10() } else { value }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        let (low, high) = (self.at(self.range.start), self.at(self.range.end));
+        let share = (self.at(*value) - low) / (high - low);
+        let share = self.margin + share * (1.0 - 2.0 * self.margin);
+        first + (share * f64::from(last - first)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+fn extent(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (low, high)
+}
+
+/// Shortens a tick's number: 250, 15k, 1.5M.
+fn short(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        millions if millions >= 1e6 => (value / 1e6, "M"),
+        thousands if thousands >= 1e3 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let text = format!("{value:.3}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn text(colour: usize, hpos: HPos) -> TextStyle<'static> {
+    let style = TextStyle::from(FONT.into_font()).color(&COLOURS[colour].0);
+    style.pos(Pos::new(hpos, VPos::Center))
+}
+
+fn width(text: &str) -> i32 {
+    text.chars().count() as i32 * LETTER
+}
+
+fn lines(
+    svg: &mut String,
+    panel: &Panel,
+    metric: usize,
+    series: &[Series],
+    values: &[f64],
+) -> Drawn {
+    let limits = panel.limits.iter().filter(|limit| limit.metric == metric);
+    let limits: Vec<(&str, &[f64])> = limits
+        .map(|limit| (&*limit.name, &*limit.figures))
+        .collect();
+    let present = || {
+        series
+            .iter()
+            .flat_map(|series| series.figures.iter().flatten())
+    };
+    let medians: Vec<f64> = present().map(|summary| summary.median).collect();
+    let ends = present().flat_map(|summary| [summary.min, summary.max]);
+    let limited = limits
+        .iter()
+        .flat_map(|(_, figures)| figures.iter().copied());
+    let all: Vec<f64> = ends.chain(limited).collect();
+    let x = Axis::of_points(values);
+    let scale = if x.is_log { ", logarithmic" } else { "" };
+
+    // The names of the lines, in the order of their last figures.
+    let mut names: Vec<(f64, String, Option<Look>)> = series.iter().filter_map(name_of).collect();
+    let limit_names = limits
+        .iter()
+        .filter_map(|&(name, figures)| Some((*figures.last()?, name.to_owned(), None)));
+    names.extend(limit_names);
+    names.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let widest = names
+        .iter()
+        .map(|(_, name, _)| width(name))
+        .max()
+        .unwrap_or(0);
+    let height = (PLOT_HEIGHT).max(names.len() as i32 * ROW + 40);
+
+    let root = SVGBackend::with_string(svg, (WIDTH as u32, height as u32)).into_drawing_area();
+    let (left, right) = root.split_horizontally(WIDTH - widest - SAMPLE - 8);
+    let mut chart = ChartBuilder::on(&left)
+        .margin(6)
+        .x_label_area_size(34)
+        .y_label_area_size(42)
+        .build_cartesian_2d(x, Axis::of_figures(&medians, &all))?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(COLOURS[GRID].0)
+        .axis_style(COLOURS[DIM].0)
+        .label_style(text(DIM, HPos::Center))
+        .x_desc(format!("{}{scale}", panel.axis))
+        .x_label_formatter(&|at| short(*at))
+        .y_label_formatter(&|at| short(*at))
+        .draw()?;
+    for (_, figures) in &limits {
+        let places = values.iter().copied().zip(figures.iter().copied());
+        let style = COLOURS[DIM].0.stroke_width(1);
+        chart.draw_series(DashedLineSeries::new(places, 2, 3, style))?;
+    }
+    // Ours above the peers, and the first above all.
+    let (ours, peers): (Vec<_>, Vec<_>) = series.iter().partition(|series| series.look.is_ours);
+    for series in peers.into_iter().rev().chain(ours.into_iter().rev()) {
+        let places: Vec<_> = series.figures.iter().zip(values).collect();
+        let (colour, style) = (series.look.colour(), series.look.line());
+        for unbroken in places.split(|(figure, _)| figure.is_none()) {
+            let known = unbroken
+                .iter()
+                .filter_map(|&(figure, value)| Some((*value, (*figure)?)));
+            let line: Vec<(f64, f64)> = known
+                .clone()
+                .map(|(at, figure)| (at, figure.median))
+                .collect();
+            match series.look.dashes() {
+                Some((dash, gap)) => {
+                    chart.draw_series(DashedLineSeries::new(line, dash, gap, style))?
+                }
+                None => chart.draw_series(LineSeries::new(line, style))?,
+            };
+            chart.draw_series(known.map(|(at, figure)| {
+                let Summary { median, min, max } = figure;
+                ErrorBar::new_vertical(at, min, median, max, colour.filled(), 5)
+            }))?;
+        }
+    }
+    for ((_, name, look), row) in names.iter().zip(0..) {
+        let at = 12 + row * ROW;
+        let (style, colour) = match look {
+            Some(look) => (look.line(), if look.is_ours { OURS } else { INK }),
+            None => (COLOURS[DIM].0.stroke_width(1), DIM),
+        };
+        let sample = vec![(0, at), (SAMPLE - 6, at)];
+        match look.map_or(Some((2, 3)), Look::dashes) {
+            Some((dash, gap)) => right.draw(&DashedPathElement::new(sample, dash, gap, style))?,
+            None => right.draw(&PathElement::new(sample, style))?,
+        }
+        right.draw(&Text::new(
+            name.clone(),
+            (SAMPLE, at),
+            text(colour, HPos::Left),
+        ))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// Returns the last figure and the name, marked if the line ends before the last point.
+fn name_of(series: &Series) -> Option<(f64, String, Option<Look>)> {
+    let last = series.figures.iter().flatten().next_back()?;
+    let mark = match series.figures.last() {
+        Some(None) => " \u{2020}",
+        _ => "",
+    };
+    Some((
+        last.median,
+        format!("{}{mark}", series.name),
+        Some(series.look),
+    ))
+}
+
+/// Draws a bar for each subject at each point, with its figure as a number.
+fn bars(svg: &mut String, panel: &Panel, series: &[Series]) -> Drawn {
+    let summaries = series
+        .iter()
+        .flat_map(|series| series.figures.iter().flatten());
+    let most = summaries
+        .map(|summary| summary.max)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let left = series
+        .iter()
+        .map(|series| width(series.name))
+        .max()
+        .unwrap_or(0)
+        + 8;
+    let right = WIDTH - 10 * LETTER;
+    let place = |figure: f64| left + (figure / most * f64::from(right - left)) as i32;
+    let rows = panel.points.len() * (series.len() + 2);
+    let size = (WIDTH as u32, rows as u32 * ROW as u32);
+    let root: Drawing = SVGBackend::with_string(svg, size).into_drawing_area();
+    let write = |words: &str, at: (i32, i32), colour, hpos| {
+        root.draw(&Text::new(words.to_owned(), at, text(colour, hpos)))
+    };
+    let mut y = ROW;
+    for point in 0..panel.points.len() {
+        write(&panel.place(point), (0, y), INK, HPos::Left)?;
+        y += ROW;
+        for series in series {
+            let colour = if series.look.is_ours { OURS } else { INK };
+            write(series.name, (left - 6, y), colour, HPos::Right)?;
+            match series.figures[point] {
+                None => write("not measured", (left, y), DIM, HPos::Left)?,
+                Some(figure) => {
+                    let bar = [(left, y - 4), (place(figure.median), y + 4)];
+                    root.draw(&Rectangle::new(bar, series.look.colour().filled()))?;
+                    let whisker = vec![(place(figure.min), y), (place(figure.max), y)];
+                    root.draw(&PathElement::new(whisker, COLOURS[INK].0))?;
+                    write(
+                        &significant(figure.median),
+                        (right + 6, y),
+                        colour,
+                        HPos::Left,
+                    )?;
+                }
+            }
+            y += ROW;
+        }
+        y += ROW;
+    }
+    root.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_begins_at_zero_unless_the_medians_span_much() {
+        let check = |medians: &[f64], all: &[f64], is_log, low: f64| {
+            let axis = Axis::of_figures(medians, &[medians, all].concat());
+            assert_eq!(
+                (axis.is_log, axis.range.start),
+                (is_log, low),
+                "{medians:?}"
+            );
+            assert!(axis.range.end > extent(all).1.max(extent(medians).1));
+            assert!((2..=10).contains(&axis.ticks.len()), "{:?}", axis.ticks);
+        };
+        check(&[7.0, 14.0], &[], false, 0.0);
+        check(&[-1.0, 3.0], &[], false, -1.0);
+        check(&[2.0, 90.0], &[1.5], true, 1.0);
+        // A single round does not decide for all, and a logarithmic axis has no zero.
+        check(&[1.0, 2.0], &[40.0], false, 0.0);
+        check(&[0.0, 3_000.0], &[], false, 0.0);
+        assert!(Axis::of_points(&[1.0, 10_000.0]).is_log);
+        assert!(!Axis::of_points(&[5.0, 80.0]).is_log);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let numbers = [0.0, 0.05, 250.0, 15_000.0, 1_500_000.0, 1e6];
+        assert_eq!(
+            numbers.map(short),
+            ["0", "0.05", "250", "15k", "1.5M", "1M"]
         );
-        let text = format!(
-            "{}, {}: {figures} {}",
-            series.subject.name,
-            self.panel.place(point),
-            self.metric().unit
-        );
-        format!("<title>{}</title>", escape(&text))
     }
 
-    /// The places of the points on the axis, if each has one and there is more than one.
-    fn values(&self) -> Option<Vec<f64>> {
-        let values: Option<Vec<f64>> = self.panel.points.iter().map(|point| point.value).collect();
-        values.filter(|values| values.len() > 1)
+    #[test]
+    fn a_subject_looks_the_same_in_all_studies() {
+        let study = |subjects| crate::results::Study::new(["", "", ""], vec![], subjects, vec![]);
+        let peer = |name| Subject::peer(name, None, None);
+        let first = vec![Subject::ours("one"), peer("a")];
+        let second = vec![
+            peer("b"),
+            peer("a"),
+            Subject::ours("two"),
+            Subject::ours("one"),
+        ];
+        let results = Results {
+            studies: vec![study(first), study(second)],
+            ..Results::default()
+        };
+        let looks = Looks::of(&results);
+        let drawn = |name| (looks.0[name].colour(), looks.0[name].dashes());
+        assert_eq!(looks.0.len(), 4);
+        assert_eq!(drawn("one"), (COLOURS[OURS].0, None));
+        assert_eq!(drawn("two"), (COLOURS[OURS].0, Some((6, 3))));
+        assert_eq!(drawn("a").0, COLOURS[PEERS].0);
+        assert_eq!(drawn("b").0, COLOURS[PEERS + 1].0);
     }
-}
-
-/// "CPU, us per operation".
-pub(super) fn named_unit(metric: &Metric) -> String {
-    match metric.unit.as_str() {
-        "" => metric.name.clone(),
-        unit => format!("{}, {unit}", metric.name),
-    }
-}
-
-/// In at most so many letters.
-pub(super) fn limit_name(limit: &Limit, letters_max: usize) -> String {
-    if limit.name.chars().count() <= letters_max {
-        return limit.name.clone();
-    }
-    let start: String = limit.name.chars().take(letters_max - 1).collect();
-    format!("{}\u{2026}", start.trim_end())
-}
-
-pub(super) fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * LETTER_WIDTH
 }

@@ -1,222 +1,182 @@
-//! The report: one HTML file out of what was measured, with nothing loaded from elsewhere and no script.
+//! The page of a report: one HTML file with nothing loaded from elsewhere and no script.
 //!
-//! A pure function of the results. See the README beside this file for what is drawn how.
-
-mod html;
-
-mod scale;
-
-mod labels;
-
-mod look;
-
-mod chart;
-
-mod lines;
-
-mod bars;
-
-mod table;
-
-mod ratios;
+//! It is a pure function of the results. The README beside this file describes the layout.
 
 mod board;
-
+mod chart;
 mod method;
-
-mod command;
-
-#[cfg(test)]
-mod sample;
+mod table;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use command::{Args, run, write, write_whole};
+use maud::{Markup, PreEscaped, html};
 
-use crate::results::{Facts, Panel, Results, Study, Subject};
+use crate::results::{Facts, Panel, Results, Study};
 use crate::targets::Verdict;
-use chart::Chart;
-use html::{anchor, escape, prose};
-use look::Looks;
+use chart::Looks;
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Where uthread stands";
 const LEAD: &str = "User-level threads for Rust beside other runtimes, servers and the bare kernel: the same work, on one machine, in \
-                    rounds taken in turn. What could not be measured is named, not guessed.";
+                    interleaved rounds. What could not be measured is named, not guessed.";
+const ALL_FIGURES: &str = "Medians of the rounds with the least and the most; \u{d7}: the ratio to the first subject in the same rounds, \
+                           with its 95 % interval, grey where it shows no difference.";
+/// Elements without an end tag, closed as XML wants it.
+const HEAD: &str = "<meta charset=\"utf-8\"/>\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+    <meta name=\"color-scheme\" content=\"light dark\"/>\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>";
 
-/// A whole document, which is XML too.
+/// Draws a whole document, which is XML too.
 pub(crate) fn draw(results: &Results, verdicts: &[Verdict]) -> String {
     let looks = Looks::of(results);
     let common = results.common_facts();
-    let study = |study: &Study| {
-        let own = common.map_or_else(|| facts("facts own", &study.facts), |_| String::new());
-        draw_study(study, &own, &looks)
+    let is_measured = results.studies.iter().any(|study| !study.facts.is_empty());
+    let page = html! {
+        (PreEscaped("<!doctype html>\n"))
+        html lang="en" {
+            head {
+                (PreEscaped(HEAD))
+                title { (TITLE) }
+                style { (PreEscaped(STYLE)) (PreEscaped(chart::dark_style())) }
+            }
+            body {
+                main {
+                    header {
+                        h1 { (TITLE) }
+                        p .lead { (LEAD) }
+                        @match common {
+                            Some(common) => (facts("facts", common)),
+                            None if is_measured => p .d {
+                                "The studies are of several days, builds or machines: each has its own facts."
+                            },
+                            None => "",
+                        }
+                    }
+                    section #targets { h2 { "Targets" } (board::draw(verdicts)) }
+                    section #method { h2 { "Method" } (method::draw(results)) }
+                    (contents(results))
+                    @for study in &results.studies {
+                        (draw_study(study, common.is_none(), &looks))
+                    }
+                }
+            }
+        }
     };
-    let studies: String = results.studies.iter().map(study).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
-         <title>{TITLE}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header><h1>{TITLE}</h1>\n<p class=\"lead\">{LEAD}</p>\n{}</header>\n\
-         <section id=\"targets\"><h2>Targets</h2>\n{}</section>\n\
-         <section id=\"method\"><h2>Method</h2>\n{}</section>\n{}{studies}</main>\n</body>\n</html>\n",
-        common.map_or_else(|| without_common(results), |common| facts("facts", common)),
-        board::draw(verdicts),
-        method::draw(results),
-        contents(results)
-    )
+    page.into_string() + "\n"
 }
 
-fn facts(class: &str, facts: &Facts) -> String {
-    let fact = |(name, value): &(String, String)| {
-        format!(
-            "<div><dt>{}</dt> <dd>{}</dd></div>",
-            escape(name),
-            escape(value)
-        )
-    };
-    match facts.is_empty() {
-        true => String::new(),
-        false => format!(
-            "<dl class=\"{class}\">{}</dl>",
-            facts.iter().map(fact).collect::<String>()
-        ),
+fn facts(class: &str, facts: &Facts) -> Markup {
+    html! {
+        @if !facts.is_empty() {
+            dl class=(class) {
+                @for (name, value) in facts { div { dt { (name) } " " dd { (value) } } }
+            }
+        }
     }
 }
 
-/// What stands where the facts would, were they the same for all.
-fn without_common(results: &Results) -> String {
-    match results.studies.iter().all(|study| study.facts.is_empty()) {
-        true => String::new(),
-        false => "<p class=\"d\">The studies are of several days, builds or machines: each says of which.</p>\n".to_owned(),
+fn contents(results: &Results) -> Markup {
+    html! {
+        nav #contents {
+            h2 { "Studies" }
+            ul {
+                @for study in &results.studies {
+                    li {
+                        a href=(format!("#{}", anchor(study, None))) { (study.title) }
+                        ul {
+                            @for (index, panel) in study.panels.iter().enumerate() {
+                                li { a href=(format!("#{}", anchor(study, Some(index)))) { (panel.title) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
-fn contents(results: &Results) -> String {
-    let panel = |study: &Study, (index, panel): (usize, &Panel)| {
-        format!(
-            "<li><a href=\"#{}\">{}</a></li>",
-            panel_anchor(study, index),
-            escape(&panel.title)
-        )
+/// Returns the id of a study or of one of its panels: small letters, digits and hyphens.
+fn anchor(study: &Study, panel: Option<usize>) -> String {
+    let letter = |letter: char| match letter.to_ascii_lowercase() {
+        plain @ ('a'..='z' | '0'..='9') => plain,
+        _ => '-',
     };
-    let study = |study: &Study| {
-        let panels = study
-            .panels
-            .iter()
-            .enumerate()
-            .map(|entry| panel(study, entry));
-        format!(
-            "<li><a href=\"#{}\">{}</a><ul>{}</ul></li>",
-            study_anchor(study),
-            escape(&study.title),
-            panels.collect::<String>()
-        )
-    };
-    let studies: String = results.studies.iter().map(study).collect();
-    format!("<nav id=\"contents\"><h2>Studies</h2><ul>{studies}</ul></nav>\n")
+    let name: String = study.name.chars().map(letter).collect();
+    let panel = panel.map_or(String::new(), |index| format!("-{}", index + 1));
+    format!("study-{name}{panel}")
 }
 
-fn study_anchor(study: &Study) -> String {
-    format!("study-{}", anchor(&study.name))
-}
-
-fn panel_anchor(study: &Study, panel: usize) -> String {
-    format!("{}-{}", study_anchor(study), panel + 1)
-}
-
-/// With the facts that are its own.
-fn draw_study(study: &Study, own: &str, looks: &Looks) -> String {
-    let notes = study
-        .notes
-        .iter()
-        .map(|note| format!("<p>{}</p>", prose(note)));
-    let panels = study.panels.iter().enumerate();
-    let panels = panels.map(|(index, panel)| draw_panel(study, index, panel, looks));
-    format!(
-        "<section class=\"study\" id=\"{}\"><h2>{}</h2>\n{own}<p class=\"question\">{}</p>\n{}\
-         <p class=\"d\">Alone: <code>uthread-bench {}</code></p>{}{}</section>\n",
-        study_anchor(study),
-        escape(&study.title),
-        prose(&study.question),
-        notes.collect::<String>(),
-        escape(&study.name),
-        missing(&study.subjects),
-        panels.collect::<String>()
-    )
-}
-
-/// Who was to be measured and was not, and who was in which version.
-fn missing(subjects: &[Subject]) -> String {
-    let absent = subjects.iter().filter_map(|subject| {
-        let reason = subject.missing.as_ref()?;
-        Some(format!(
-            "<li><b>{}</b> is missing: {}</li>",
-            escape(&subject.name),
-            prose(reason)
-        ))
-    });
-    let absent: String = absent.collect();
-    let versions = subjects.iter().filter_map(|subject| {
+fn draw_study(study: &Study, has_own_facts: bool, looks: &Looks) -> Markup {
+    let versions = study.subjects.iter().filter_map(|subject| {
         let version = subject.version.as_ref()?;
-        Some(format!("{} {}", escape(&subject.name), escape(version)))
+        Some(format!("{} {version}", subject.name))
     });
     let versions: Vec<String> = versions.collect();
-    let mut html = String::new();
-    if !versions.is_empty() {
-        html.push_str(&format!(
-            "<p class=\"d\">Versions: {}.</p>",
-            versions.join(", ")
-        ));
+    let missing = study
+        .subjects
+        .iter()
+        .filter_map(|subject| Some((&subject.name, subject.missing.as_ref()?)));
+    let missing: Vec<_> = missing.collect();
+    html! {
+        section .study #(anchor(study, None)) {
+            h2 { (study.title) }
+            @if has_own_facts { (facts("facts own", &study.facts)) }
+            p .question { (prose(&study.question)) }
+            @for note in &study.notes { p { (prose(note)) } }
+            p .d { "Alone: " code { "uthread-bench " (study.name) } }
+            @if !versions.is_empty() { p .d { "Versions: " (versions.join(", ")) "." } }
+            @if !missing.is_empty() {
+                ul .missing {
+                    @for (name, reason) in missing { li { b { (name) } " is missing: " (prose(reason)) } }
+                }
+            }
+            @for (index, panel) in study.panels.iter().enumerate() {
+                (draw_panel(study, index, panel, looks))
+            }
+        }
     }
-    if !absent.is_empty() {
-        html.push_str(&format!("<ul class=\"missing\">{absent}</ul>"));
-    }
-    html
 }
 
-fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> String {
-    let drawn = panel
-        .metrics
+fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Markup {
+    let absent = study
+        .subjects
         .iter()
         .enumerate()
-        .filter(|(_, metric)| metric.is_drawn);
-    let figure = |(metric, _)| {
-        let svg = Chart::new(panel, metric, &study.subjects, looks).draw()?;
-        let ratios = ratios::draw(panel, metric, &study.subjects);
-        Some(format!("<figure>{svg}{ratios}</figure>\n"))
-    };
-    let charts: String = drawn.filter_map(figure).collect();
-    let first = study
-        .subjects
-        .first()
-        .map_or("", |subject| subject.name.as_str());
-    format!(
-        "<section class=\"panel\" id=\"{}\"><h3>{}</h3>\n<div class=\"charts\">{charts}</div>\n\
-         <details><summary>All figures</summary>\n<p class=\"d\">Medians of the rounds with the least and the most; \
-         \u{00d7}: the ratio to {} in the same rounds, with its 95 % interval, grey where it shows no difference.</p>\n{}</details>{}</section>\n",
-        panel_anchor(study, index),
-        escape(&panel.title),
-        escape(first),
-        table::draw(panel, &study.subjects),
-        unasked(study, panel)
-    )
+        .filter(|(index, subject)| {
+            // Missing programs are listed above the panels.
+            subject.missing.is_none() && !panel.takes_part(*index)
+        });
+    let absent: Vec<&str> = absent.map(|(_, subject)| subject.name.as_str()).collect();
+    html! {
+        section .panel #(anchor(study, Some(index))) {
+            h3 { (panel.title) }
+            div .charts {
+                @for metric in (0..panel.metrics.len()).filter(|&metric| panel.metrics[metric].is_drawn) {
+                    @if let Some(svg) = chart::draw(panel, metric, &study.subjects, looks) {
+                        figure {
+                            figcaption { (table::metric_head(&panel.metrics[metric])) }
+                            (PreEscaped(svg))
+                        }
+                    }
+                }
+            }
+            details {
+                summary { "All figures" }
+                p .d { (ALL_FIGURES) }
+                (table::draw(panel, &study.subjects))
+            }
+            @if !absent.is_empty() { p .d { "Not measured here: " (absent.join(", ")) "." } }
+        }
+    }
 }
 
-/// Who has no part in this panel, but in others.
-fn unasked(study: &Study, panel: &Panel) -> String {
-    let subjects = study.subjects.iter().enumerate();
-    let unasked =
-        subjects.filter(|(index, subject)| subject.missing.is_none() && !panel.takes_part(*index));
-    let names: Vec<String> = unasked.map(|(_, subject)| escape(&subject.name)).collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(
-            "<p class=\"d\">Not measured here: {}.</p>",
-            names.join(", ")
-        ),
+/// Marks the parts of a sentence between backticks as code.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 0 { (part) } @else { code { (part) } }
+        }
     }
 }

@@ -1,13 +1,10 @@
-//! Starts a server on a free port of 127.0.0.1, and ends it again: `uthread serve` or nginx on a folder, or the echo server
-//! of a peer.
+//! Starts a server on a free port of 127.0.0.1 and stops it again.
 //!
-//! `taskset` sets the CPUs before the program starts, so every thread inherits them; `setpriv` has the kernel end the
-//! server should we be killed before we can. Both replace themselves by the program, so the child is the server.
+//! `taskset` sets the CPUs before the program starts, so that every thread inherits them. `setpriv` lets the kernel end the
+//! server if this program is killed first. Both replace themselves by the program, so the child is the server.
 
-pub(crate) mod nginx;
-pub(crate) mod static_web_server;
+pub(crate) mod http;
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -17,11 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
-use uthread::Driver;
 
 use crate::measure::proc;
 use crate::peers::Program;
@@ -30,44 +25,12 @@ use crate::peers::Program;
 const START_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to end itself before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(3);
-/// How often it is looked whether a port is open while waiting for it.
+/// Interval between two attempts to connect to a server that starts.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Another process may take the port between our finding it free and the server binding it; three times is something else.
 const PORT_ATTEMPTS_MAX: usize = 3;
-/// Idle connections must outlive every wait for a quiet machine.
-const IDLE_TIMEOUT: &str = "1h";
-/// Beside the connections of a load: one checks what is served.
-pub(crate) const CONNECTIONS_SPARE: u32 = 16;
-/// What a server printed is worth showing when it fails; more would bury the message.
+/// Lines of a failed server that are shown; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub(crate) enum Peer {
-    Uthread,
-    Nginx,
-}
-
-impl Peer {
-    pub(crate) const BOTH: [Peer; 2] = [Peer::Uthread, Peer::Nginx];
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Peer::Uthread => "uthread",
-            Peer::Nginx => "nginx",
-        })
-    }
-}
-
-pub(crate) struct Launch<'a> {
-    pub(crate) program: &'a Path,
-    pub(crate) root: &'a Path,
-    pub(crate) workers: usize,
-    pub(crate) cpus: &'a [usize],
-    /// nginx reserves memory per connection ahead, so it is told as many as the study opens, and no more.
-    pub(crate) connections_max: usize,
-}
 
 /// A running server; dropping it ends it and all its processes.
 pub(crate) struct Server {
@@ -78,14 +41,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(peer: Peer, launch: &Launch) -> Result<Server> {
-        match peer {
-            Peer::Uthread => start_uthread(launch),
-            Peer::Nginx => nginx::start(launch),
-        }
-    }
-
-    /// A server of `bench/peers/README.md`, by its command.
+    /// Starts a server of `bench/peers/README.md` by its command.
     pub(crate) fn start_peer(
         program: &Program,
         cpus: &[usize],
@@ -103,14 +59,14 @@ impl Server {
         let lines = read_lines(child.stdout.take());
         let mut server = Server::new(child);
         let line = lines.recv_timeout(START_MAX);
-        let line = line.context("it has not said where it listens")?;
+        let line = line.context("it has not printed its address")?;
         server.address = line
             .parse()
             .with_context(|| format!("it listens on {line:?}"))?;
         Ok(server)
     }
 
-    /// Before it is known where it listens.
+    /// Wraps a server whose address is not known yet.
     fn new(child: Child) -> Server {
         Server {
             child,
@@ -159,49 +115,17 @@ impl Drop for Server {
             return;
         }
         let _ = self.child.kill();
-        let descendants = processes.iter().filter(|&&pid| pid != self.pid());
-        for pid in descendants.filter_map(|&pid| Pid::from_raw(pid as i32)) {
+        let descendants = processes.iter().map(|process| process.pid);
+        let descendants = descendants.filter(|&pid| pid as u32 != self.pid());
+        for pid in descendants.filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
         let _ = self.child.wait();
     }
 }
 
-fn start_uthread(launch: &Launch) -> Result<Server> {
-    let mut command = pinned(launch.cpus, launch.program);
-    command
-        .arg("serve")
-        .arg(launch.root)
-        .args(["--listen", "127.0.0.1:0", "--log", "off"]);
-    command.args(["--workers", &launch.workers.to_string()]);
-    Ok(start_heard(command)?.server)
-}
-
-/// `uthread serve` that keeps connections as long as a study needs them, and takes no more than it opens.
-pub(crate) fn serve_command(launch: &Launch, driver: Driver) -> Command {
-    let mut command = pinned(launch.cpus, launch.program);
-    command
-        .arg("serve")
-        .arg(launch.root)
-        .args(["--listen", "127.0.0.1:0", "--log", "off"])
-        .args(["--idle-timeout", IDLE_TIMEOUT])
-        .args(["--max-connections", &launch.connections_max.to_string()])
-        .args(["--driver", &driver.to_string()])
-        .args(["--workers", &launch.workers.to_string()]);
-    command
-}
-
-/// A server, and what it says on either stream.
-pub(crate) struct Heard {
-    pub(crate) server: Server,
-    /// Until it listened.
-    pub(crate) first: Vec<String>,
-    /// Afterwards: the first lines of it.
-    pub(crate) later: Receiver<String>,
-}
-
-/// Starts a server that says where it listens.
-pub(crate) fn start_heard(mut command: Command) -> Result<Heard> {
+/// Starts a server that prints its address, on either stream.
+pub(crate) fn start_listening(mut command: Command) -> Result<Server> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn().context("run taskset")?;
@@ -210,33 +134,21 @@ pub(crate) fn start_heard(mut command: Command) -> Result<Heard> {
     let lines = read_lines(Some(reader));
     let mut server = Server::new(child);
     let deadline = Instant::now() + START_MAX;
-    let mut first = Vec::new();
+    let mut printed = Vec::new();
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        let address = address_in(&line);
-        first.push(line);
-        if let Some(address) = address {
-            ensure!(
-                address.ip().is_loopback(),
-                "the server listens on {address}, which is not this machine alone"
-            );
+        if let Some(address) = address_in(&line) {
+            let is_local = address.ip().is_loopback();
+            ensure!(is_local, "the server listens on {address}, not on loopback");
             server.address = address;
-            return Ok(Heard {
-                server,
-                first,
-                later: lines,
-            });
+            return Ok(server);
         }
-        ensure!(
-            first.len() < STDERR_LINES_KEPT,
-            "no address in its first lines:\n{}",
-            first.join("\n")
-        );
+        printed.push(line);
     }
-    bail!("it has not said where it listens:\n{}", first.join("\n"))
+    bail!("it has not printed its address:\n{}", printed.join("\n"))
 }
 
-/// Starts a server that has to be told its port, which is found free: `command` makes what runs it, and the folder that it
-/// needs as long as it lives.
+/// Starts a server on a port that was free a moment ago. `command` returns its command, and the folder that it needs while it
+/// runs.
 fn start_on_free_port(
     mut command: impl FnMut(SocketAddr) -> Result<(Command, Option<TempDir>)>,
 ) -> Result<Server> {
@@ -267,7 +179,7 @@ fn start_on_free_port(
     bail!("it does not listen:\n{said}")
 }
 
-/// Runs `program` on these CPUs, ended with us, heard only on its standard error.
+/// Returns a command that runs `program` on these CPUs, ends it with this program, and captures only its standard error.
 pub(crate) fn pinned(cpus: &[usize], program: &Path) -> Command {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut command = Command::new("taskset");
@@ -303,7 +215,7 @@ fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     receiver
 }
 
-/// The address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers` or `listening on 127.0.0.1:7000`.
+/// Finds the address in a line such as `serving /srv on http://127.0.0.1:8080/ with 2 workers` or `listening on 127.0.0.1:7000`.
 fn address_in(line: &str) -> Option<SocketAddr> {
     let url = line.split_once("http://");
     let (_, rest) = url.or_else(|| line.split_once("listening on "))?;
@@ -318,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_ends_is_seen_to_end_and_who_stays_is_ended() {
+    fn a_server_that_ends_is_noticed_and_one_that_stays_is_terminated() {
         let server = |program, argument| {
             let child = Command::new(program).arg(argument).spawn();
             Server::new(child.unwrap())
@@ -333,7 +245,7 @@ mod tests {
         assert!(begin.elapsed() >= Duration::from_millis(30));
         let stat = format!("/proc/{}/stat", stays.pid());
         drop(stays);
-        assert!(begin.elapsed() < STOP_MAX, "it did as it was told");
+        assert!(begin.elapsed() < STOP_MAX, "it ended by SIGTERM");
         assert!(!Path::new(&stat).exists());
     }
 

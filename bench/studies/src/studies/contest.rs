@@ -1,4 +1,4 @@
-//! Servers beside each other under the same load: what all such studies measure, and who takes part in echoing.
+//! Servers under the same load: the metrics that all such studies share, and the echo servers that take part.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use anyhow::{Context, Result};
 
 use crate::limits;
 use crate::load::{Load, Report};
-use crate::measure::calls::{self, Count, Counted, Switches};
-use crate::measure::proc;
+use crate::measure::Taken;
+use crate::measure::calls::{self, Count, Switches};
+use crate::measure::memory::Memory;
 use crate::measure::quiet::{Usage, Window, wait_until_quiet};
-use crate::measure::rounds::Taken;
 use crate::peers::{self, Program};
 use crate::place::Place;
 use crate::results::{Better, Metric, Subject};
 use crate::servers::Server;
 use crate::study::Measuring;
 
-/// The commands of ours that differ in driver and mode; the first is what others stand beside.
+/// Our programs by driver and mode. The others are compared with the first.
 pub(super) const OURS: [(&str, &[&str]); 5] = [
     ("uthread", &["own", "--driver", "uring"]),
     (
@@ -33,11 +33,11 @@ pub(super) const OURS: [(&str, &[&str]); 5] = [
 /// The last is no runtime: a loop around epoll, and nothing else.
 pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "threads", "floor"];
 
-/// What starting a server, connecting and the wait for quiet take on top.
+/// Time to start a server, to connect, and to wait for a quiet machine.
 pub(super) const AROUND_SECONDS: f64 = 1.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// What each server is measured by, each figure for one answer or of the whole.
+/// Returns the metrics of a server under load, each for one answer or for the whole server.
 pub(super) fn metrics() -> Vec<Metric> {
     let us = |name: &str| Metric::new(name, "us", Better::Less);
     vec![
@@ -59,90 +59,118 @@ pub(super) fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// In the order of [`metrics`].
-fn figures(report: &Report, usage: &Usage, memory_bytes: u64, calls: Calls) -> Vec<f64> {
-    let per_answer_us = |ns: f64| ns / 1e3 / report.answered as f64;
-    let cpu = &usage.server;
-    let (user_ns, system_ns) = cpu.split_ns();
-    vec![
-        report.per_second,
-        per_answer_us(cpu.total_ns() as f64),
-        per_answer_us(user_ns),
-        per_answer_us(system_ns),
-        per_answer_us(cpu.helpers_ns as f64),
-        report.p50_us,
-        report.p90_us,
-        report.p99_us,
-        report.p999_us,
-        report.p9999_us,
-        report.fairness,
-        memory_bytes as f64 / MIB,
-        calls.system_calls,
-        calls.switches,
-        report.busy_share.map_or(f64::NAN, |share| share * 100.0),
-    ]
+/// Returns [`metrics`] and the memory that each connection holds.
+pub(super) fn metrics_with_memory() -> Vec<Metric> {
+    let names = ["RSS", "kernel", "kernel stacks", "page tables", "slab"];
+    let memory = names.map(|name| Metric::new(name, "B per connection", Better::Less));
+    [metrics(), memory.to_vec()].concat()
 }
 
-/// Loads a server that has just been started. Its system calls are counted, in a second run of the load, if `counts` and they
-/// can be: that makes it slower.
+/// A server under load, once.
+pub(super) struct Measured {
+    pub(super) report: Report,
+    pub(super) usage: Usage,
+    /// Before the connections were opened, and after the load while they are open and idle.
+    memory: [Memory; 2],
+    connections: u32,
+    /// Per answer; `NAN` where they were not counted.
+    system_calls: f64,
+    switches: f64,
+}
+
+impl Measured {
+    /// Returns the figures of [`metrics`].
+    pub(super) fn figures(&self) -> Vec<f64> {
+        let report = &self.report;
+        let per_answer_us = |ns: f64| ns / 1e3 / report.answered as f64;
+        let cpu = &self.usage.server;
+        let (user_ns, system_ns) = cpu.split_ns();
+        vec![
+            report.per_second,
+            per_answer_us(cpu.total_ns() as f64),
+            per_answer_us(user_ns),
+            per_answer_us(system_ns),
+            per_answer_us(cpu.helpers_ns as f64),
+            report.p50_us,
+            report.p90_us,
+            report.p99_us,
+            report.p999_us,
+            report.p9999_us,
+            report.fairness,
+            self.memory[1].rss as f64 / MIB,
+            self.system_calls,
+            self.switches,
+            report.busy_share.map_or(f64::NAN, |share| share * 100.0),
+        ]
+    }
+
+    pub(super) fn taken(self) -> Taken {
+        Taken {
+            figures: self.figures(),
+            usage: self.usage,
+        }
+    }
+
+    /// Returns the figures of [`metrics_with_memory`].
+    pub(super) fn taken_with_memory(self) -> Taken {
+        let [before, after] = &self.memory;
+        let memory = after.since(before, self.connections);
+        Taken {
+            figures: [&self.figures()[..], &memory].concat(),
+            usage: self.usage,
+        }
+    }
+}
+
+/// Loads a server that has just been started. With `counts`, loads it a second time to count its system calls where that is
+/// possible: counting slows it down.
 pub(super) fn measure(
     server: &Server,
     place: &Place,
     load: &Load,
     quiet_wait: Duration,
     counts: bool,
-) -> Result<Taken> {
+) -> Result<Measured> {
     let pid = server.pid();
     let mut window = Window::open(Some(pid), quiet_wait)?;
-    let mut crowd = load.start(&place.load_cpus, server.address())?;
+    let before = Memory::read(pid)?;
+    let mut running = load.start(&place.load_cpus, server.address())?;
     let switches = Switches::read(pid)?;
-    // Connecting is no part of it.
+    // Connecting is not measured.
     window.restart()?;
-    let report = crowd.run()?;
+    let report = running.run()?;
     let usage = window.close()?;
-    let switches = Switches::read(pid)?.since(&switches);
-    let memory_bytes = proc::tree_memory(pid)?.rss_bytes;
-    drop(crowd);
-    let calls = Calls {
-        system_calls: match counts && calls::has_tracepoint() {
-            false => f64::NAN,
-            true => {
-                let mut crowd = load.start(&place.load_cpus, server.address())?;
-                let (report, counted) = calls::count(pid, || crowd.run())?;
-                system_calls(&counted, &report)
-            }
-        },
-        switches: switches as f64 / report.answered as f64,
-    };
-    Ok(Taken {
-        figures: figures(&report, &usage, memory_bytes, calls),
+    let switches = Switches::read(pid)?.since(&switches) as f64 / report.answered as f64;
+    let after = Memory::read(pid)?;
+    drop(running);
+    let mut system_calls = f64::NAN;
+    if counts && calls::has_tracepoint() {
+        let mut running = load.start(&place.load_cpus, server.address())?;
+        let (report, counted) = calls::count(pid, || running.run())?;
+        if let Count::Known(count) = counted.system_calls {
+            system_calls = count as f64 / report.answered as f64;
+        }
+    }
+    Ok(Measured {
+        report,
         usage,
+        memory: [before, after],
+        connections: load.connections,
+        system_calls,
+        switches,
     })
 }
 
-/// For each answer; `NAN` where they were not counted.
-struct Calls {
-    system_calls: f64,
-    switches: f64,
-}
-
-fn system_calls(counted: &Counted, report: &Report) -> f64 {
-    match counted.system_calls {
-        Count::Known(count) => count as f64 / report.answered as f64,
-        Count::Unknown(_) => f64::NAN,
-    }
-}
-
-/// Who echoes, and how each is started.
+/// The echo servers of a study.
 pub(super) struct Contest {
     pub(super) subjects: Vec<Subject>,
-    /// `None` for one that is missing.
+    /// `None` for a missing one.
     programs: Vec<Option<Program>>,
     quiet_wait: Duration,
 }
 
-/// What an echo server is asked for.
-pub(super) struct Asked<'a> {
+/// The task of an echo server.
+pub(super) struct Task<'a> {
     pub(super) place: &'a Place,
     pub(super) workers: usize,
     pub(super) compute_us: u64,
@@ -150,42 +178,31 @@ pub(super) struct Asked<'a> {
 }
 
 impl Contest {
-    /// Builds the peers that are to be measured.
-    pub(super) fn new(
-        measuring: &Measuring,
-        ours: usize,
-        peers: &[&'static str],
-    ) -> Result<Contest> {
-        let mut contest = Contest {
-            subjects: Vec::new(),
-            programs: Vec::new(),
+    /// Takes the first `ours` of [`OURS`], and builds the peers that are measured.
+    pub(super) fn new(measuring: &Measuring, ours: usize) -> Result<Contest> {
+        let own = OURS[..ours].iter();
+        let own: Result<Vec<_>> = own.map(|(name, prefix)| peers::own(name, prefix)).collect();
+        let (subjects, programs) = peers::compared(own?, &PEERS, measuring);
+        Ok(Contest {
+            subjects,
+            programs,
             quiet_wait: measuring.quiet_wait(),
-        };
-        for (name, prefix) in &OURS[..ours] {
-            contest.subjects.push(Subject::ours(name));
-            contest.programs.push(Some(peers::own(name, prefix)?));
-        }
-        for (subject, program) in peers::asked(peers, measuring) {
-            contest.subjects.push(subject);
-            contest.programs.push(program);
-        }
-        Ok(contest)
+        })
     }
 
-    /// On a server of its own: what one has misjudged, its amount of work above all, stays in one round.
-    pub(super) fn measure(&self, subject: usize, asked: &Asked, counts: bool) -> Result<Taken> {
+    /// Measures a server of its own, so that what it has misjudged at its start, such as its amount of work, stays in one round.
+    pub(super) fn measure(&self, subject: usize, task: &Task, counts: bool) -> Result<Measured> {
         let program = self.programs[subject].as_ref().context("it is missing")?;
         let name = &self.subjects[subject].name;
-        limits::check(u64::from(asked.load.connections), name.ends_with("threads"))?;
-        if asked.compute_us > 0 {
-            // A server calibrates its work when it starts: that has to be quiet too.
+        limits::check(u64::from(task.load.connections), name.ends_with("threads"))?;
+        if task.compute_us > 0 {
+            // A server calibrates its work when it starts, which needs a quiet machine too.
             wait_until_quiet(None, self.quiet_wait)?;
         }
-        let [workers, compute_us] =
-            [asked.workers as u64, asked.compute_us].map(|number| number.to_string());
-        let arguments = ["echo", "0", &workers, &compute_us];
-        let server = Server::start_peer(program, &asked.place.server_cpus, &arguments)
+        let numbers = [task.workers as u64, task.compute_us].map(|number| number.to_string());
+        let arguments = ["echo", "0", &numbers[0], &numbers[1]];
+        let server = Server::start_peer(program, &task.place.server_cpus, &arguments)
             .with_context(|| format!("start {name}"))?;
-        measure(&server, asked.place, asked.load, self.quiet_wait, counts)
+        measure(&server, task.place, task.load, self.quiet_wait, counts)
     }
 }

@@ -1,211 +1,113 @@
-//! The same program on each driver, at more and more connections: how many answers, at what cost, how late, and what does
-//! a connection hold?
+//! The programs `uthread echo` and `uthread serve` on each driver, at more and more connections.
 //!
-//! A driver that cannot bear a number of connections is a result, told in its row: nothing that a server does ends the
-//! study. Connections are all open and answered before anything is counted. They are held until after the run, so that they are
-//! still there, idle, when the memory is read.
-
-mod page;
-mod row;
-mod subject;
+//! A driver that cannot handle a number of connections is a result, shown in its row.
 
 use std::path::PathBuf;
 
-use anyhow::{Error, Result, anyhow};
-use serde_json::json;
-use uthread::Driver;
+use anyhow::{Error, Result};
+use uthread::{Driver, Runtime};
 
-use super::check_served;
+use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use crate::files::{Files, Size};
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
-use crate::measure::held::Held;
-use crate::measure::quiet::Window;
-use crate::measure::rounds::{Taken, least_disturbed};
+use crate::parse_workers;
+use crate::peers;
 use crate::place::Place;
-use crate::report::write_json;
-use crate::say::{self, tell};
-use crate::servers::Server;
+use crate::results::{self, Panel, Point, Subject};
+use crate::servers::http::{HttpServer, Launch};
+use crate::servers::{pinned, start_listening};
 use crate::setup::find_uthread;
-use crate::{Rounds, parse_workers};
-use row::Row;
-use subject::{Program, Subject, driver_in};
+use crate::study::{Alone, Cell, Study};
 
+const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
 /// Small, so that the cost of a request is that of its calls and not the file's.
 const FILE: &str = "1KiB";
+/// Index of the panel of `uthread echo`.
+const ECHO: usize = 0;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    rounds: Rounds,
+    pub(crate) alone: Alone,
     /// The program `uthread` [default: the one beside this program]
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
-    /// Which drivers; each is compared with the first
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "uring,epoll,threads"
-    )]
-    drivers: Vec<Driver>,
-    /// What runs on them, a table for each
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "echo,serve")]
-    programs: Vec<Program>,
-    /// Connections that send as soon as they have been answered, a row for each
+    /// Numbers of connections that send as soon as they have been answered, a point for each
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000,10000",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Vec<u32>,
-    /// Workers of each server; the load gets the CPUs they leave, and shares theirs if they leave none
+    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are left
     #[arg(long, default_value_t = 1, value_parser = parse_workers)]
     workers: usize,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let study = Study::prepare(args)?;
-    let mut rows = study.rows();
-    for round in 0..args.rounds.rounds as usize {
-        for group in rows.chunks_mut(args.drivers.len()) {
-            // As `interleave` does it, for the drivers at one number of connections, so that a ratio's pair is close in time.
-            let first = round % group.len();
-            group.rotate_left(first);
-            for row in group.iter_mut() {
-                study.add_round(round, row);
-            }
-            group.rotate_right(first);
-        }
+pub(crate) fn study(args: &Args) -> Result<Study> {
+    let (workers, connections) = (args.workers, args.connections.clone());
+    let measuring = &args.alone.measuring;
+    let place = Place::apart_or_shared(workers)?;
+    let uthread = find_uthread(args.server.as_deref())?;
+    let size: Size = FILE.parse().map_err(Error::msg)?;
+    let files = Files::create(&[size])?;
+    let mut notes = vec![
+        place.describe(workers),
+        format!("All connections are open and were answered once before {WARM_UP_SECONDS} s of warm-up."),
+        "Memory is the growth of the server (RSS) and of the kernel (stacks, page tables, slab) for each connection, read \
+         while all are idle after the load. The sockets of both ends are in it."
+            .to_owned(),
+    ];
+    for driver in DRIVERS {
+        let runtime = Runtime::builder().workers(1).driver(driver).build();
+        notes.extend(runtime.map(|runtime| runtime.driver().to_string()));
     }
-    say::out(format_args!("{}", page::show(args, &study.place, &rows)));
-    let tables: Vec<_> = rows.chunks(args.drivers.len()).map(row::to_json).collect();
-    let setup = study.place.to_json(args.workers);
-    write_json(
-        args.rounds.json.as_deref(),
-        &json!({ "study": "drivers", "setup": setup, "tables": tables }),
-    )
-}
-
-struct Study<'a> {
-    args: &'a Args,
-    place: Place,
-    uthread: PathBuf,
-    files: Files,
-    size: Size,
-}
-
-impl<'a> Study<'a> {
-    fn prepare(args: &'a Args) -> Result<Study<'a>> {
-        let place = Place::apart_or_shared(args.workers)?;
-        place.pin_load()?;
-        let size: Size = FILE.parse().map_err(Error::msg)?;
-        Ok(Study {
-            args,
-            place,
-            uthread: find_uthread(args.server.as_deref())?,
-            files: Files::create(std::slice::from_ref(&size))?,
-            size,
-        })
-    }
-
-    /// In the order of the page: the drivers of one program at one number of connections stand together.
-    fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for &program in &self.args.programs {
-            for &connections in &self.args.connections {
-                rows.extend(self.args.drivers.iter().map(|&driver| {
-                    Row::new(Subject {
-                        program,
-                        connections,
-                        driver,
-                    })
-                }));
-            }
-        }
-        rows
-    }
-
-    fn add_round(&self, round: usize, row: &mut Row) {
-        let subject = row.subject;
-        say::err(format_args!("round {}: {subject}: ", round + 1));
-        let result = limits::check(
-            u64::from(subject.connections),
-            subject.driver == Driver::Threads,
-        )
-        .and_then(|()| least_disturbed(|| self.measure(subject, &mut row.driver)));
-        row.add(result);
-        tell!("{}", row.show_last());
-    }
-
-    /// On a server of its own: one that has held many connections keeps memory for them.
-    fn measure(&self, subject: Subject, driver: &mut Option<String>) -> Result<Taken> {
-        let root = self.files.path();
-        let cpus = &self.place.server_cpus;
-        let heard = subject.start(&self.uthread, self.args.workers, cpus, root)?;
-        *driver = driver_in(&heard.first).map(str::to_owned);
-        self.load(subject, &heard.server).map_err(|error| {
-            let later: Vec<String> = heard.later.try_iter().collect();
-            match later.is_empty() {
-                true => error,
-                false => anyhow!("{error:#}; it said: {}", later.join("; ")),
-            }
-        })
-    }
-
-    fn load(&self, subject: Subject, server: &Server) -> Result<Taken> {
-        let (get, body) = match subject.program {
-            Program::Echo => (None, None),
-            Program::Serve => {
-                check_served(server, &self.size)?;
-                let name = &self.size.name;
-                (Some(name.clone()), Some(self.files.path().join(name)))
-            }
-        };
-        let load = Load {
-            connections: subject.connections,
+    let panel = |title| {
+        let points = Point::numbers(&connections);
+        Panel::new(title, "connections", points, metrics_with_memory())
+    };
+    let plan = results::Study::new(
+        [
+            "drivers",
+            "The drivers",
+            "What does an answer cost on each driver?",
+        ],
+        notes,
+        DRIVERS
+            .map(|driver| Subject::ours(&driver.to_string()))
+            .to_vec(),
+        ["uthread echo", "uthread serve"].map(panel).to_vec(),
+    );
+    let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
+    let fixed = peers::own("fixed", &[])?;
+    let measure = move |cell: Cell| {
+        let (driver, connections) = (DRIVERS[cell.subject], connections[cell.point]);
+        let mut load = Load {
             warm_up_seconds: WARM_UP_SECONDS,
-            seconds: self.args.seconds,
-            spin: self.place.is_apart(),
-            get,
-            body,
-            ..Load::default()
+            ..Load::closed(connections, seconds, place.is_apart())
         };
-        let pid = server.pid();
-        let mut window = Window::open(Some(pid), self.args.rounds.quiet_wait())?;
-        let before = Held::read(pid)?;
-        let mut running = load.start(&self.place.load_cpus, server.address())?;
-        window.restart()?;
-        let report = running.run()?;
-        let usage = window.close()?;
-        let after = Held::read(pid)?;
-        let memory = [&before, &after];
-        Ok(Taken {
-            figures: row::figures(&report, &usage, memory, subject.connections),
-            usage,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::{Parser, ValueEnum as _};
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn without_options_it_is_the_whole_study() {
-        let args = Command::parse_from(["drivers"]).args;
-        assert_eq!(args.connections, [1, 10, 100, 1_000, 10_000]);
-        assert_eq!(
-            args.drivers,
-            [Driver::Uring, Driver::Epoll, Driver::Threads]
-        );
-        assert_eq!(args.programs, Program::value_variants());
-    }
+        let server = if cell.panel == ECHO {
+            limits::check(u64::from(connections), driver == Driver::Threads)?;
+            let mut command = pinned(&place.server_cpus, &uthread);
+            command.args(["echo", "--listen", "127.0.0.1:0"]);
+            command.args(["--driver", &driver.to_string()]);
+            command.args(["--workers", &workers.to_string()]);
+            start_listening(command)?
+        } else {
+            load = load.get(files.path(), FILE);
+            let server = HttpServer::Uthread {
+                serve: uthread.clone(),
+                driver: Some(driver),
+                fixed: fixed.clone(),
+            };
+            server.start(&Launch {
+                root: files.path(),
+                workers,
+                place: &place,
+                connections,
+            })?
+        };
+        let measured = contest::measure(&server, &place, &load, quiet_wait, false)?;
+        Ok(measured.taken_with_memory())
+    };
+    let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;
+    Ok(Study::new(plan, seconds_each, measure))
 }

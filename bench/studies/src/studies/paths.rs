@@ -1,6 +1,6 @@
-//! By which requests should a server accept, read and send? The same echo server, on a ring, with each.
+//! The ways in which a server on a ring can accept, read and send: the same echo server with each.
 //!
-//! What a socket does by itself in the library is the first of each; the others are there to be chosen instead.
+//! The first subject does what sockets of the library do by themselves. The others are alternatives.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,239 +9,135 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use rustix::net::sockopt::set_socket_linger;
-use serde_json::{Value, json};
 
+use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
+use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
-use crate::measure::held::Held;
-use crate::measure::quiet::{Usage, Window};
-use crate::measure::rounds::{Taken, interleave};
-use crate::own::echo::{Accepts, Reads, Sends};
-use crate::peers::{self, Program};
+use crate::measure::Taken;
+use crate::measure::quiet::Window;
+use crate::parse_workers;
+use crate::peers;
 use crate::place::Place;
-use crate::report::{Metric, Table, write_json};
-use crate::say::tell;
+use crate::results::{self, Panel, Point, Subject};
 use crate::servers::Server;
-use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
-use crate::{Rounds, parse_workers};
+use crate::study::{Alone, Cell, Study};
 
-const ANSWERS: &[Metric] = &[
-    Metric::new("answers/s", 0),
-    Metric::new("server CPU us/answer", 2),
-    Metric::new("p50 us", 1),
-    Metric::new("p99 us", 1),
-    Metric::new("p99.9 us", 1),
-    Metric::new("RSS B/connection", 0),
-    Metric::new("kernel B/connection", 0),
+/// The subjects, and the options of `own echo` that choose their requests.
+const WAYS: [(&str, &[&str]); 6] = [
+    ("own", &[]),
+    ("requests", &["--reads=requests", "--sends=requests"]),
+    ("reads by requests", &["--reads=requests"]),
+    ("multishot reads", &["--reads=multishot"]),
+    ("readiness", &["--reads=readiness"]),
+    ("multishot accepts", &["--accepts=multishot"]),
 ];
+const OWN: usize = 0;
+const MULTISHOT_ACCEPTS: usize = 5;
 
-const CONNECTIONS: &[Metric] = &[
-    Metric::new("connections/s", 0),
-    Metric::new("server CPU us/connection", 2),
-];
+/// Indices of the panels.
+const TRAFFIC: usize = 0;
+const LATENCY: usize = 1;
+const ACCEPTS: usize = 2;
 
-/// What is read and sent by; the first is the library's own.
-const TRAFFIC: [(&str, Reads, Sends); 5] = [
-    ("own", Reads::Own, Sends::Own),
-    ("requests", Reads::Requests, Sends::Requests),
-    ("reads by requests", Reads::Requests, Sends::Own),
-    ("multishot reads", Reads::Multishot, Sends::Own),
-    ("readiness", Reads::Readiness, Sends::Own),
-];
-
-/// Over which messages come at a fixed rate.
+/// Connections over which messages arrive at a fixed rate.
 const LATENCY_CONNECTIONS: u32 = 50;
-
-/// Who connects at the same time: enough that one is always waiting to be accepted.
-const CALLERS: usize = 16;
-
-#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Part {
-    /// Connections that send as soon as they have been answered
-    Traffic,
-    /// Messages at a fixed rate
-    Latency,
-    /// Connections for one message each
-    Accepts,
-}
+/// Clients that connect at the same time: enough that one always waits to be accepted.
+const CALLERS: u32 = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    rounds: Rounds,
-    /// What is measured
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "traffic,latency,accepts"
-    )]
-    parts: Vec<Part>,
-    /// Connections of the traffic, a table for each
+    pub(crate) alone: Alone,
+    /// Numbers of connections that send as soon as they have been answered, a point for each
     #[arg(long, value_delimiter = ',', default_value = "1,100,1000,10000",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Vec<u32>,
-    /// Messages per second over 50 connections, for the latency: of a server that is not saturated
+    /// Messages per second over 50 connections, for the latency of a server that is not saturated
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: u64,
-    /// Workers of each server; the load gets the CPUs they leave, and shares theirs if they leave none
+    /// Number of workers of each server; the load gets the other CPUs, or shares all if none are left
     #[arg(long, default_value_t = 1, value_parser = parse_workers)]
     workers: usize,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let most = args.connections.iter().max().copied().unwrap_or(1);
-    raise_open_files(u64::from(most) + OPEN_FILES_SPARE)?;
+pub(crate) fn study(args: &Args) -> Result<Study> {
+    let measuring = &args.alone.measuring;
     let place = Place::apart_or_shared(args.workers)?;
-    place.pin_load()?;
-    let study = Study {
-        args,
-        place,
-        program: peers::own("uthread", &["own"])?,
+    let program = peers::own("uthread", &["own"])?;
+    let metrics = metrics_with_memory();
+    let panel = |title: &str, axis, points: &[u32], count| {
+        Panel::new(
+            title,
+            axis,
+            Point::numbers(points),
+            metrics[..count].to_vec(),
+        )
     };
-    let mut tables = Vec::new();
-    for part in &args.parts {
-        match part {
-            Part::Traffic => {
-                for &connections in &args.connections {
-                    tables.push(study.compare_traffic(connections, None)?);
-                }
-            }
-            Part::Latency => {
-                tables.push(study.compare_traffic(LATENCY_CONNECTIONS, Some(args.rate))?);
-            }
-            Part::Accepts => tables.push(study.compare_accepts()?),
+    let all = metrics.len();
+    let open_loop = format!("{} messages a second", args.rate);
+    let plan = results::Study::new(
+        [
+            "paths",
+            "Ways to accept, read and send",
+            "Which requests cost a server the least?",
+        ],
+        vec![place.describe(args.workers)],
+        WAYS.map(|(name, _)| Subject::ours(name)).to_vec(),
+        vec![
+            panel("closed loop", "connections", &args.connections, all),
+            panel(&open_loop, "connections", &[LATENCY_CONNECTIONS], all),
+            // Only rate and CPU, each for a connection.
+            panel("a connection for each message", "clients", &[CALLERS], 2),
+        ],
+    );
+    let (connections, rate, workers) = (
+        args.connections.clone(),
+        args.rate,
+        args.workers.to_string(),
+    );
+    let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
+    let measure = move |cell: Cell| {
+        let (_, options) = WAYS[cell.subject];
+        let arguments = [&["echo", "0", &workers, "0"][..], options].concat();
+        let start = || Server::start_peer(&program, &place.server_cpus, &arguments);
+        if cell.panel == ACCEPTS {
+            let server = start()?;
+            let window = Window::open(Some(server.pid()), quiet_wait)?;
+            let begin = Instant::now();
+            let calls = call_again(server.address(), Duration::from_secs(seconds))? as f64;
+            let elapsed = begin.elapsed().as_secs_f64();
+            let usage = window.close()?;
+            let cpu_us = usage.server.total_ns() as f64 / 1e3 / calls;
+            let figures = vec![calls / elapsed, cpu_us];
+            return Ok(Taken { figures, usage });
         }
-    }
-    tables.iter().for_each(Table::print);
-    let setup = study.place.to_json(args.workers);
-    let tables: Vec<Value> = tables.iter().map(Table::to_json).collect();
-    write_json(
-        args.rounds.json.as_deref(),
-        &json!({ "study": "paths", "setup": setup, "tables": tables }),
-    )
-}
-
-struct Study<'a> {
-    args: &'a Args,
-    place: Place,
-    program: Program,
-}
-
-impl Study<'_> {
-    fn compare_traffic(&self, connections: u32, rate: Option<u64>) -> Result<Table> {
+        let (connections, rate) = match cell.panel {
+            LATENCY => (LATENCY_CONNECTIONS, Some(rate)),
+            _ => (connections[cell.point], None),
+        };
         let load = Load {
-            connections,
-            warm_up_seconds: WARM_UP_SECONDS,
-            seconds: self.args.seconds,
             rate,
-            spin: self.place.is_apart(),
-            ..Load::default()
+            warm_up_seconds: WARM_UP_SECONDS,
+            ..Load::closed(connections, seconds, place.is_apart())
         };
-        let title = match rate {
-            Some(rate) => format!("{connections} connections, {rate} messages/s"),
-            None => format!("{connections} connections"),
-        };
-        let names = TRAFFIC.map(|(name, ..)| name.to_owned());
-        self.compare(title, ANSWERS, &names, |subject| {
-            let (_, reads, sends) = TRAFFIC[subject];
-            self.measure_traffic(&load, &[name("reads", reads), name("sends", sends)])
-        })
-    }
-
-    fn measure_traffic(&self, load: &Load, ways: &[String]) -> Result<Taken> {
-        let server = self.start(ways)?;
-        let pid = server.pid();
-        let mut window = Window::open(Some(pid), self.args.rounds.quiet_wait())?;
-        let before = Held::read(pid)?;
-        let mut running = load.start(&self.place.load_cpus, server.address())?;
-        window.restart()?;
-        let report = running.run()?;
-        let usage = window.close()?;
-        let [resident, kernel, ..] = Held::read(pid)?.since(&before, load.connections);
-        let figures = vec![
-            report.per_second,
-            cpu_us(&usage, report.answered),
-            report.p50_us,
-            report.p99_us,
-            report.p999_us,
-            resident,
-            kernel,
-        ];
-        Ok(Taken { figures, usage })
-    }
-
-    fn compare_accepts(&self) -> Result<Table> {
-        let ways = Accepts::value_variants();
-        let names: Vec<String> = ways.iter().map(|way| format!("{way:?} accepts")).collect();
-        let title = format!("{CALLERS} callers, a message each time");
-        self.compare(title, CONNECTIONS, &names, |subject| {
-            self.measure_accepts(&[name("accepts", ways[subject])])
-        })
-    }
-
-    fn measure_accepts(&self, ways: &[String]) -> Result<Taken> {
-        let server = self.start(ways)?;
-        let window = Window::open(Some(server.pid()), self.args.rounds.quiet_wait())?;
-        let begin = Instant::now();
-        let calls = call_again(server.address(), Duration::from_secs(self.args.seconds))?;
-        let seconds = begin.elapsed().as_secs_f64();
-        let usage = window.close()?;
-        let figures = vec![calls as f64 / seconds, cpu_us(&usage, calls)];
-        Ok(Taken { figures, usage })
-    }
-
-    fn start(&self, ways: &[String]) -> Result<Server> {
-        let workers = self.args.workers.to_string();
-        let mut arguments = vec!["echo", "0", &workers, "0"];
-        arguments.extend(ways.iter().map(String::as_str));
-        Server::start_peer(&self.program, &self.place.server_cpus, &arguments)
-    }
-
-    /// The first beside each of the others.
-    fn compare(
-        &self,
-        title: String,
-        metrics: &'static [Metric],
-        subjects: &[String],
-        measure: impl FnMut(usize) -> Result<Taken>,
-    ) -> Result<Table> {
-        let (rounds, seconds) = (self.args.rounds.rounds, self.args.seconds);
-        let progress = |round, subject: usize| {
-            tell!("{title}: round {} {}", round + 1, subjects[subject]);
-        };
-        let taken = interleave(subjects.len(), rounds as usize, progress, measure)?;
-        let workers = self.args.workers;
-        Ok(Table {
-            title: format!(
-                "{title}, {workers} worker(s), {rounds} rounds of {seconds} s; median (min..max)"
-            ),
-            metrics,
-            subjects: subjects.to_vec(),
-            taken,
-            comparisons: (1..subjects.len()).map(|other| (other, 0)).collect(),
-        })
-    }
+        limits::check(u64::from(connections), false)?;
+        let measured = contest::measure(&start()?, &place, &load, quiet_wait, false)?;
+        Ok(measured.taken_with_memory())
+    };
+    let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS;
+    let applies = |panel, subject| match subject {
+        OWN => true,
+        MULTISHOT_ACCEPTS => panel == ACCEPTS,
+        _ => panel == TRAFFIC || panel == LATENCY,
+    };
+    Ok(Study::new(plan, seconds_each, measure).where_it(applies))
 }
 
-fn cpu_us(usage: &Usage, count: u64) -> f64 {
-    usage.server.total_ns() as f64 / 1e3 / count as f64
-}
-
-/// As the server takes it.
-fn name(option: &str, value: impl ValueEnum) -> String {
-    let value = value.to_possible_value().expect("none is hidden");
-    format!("--{option}={}", value.get_name())
-}
-
-/// How many connections the callers could open, each for one message, in this time.
+/// Returns how many connections the clients could open in this time, each for one message.
 fn call_again(address: SocketAddr, duration: Duration) -> Result<u64> {
     let (calls, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let caller = || -> Result<()> {
+    let client = || -> Result<()> {
         while !over.load(Ordering::Relaxed) {
             call(address).context("call the server")?;
             calls.fetch_add(1, Ordering::Relaxed);
@@ -249,21 +145,19 @@ fn call_again(address: SocketAddr, duration: Duration) -> Result<u64> {
         Ok(())
     };
     thread::scope(|scope| {
-        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
+        let clients: Vec<_> = (0..CALLERS).map(|_| scope.spawn(client)).collect();
         thread::sleep(duration);
         over.store(true, Ordering::Relaxed);
-        callers
-            .into_iter()
-            .try_for_each(|caller| caller.join().expect("it does not panic"))
+        let mut clients = clients.into_iter();
+        clients.try_for_each(|client| client.join().expect("it does not panic"))
     })?;
     Ok(calls.into_inner())
 }
 
 fn call(address: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
-    // It leaves no port behind that waits for what is under way.
+    // Closing then leaves no port behind in TIME_WAIT.
     set_socket_linger(&stream, Some(Duration::ZERO))?;
-    let mut answer = [0; 16];
     stream.write_all(b"one message each")?;
-    Ok(stream.read_exact(&mut answer)?)
+    Ok(stream.read_exact(&mut [0; 16])?)
 }

@@ -1,23 +1,23 @@
-//! One request to the kernel by each technique: EMPER's table of what they cost, and how often they enter the kernel.
+//! One request to the kernel by each technique: what it costs, and how often it enters the kernel.
 //!
-//! Every figure is taken by a process of its own; `bench/peers/README.md` tells what each technique does.
+//! Every figure comes from a process of its own; `bench/peers/README.md` describes the techniques.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::printed::printed;
+use super::programs::{numbers, output};
+use crate::measure::Taken;
 use crate::measure::calls::{self, Count, Counted};
 use crate::measure::quiet::Window;
-use crate::measure::rounds::Taken;
 use crate::peers::{self, Program};
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
 use crate::study::{Cell, Measuring, Study};
 
-/// Ours, by name and number of fibers: the first is what the others stand beside.
+/// Our subjects, by name and number of fibers. The others are compared with the first.
 const OURS: [(&str, &str); 2] = [("uthread", "32"), ("uthread alone", "1")];
-/// The others, by name and command.
+/// The other subjects, by name and command.
 const TECHNIQUES: [(&str, &str); 6] = [
     ("blocking", "blocking"),
     ("epoll", "epoll"),
@@ -27,40 +27,43 @@ const TECHNIQUES: [(&str, &str); 6] = [
     ("io_uring batched", "ring-batched"),
 ];
 
-/// In a second, of the cheapest; the others take some seconds.
+/// The cheapest technique takes a fifth of a second for so many, the others some seconds.
 const REQUESTS: u32 = 1_000_000;
-/// Of POSIX AIO, whose requests cost some twenty times as much.
+/// Requests of POSIX AIO, which cost twenty times as much.
 const REQUESTS_OF_THREADS: u32 = 50_000;
-/// Which is slower, and needs fewer: each call is counted.
+/// Requests of a run in which calls are counted, which is slower.
 const COUNTED: u32 = 20_000;
-/// The average of the techniques, with the wait for quiet.
+/// Mean of the techniques, with the wait for a quiet machine.
 const SECONDS_EACH: f64 = 1.5;
 
-pub(crate) fn study(measuring: &Measuring) -> Result<Box<dyn Study>> {
+pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
     let own = peers::own("uthread", &["own", "--driver", "uring", "requests"])?;
-    let (peer, program) = peers::find("requests").into_parts();
+    let (peer, program) = peers::find("requests");
     let ours = OURS.map(|(name, fibers)| (Subject::ours(name), Some(technique(&own, fibers))));
     let others = TECHNIQUES.map(|(name, command)| {
         let subject = Subject::peer(name, None, peer.missing.clone());
         let program = program.as_ref();
         (subject, program.map(|program| technique(program, command)))
     });
-    let (subjects, techniques) = ours.into_iter().chain(others).unzip();
-    Ok(Box::new(Requests {
-        techniques,
-        measuring: measuring.clone(),
-        plan: plan(subjects),
-    }))
+    let (subjects, techniques): (_, Vec<_>) = ours.into_iter().chain(others).unzip();
+    let quiet_wait = measuring.quiet_wait();
+    let measure = move |cell: Cell| {
+        let technique = techniques[cell.subject].as_ref();
+        let technique = technique.context("it is missing")?;
+        let window = Window::open(None, quiet_wait)?;
+        let text = output(&mut technique.start(technique.requests()))?;
+        let usage = window.close()?;
+        let mut figures = costs(&text)?;
+        figures.extend(match cell.round {
+            0 => per_request(&technique.count()?),
+            _ => [f64::NAN; 2],
+        });
+        Ok(Taken { figures, usage })
+    };
+    Ok(Study::new(plan(subjects), SECONDS_EACH, measure))
 }
 
-struct Requests {
-    /// `None` for one that is missing.
-    techniques: Vec<Option<Technique>>,
-    measuring: Measuring,
-    plan: results::Study,
-}
-
-/// A program, and what chooses the technique.
+/// A program, and its argument for the technique.
 struct Technique {
     program: Program,
     command: String,
@@ -82,49 +85,24 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
         each("switches", "per request"),
     ];
     let points = vec![Point::name("8 bytes of an eventfd")];
-    results::Study {
-        name: "requests".to_owned(),
-        title: "One request by each technique".to_owned(),
-        question: "What does it cost to ask the kernel for something, where the answer is there at once?".to_owned(),
-        facts: Vec::new(),
-        notes: vec![
-            "A request reads an eventfd that always has something, so that no technique waits. A program that only reads such \
-             a descriptor is best off with blocking calls: the others are for those that would wait."
-                .to_owned(),
-            "uthread: each of 32 fibers reads, again and again, and what they ask for in a round reaches the kernel by one \
-             call; \"alone\" is one fiber, whose requests have a call each. Batched: 32 requests by a call."
-                .to_owned(),
-            "POSIX AIO is glibc's, which has a thread do it, by a pread that the eventfd refuses and a read. Calls and switches \
-             of the whole process are counted in a run of their own, once."
-                .to_owned(),
+    let notes = [
+        "A request reads an eventfd that always has something, so that no technique waits. For such a descriptor alone, blocking \
+         calls are best; the other techniques are for programs that would wait.",
+        "uthread: 32 fibers read again and again, and the requests of a round reach the kernel by one call; \"alone\" is one \
+         fiber, whose requests have a call each. Batched: 32 requests by a call.",
+        "POSIX AIO is glibc's, which uses a thread: a pread that the eventfd refuses, and a read. Calls and switches of the \
+         whole process are counted once, in a run of their own.",
+    ];
+    results::Study::new(
+        [
+            "requests",
+            "One request by each technique",
+            "What does a request to the kernel cost that can be answered at once?",
         ],
+        notes.map(str::to_owned).to_vec(),
         subjects,
-        panels: vec![Panel::new("", "read", points, metrics)],
-    }
-}
-
-impl Study for Requests {
-    fn plan(&self) -> &results::Study {
-        &self.plan
-    }
-
-    fn measure(&mut self, cell: Cell) -> Result<Taken> {
-        let technique = self.techniques[cell.subject].as_ref();
-        let technique = technique.context("it is missing")?;
-        let window = Window::open(None, self.measuring.quiet_wait())?;
-        let text = printed(&mut technique.start(technique.requests()))?;
-        let usage = window.close()?;
-        let mut figures = costs(&text)?.to_vec();
-        figures.extend(match cell.round {
-            0 => per_request(&technique.count()?),
-            _ => [f64::NAN; 2],
-        });
-        Ok(Taken { figures, usage })
-    }
-
-    fn seconds_each(&self) -> f64 {
-        SECONDS_EACH
-    }
+        vec![Panel::new("", "read", points, metrics)],
+    )
 }
 
 impl Technique {
@@ -167,15 +145,14 @@ impl Technique {
     }
 }
 
-/// The last two numbers it printed: time and CPU time of a request.
-fn costs(text: &str) -> Result<[f64; 2]> {
-    let last = text.lines().next_back().unwrap_or_default();
-    let costs: Result<Vec<f64>, _> = last.split_ascii_whitespace().map(str::parse).collect();
-    let costs = costs.ok().and_then(|costs| costs.try_into().ok());
-    costs.with_context(|| format!("it printed {text:?}"))
+/// Parses time and CPU time of a request from the last line.
+fn costs(text: &str) -> Result<Vec<f64>> {
+    let costs = numbers(text)?;
+    ensure!(costs.len() == 2, "it printed {text:?}");
+    Ok(costs)
 }
 
-/// System calls and switches; `NAN` for what was not counted here.
+/// Returns system calls and switches; `NAN` where they were not counted.
 fn per_request(counted: &Counted) -> [f64; 2] {
     let each = |count: u64| count as f64 / f64::from(COUNTED);
     let system_calls = match counted.system_calls {

@@ -1,31 +1,31 @@
-//! A study run by itself: its options, and its tables as text.
+//! Runs one study by itself: its options, and its tables as Markdown.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{Journal, Study, run, stop_on_interrupt};
 use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use crate::measure::stats::{Ratio, Verdict};
-use crate::report::write_json;
+use crate::report::write_whole;
 use crate::results::{Panel, Results, Study as Found, significant};
 use crate::say;
 
-/// How thoroughly is measured.
+/// Options of every study.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Measuring {
-    /// Rounds; each measures every subject once
+    /// Number of rounds; each measures every subject once
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) rounds: u64,
     /// Length of one measurement
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) seconds: u64,
-    /// How long to wait for a quiet machine before each measurement
+    /// Wait at most this long for a quiet machine before each measurement
     #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
         value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
     pub(crate) quiet_wait_seconds: u64,
-    /// Only these subjects, by their names in the tables [default: all that can be had here]
+    /// Measure only these subjects, by their names in the tables [default: all that are available]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) only: Vec<String>,
 }
@@ -35,55 +35,49 @@ impl Measuring {
         Duration::from_secs(self.quiet_wait_seconds)
     }
 
-    /// Whether a subject of that name is to be measured.
+    /// Returns whether a subject of that name is measured.
     pub(crate) fn includes(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 }
 
-/// What a study run by itself takes.
+/// Options of a study that runs by itself.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Alone {
     #[command(flatten)]
     pub(crate) measuring: Measuring,
-    /// Also write every round's figures to this file
+    /// Also write the figures of every round to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 impl Alone {
-    /// Runs a study that takes nothing else.
-    pub(crate) fn run_of(
-        &self,
-        study: impl FnOnce(&Measuring) -> Result<Box<dyn Study>>,
-    ) -> Result<()> {
-        self.run(study(&self.measuring)?)
-    }
-
-    pub(crate) fn run(&self, study: Box<dyn Study>) -> Result<()> {
+    /// Runs the study until it is finished or interrupted, and prints its tables.
+    pub(crate) fn run(&self, study: Study) -> Result<()> {
         let stop = stop_on_interrupt()?;
-        let found = run(
-            &mut [study],
-            &self.measuring,
-            &mut Journal::default(),
-            &stop,
-        )?;
-        found
+        let mut journal = Journal::default();
+        let studies = run(&mut [study], &self.measuring, &mut journal, &stop)?;
+        studies
             .iter()
             .for_each(|study| say::out(format_args!("{}", show(study))));
         let results = Results {
-            studies: found,
+            studies,
             ..Results::default()
         };
-        write_json(self.json.as_deref(), &serde_json::to_value(&results)?)
+        match &self.json {
+            None => Ok(()),
+            Some(path) => write_whole(path, serde_json::to_string_pretty(&results)?.as_bytes())
+                .with_context(|| format!("write {}", path.display())),
+        }
     }
 }
 
 fn show(study: &Found) -> String {
-    let mut text = format!("\n{}\n", study.title);
+    let mut text = format!("\n# {}\n\n", study.title);
+    text.extend(study.notes.iter().map(|note| format!("- {note}\n")));
     for subject in &study.subjects {
         if let Some(reason) = &subject.missing {
-            text += &format!("{} is missing: {reason}\n", subject.name);
+            text += &format!("- {} is missing: {reason}\n", subject.name);
         }
     }
     for panel in &study.panels {
@@ -92,7 +86,7 @@ fn show(study: &Found) -> String {
     text
 }
 
-/// Medians; behind a drawn one the ratio to the first subject.
+/// Formats the medians; a drawn metric also has the ratio to the first subject.
 fn show_panel(study: &Found, panel: &Panel) -> String {
     let mut head = vec![panel.axis.clone(), String::new()];
     head.extend(
@@ -110,11 +104,11 @@ fn show_panel(study: &Found, panel: &Panel) -> String {
         for (subject, named) in study.subjects.iter().enumerate() {
             let name = &named.name;
             for (reason, count) in panel.failures(point, subject) {
-                remarks += &format!("  {} {name}: {count} x {reason}\n", of_point.label);
+                remarks += &format!("- {} {name}: {count} x {reason}\n", of_point.label);
             }
             let disturbed = panel.disturbed(point, subject);
             if disturbed > 0 {
-                remarks += &format!("  {} {name}: {disturbed} x disturbed\n", of_point.label);
+                remarks += &format!("- {} {name}: {disturbed} x disturbed\n", of_point.label);
             }
             let cells =
                 (0..panel.metrics.len()).map(|metric| show_cell(panel, point, subject, metric));
@@ -124,7 +118,12 @@ fn show_panel(study: &Found, panel: &Panel) -> String {
             }
         }
     }
-    format!("\n{}\n{}{remarks}", panel.title, align(&rows))
+    let title = match panel.title.as_str() {
+        "" => String::new(),
+        title => format!("\n## {title}\n"),
+    };
+    let space = if remarks.is_empty() { "" } else { "\n" };
+    format!("{title}\n{}{space}{remarks}", align(&rows))
 }
 
 fn show_cell(panel: &Panel, point: usize, subject: usize, metric: usize) -> String {
@@ -154,7 +153,7 @@ fn show_ratio(ratio: Ratio) -> String {
     format!("{sign}{median:.2} [{low:.2}..{high:.2}]")
 }
 
-/// Each column as wide as its widest cell.
+/// Lays the rows out as a Markdown table, each column as wide as its widest cell.
 fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -163,14 +162,14 @@ fn align(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    let rule = vec!["---".to_owned(); columns];
+    let (head, body) = rows.split_at(rows.len().min(1));
+    for row in head.iter().chain([&rule]).chain(body) {
         let cells = row.iter().zip(&widths);
-        let line: Vec<String> = cells
+        let padded: Vec<String> = cells
             .map(|(cell, &width)| format!("{cell:width$}"))
             .collect();
-        text += "  ";
-        text += line.join("  ").trim_end();
-        text.push('\n');
+        text += &format!("| {} |\n", padded.join(" | "));
     }
     text
 }
@@ -191,31 +190,30 @@ mod tests {
         let rounds = |rate: f64| vec![taken(&[rate, 7.0]); 6];
         let cannot = vec![Round::Cannot("no threads".to_owned())];
         panel.rounds = vec![vec![rounds(1000.0), rounds(500.0), cannot, Vec::new()]];
-        let study = Found {
-            name: "echo".to_owned(),
-            title: "Echo".to_owned(),
-            question: String::new(),
-            facts: Vec::new(),
-            notes: Vec::new(),
-            subjects: vec![
-                Subject::ours("uthread"),
-                Subject::peer("tokio", None, None),
-                Subject::peer("may", None, None),
-                Subject::peer("go", None, Some("install golang".to_owned())),
-            ],
-            panels: vec![panel],
-        };
+        let subjects = vec![
+            Subject::ours("uthread"),
+            Subject::peer("tokio", None, None),
+            Subject::peer("may", None, None),
+            Subject::peer("go", None, Some("install golang".to_owned())),
+        ];
+        let notes = vec!["A note.".to_owned()];
+        let study = Found::new(["echo", "Echo", ""], notes, subjects, vec![panel]);
         let expected = "
-Echo
-go is missing: install golang
+# Echo
 
-plain
-  connections           rate, 1/s               memory
-  10           uthread  1,000                   7.00
-  10           tokio    500 x0.50 [0.50..0.50]  7.00
-  10 uthread: 6 x disturbed
-  10 tokio: 6 x disturbed
-  10 may: 1 x no threads
+- A note.
+- go is missing: install golang
+
+## plain
+
+| connections |         | rate, 1/s              | memory |
+| ---         | ---     | ---                    | ---    |
+| 10          | uthread | 1,000                  | 7.00   |
+| 10          | tokio   | 500 x0.50 [0.50..0.50] | 7.00   |
+
+- 10 uthread: 6 x disturbed
+- 10 tokio: 6 x disturbed
+- 10 may: 1 x no threads
 ";
         assert_eq!(show(&study), expected);
     }

@@ -1,34 +1,35 @@
-//! Every measurement as a line of a file, as soon as it was taken: what a run that was ended had measured is not measured
-//! again.
+//! The journal: every measurement becomes a line of a file as soon as it was taken, so that an interrupted run does not
+//! measure it again.
 //!
-//! The first line tells the program and the settings. Measurements of another program or other settings are no rounds of
-//! the same run. What a run has brought to its end is in its report, and forgotten here.
+//! The first line has the program and the settings. Measurements of another program or of other settings do not belong to
+//! the same run. A finished run is in its report and is removed from here.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use std::io::Write;
 use std::path::Path;
-use std::{env, io};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::Cell;
-use crate::page::write_whole;
+use crate::report::write_whole;
 use crate::results::{self, Round};
+use crate::setup::own_path;
 
-/// What all measurements of a journal have in common.
+/// What all measurements of a journal share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// A number for this very program.
+    /// Hash of the program file.
     pub(crate) program: String,
     pub(crate) seconds: u64,
 }
 
 impl Settings {
     pub(crate) fn of_this_program(seconds: u64) -> Result<Settings> {
-        let own = env::current_exe().context("find this program's own path")?;
+        let own = own_path()?;
         let program = fs::read(&own).with_context(|| format!("read {}", own.display()))?;
         let mut hasher = DefaultHasher::new();
         hasher.write(&program);
@@ -47,7 +48,7 @@ enum Line {
         day: String,
     },
     Measured(Entry),
-    /// What the measurements after it rest on.
+    /// A figure that the following measurements depend on.
     Found {
         study: String,
         name: String,
@@ -92,18 +93,18 @@ impl Entry {
 
 #[derive(Default)]
 pub(crate) struct Journal {
-    /// None: nothing is written down.
+    /// `None`: nothing is written.
     file: Option<File>,
     /// By study, panel, point and subject, in the order of the rounds.
     known: HashMap<[String; 4], Vec<Round>>,
     /// By study and name.
     found: HashMap<[String; 2], f64>,
-    /// On which day each study was begun.
+    /// The day on which each study began.
     begun: HashMap<String, String>,
 }
 
 impl Journal {
-    /// Goes on with the journal at `path`, or begins one.
+    /// Opens the journal at `path`, or starts one.
     pub(crate) fn open(path: &Path, settings: &Settings) -> Result<Journal> {
         let at = || format!("the journal {}", path.display());
         let mut options = OpenOptions::new();
@@ -121,14 +122,14 @@ impl Journal {
                 let of_file: Settings = serde_json::from_str(line).with_context(at)?;
                 ensure!(
                     of_file == *settings,
-                    "{} is of another build or other settings, whose run has not come to its end: remove it to measure again what only it \
-                     has, forget the earlier report too with --anew, or name another folder",
+                    "{} belongs to an unfinished run of another build or with other settings: remove it to measure its part again, \
+                     drop the earlier report too with --anew, or name another folder",
                     at()
                 );
             }
         }
         for line in lines {
-            // A run that was killed may have left a part of a line.
+            // A killed run may have left a part of a line.
             if !line.ends_with('\n') {
                 file.set_len((text.len() - line.len()) as u64)
                     .with_context(at)?;
@@ -155,7 +156,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Forgets these studies in the journal at `path`, and with the last of them the journal.
+    /// Removes these studies from the journal at `path`, and the file with the last of them.
     pub(crate) fn forget(path: &Path, studies: &[&str]) -> Result<()> {
         let at = || format!("the journal {}", path.display());
         let text = fs::read_to_string(path).with_context(at)?;
@@ -174,7 +175,7 @@ impl Journal {
         }
     }
 
-    /// What measurements of a study rest on is found once, for those of a later run too.
+    /// Returns a figure that the measurements of a study depend on. It is found once, also for a later run.
     pub(crate) fn found(
         &mut self,
         study: &str,
@@ -194,7 +195,7 @@ impl Journal {
         Ok(figure)
     }
 
-    /// When the measurements of the study began that this journal has.
+    /// Returns the day on which the measurements of the study began.
     pub(super) fn begun(&self, study: &str) -> Option<&str> {
         self.begun.get(study).map(String::as_str)
     }
@@ -204,7 +205,7 @@ impl Journal {
         self.write(&Line::Begun { study, day })
     }
 
-    /// Adds what was measured before.
+    /// Adds earlier measurements to the results.
     pub(super) fn fill(&self, results: &mut results::Study, rounds: usize) {
         for panel in &mut results.panels {
             for (point, subjects) in panel.points.iter().zip(&mut panel.rounds) {

@@ -1,8 +1,8 @@
-//! Runs studies: each cell once a round, whoever begins a round one further each time, and every measurement written down
-//! at once, so that a run that was ended goes on where it was.
+//! Runs studies: every round measures each cell once, and every measurement is written to the journal at once, so that an
+//! interrupted run continues where it stopped.
 //!
-//! What drifts (temperature, neighbours, page cache) then reaches all subjects alike. A study is finished before the next
-//! begins, so that one that was ended still has whole studies to show.
+//! Each round starts one subject further, so that drift (temperature, neighbours, page cache) affects all subjects alike. A
+//! study is finished before the next begins, so that an interrupted run has whole studies to show.
 
 mod alone;
 mod facts;
@@ -20,20 +20,20 @@ use signal_hook::flag;
 pub(crate) use alone::{Alone, Measuring};
 pub(crate) use journal::{Journal, Settings};
 
-use crate::measure::rounds::{Taken, least_disturbed};
+use crate::measure::{Taken, least_disturbed};
 use crate::results::{self, Round, significant};
 use crate::say::{self, tell};
 use journal::Entry;
 use progress::Progress;
 
-/// A cell that failed in so many rounds is not tried again: each try may take as long as a server is waited for.
+/// A cell that failed in this many rounds is not tried again: each attempt may take as long as the timeout of a server.
 pub(crate) const FAILURES_MAX: usize = 2;
-/// Of a reason, which has to fit under a table.
+/// Length of a reason, which has to fit under a table.
 const REASON_CHARS_MAX: usize = 300;
-/// How a shell names an end by Ctrl-C.
+/// Exit code of a program that Ctrl-C ended, as shells have it.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// What is measured in one round: places in the plan.
+/// One measurement of the plan, by its indices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) panel: usize,
@@ -42,22 +42,47 @@ pub(crate) struct Cell {
     pub(crate) round: usize,
 }
 
-pub(crate) trait Study {
-    /// All but the rounds.
-    fn plan(&self) -> &results::Study;
+/// A study that can be run.
+pub(crate) struct Study {
+    /// Everything but the rounds.
+    pub(crate) plan: results::Study,
+    /// Roughly the duration of one measurement.
+    pub(crate) seconds_each: f64,
+    measure: Box<dyn FnMut(Cell) -> Result<Taken>>,
+    applies: Box<dyn Fn(usize, usize) -> bool>,
+}
 
-    fn measure(&mut self, cell: Cell) -> Result<Taken>;
+impl Study {
+    pub(crate) fn new(
+        plan: results::Study,
+        seconds_each: f64,
+        measure: impl FnMut(Cell) -> Result<Taken> + 'static,
+    ) -> Study {
+        Study {
+            plan,
+            seconds_each,
+            measure: Box::new(measure),
+            applies: Box::new(|_, _| true),
+        }
+    }
 
-    /// About how long a measurement takes.
-    fn seconds_each(&self) -> f64;
+    /// Leaves out the subjects of a panel for which `applies(panel, subject)` is false.
+    pub(crate) fn where_it(self, applies: impl Fn(usize, usize) -> bool + 'static) -> Study {
+        Study {
+            applies: Box::new(applies),
+            ..self
+        }
+    }
 
-    /// Whether the subject has anything to do with the panel.
-    fn applies(&self, _panel: usize, _subject: usize) -> bool {
-        true
+    /// Describes a study that cannot be run here, and why.
+    pub(crate) fn absent(name: &str, reason: &str) -> Study {
+        let title = format!("Not measured: {name}");
+        let plan = results::Study::new([name, &title, reason], vec![], vec![], vec![]);
+        Study::new(plan, 0.0, |_| unreachable!("it has no cells"))
     }
 }
 
-/// Set by Ctrl-C; a second one ends the program at once.
+/// Returns a flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
 pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     flag::register_conditional_shutdown(SIGINT, EXIT_INTERRUPTED, Arc::clone(&stop))
@@ -66,9 +91,9 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Measures what the journal does not have yet, until all is measured or `stop` is set.
+/// Measures every cell that is not in the journal yet, until all are measured or `stop` is set.
 pub(crate) fn run(
-    studies: &mut [Box<dyn Study>],
+    studies: &mut [Study],
     measuring: &Measuring,
     journal: &mut Journal,
     stop: &AtomicBool,
@@ -77,17 +102,17 @@ pub(crate) fn run(
     let mut found = Vec::new();
     let of_run = facts::of_this_run(measuring);
     for study in &*studies {
-        let mut results = study.plan().clone();
+        let mut results = study.plan.clone();
         prepare(&mut results);
         journal.fill(&mut results, measuring.rounds as usize);
         if let Some(day) = journal.begun(&results.name) {
             results.facts = facts::with_day(day, &of_run);
         }
-        progress.expect(cells(&**study, measuring).len(), study.seconds_each());
+        progress.expect(cells(study, measuring).len(), study.seconds_each);
         found.push(results);
     }
     for (index, (study, results)) in studies.iter_mut().zip(&mut found).enumerate() {
-        for cell in cells(&**study, measuring) {
+        for cell in cells(study, measuring) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(found);
             }
@@ -101,9 +126,9 @@ pub(crate) fn run(
                 name(results, cell)
             ));
             let begin = Instant::now();
-            let round = match least_disturbed(|| study.measure(cell)) {
+            let round = match least_disturbed(|| (study.measure)(cell)) {
                 Ok(taken) => to_round(taken),
-                // A Ctrl-C reaches the servers too: what they fail by says nothing about them.
+                // A Ctrl-C reaches the servers too: this failure says nothing about them.
                 Err(_) if stop.load(Ordering::Relaxed) => {
                     tell!("left out");
                     return Ok(found);
@@ -132,38 +157,34 @@ fn prepare(results: &mut results::Study) {
     }
 }
 
-/// In the order of measuring.
-fn cells(study: &dyn Study, measuring: &Measuring) -> Vec<Cell> {
-    let plan = study.plan();
-    let present: Vec<usize> = (0..plan.subjects.len())
-        .filter(|&subject| {
-            let subject = &plan.subjects[subject];
-            subject.missing.is_none() && measuring.includes(&subject.name)
-        })
-        .collect();
+/// Returns the cells in the order of measuring.
+fn cells(study: &Study, measuring: &Measuring) -> Vec<Cell> {
+    let subjects = &study.plan.subjects;
+    let is_present = |subject: &usize| {
+        let subject = &subjects[*subject];
+        subject.missing.is_none() && measuring.includes(&subject.name)
+    };
+    let present: Vec<usize> = (0..subjects.len()).filter(is_present).collect();
     let mut cells = Vec::new();
     for round in 0..measuring.rounds as usize {
-        for (index, panel) in plan.panels.iter().enumerate() {
-            for point in 0..panel.points.len() {
-                let of_point = present.iter().cycle().skip(round % present.len().max(1));
-                let subjects = of_point.take(present.len());
-                cells.extend(
-                    subjects
-                        .filter(|&&subject| study.applies(index, subject))
-                        .map(|&subject| Cell {
-                            panel: index,
-                            point,
-                            subject,
-                            round,
-                        }),
-                );
+        for (panel, described) in study.plan.panels.iter().enumerate() {
+            for point in 0..described.points.len() {
+                let further = present.iter().cycle().skip(round % present.len().max(1));
+                let of_round = further.take(present.len()).copied();
+                let applies = of_round.filter(|&subject| (study.applies)(panel, subject));
+                cells.extend(applies.map(|subject| Cell {
+                    panel,
+                    point,
+                    subject,
+                    round,
+                }));
             }
         }
     }
     cells
 }
 
-/// Whether the cell has been measured, or need not be as it fails again and again.
+/// Returns whether the cell has been measured, or has failed too often.
 fn is_known(results: &results::Study, cell: Cell) -> bool {
     let rounds = results.panels[cell.panel].rounds(cell.point, cell.subject);
     let failed = |round: &&Round| matches!(round, Round::Cannot(_));
@@ -180,16 +201,19 @@ fn to_round(taken: Taken) -> Round {
     }
 }
 
-/// To six digits: more are noise, and make a long file.
+/// Rounds to six digits: more are noise and make the file long.
 fn rounded(figure: f64) -> f64 {
     format!("{figure:.5e}").parse().unwrap_or(figure)
 }
 
-/// In one line.
+/// Returns the error in one line.
 fn reason(error: &Error) -> String {
     let text = format!("{error:#}");
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(REASON_CHARS_MAX).collect()
+    let line = words.join(" ");
+    // The page is XML, which has no control characters.
+    let shown = line.chars().filter(|character| !character.is_control());
+    shown.take(REASON_CHARS_MAX).collect()
 }
 
 fn name(results: &results::Study, cell: Cell) -> String {
@@ -205,7 +229,7 @@ fn name(results: &results::Study, cell: Cell) -> String {
     said.copied().collect::<Vec<_>>().join(" ")
 }
 
-/// The drawn figures of one measurement, for whoever watches.
+/// Formats the drawn figures of one measurement for the terminal.
 fn show(results: &results::Study, cell: Cell, round: &Round) -> String {
     let metrics = &results.panels[cell.panel].metrics;
     let figures = metrics.iter().enumerate().filter_map(|(index, metric)| {

@@ -1,4 +1,4 @@
-//! How far a run has come, and how long it still takes.
+//! The progress of a run, and an estimate of the time left.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ pub(super) struct Progress {
     studies: Vec<Share>,
 }
 
-/// What one study has of the run.
+/// The part of the run that belongs to one study.
 struct Share {
     left: usize,
     done: usize,
     measured: u32,
     took: Duration,
-    /// Until something has been measured.
+    /// The estimate until something has been measured.
     seconds_each: f64,
 }
 
@@ -23,7 +23,7 @@ impl Progress {
         }
     }
 
-    /// One more study, with so many measurements.
+    /// Adds a study with this many measurements.
     pub(super) fn expect(&mut self, count: usize, seconds_each: f64) {
         self.studies.push(Share {
             left: count,
@@ -34,7 +34,7 @@ impl Progress {
         });
     }
 
-    /// A measurement of that study was there already.
+    /// Counts a measurement of that study which is in the journal already.
     pub(super) fn skip(&mut self, study: usize) {
         let share = &mut self.studies[study];
         share.left -= 1;
@@ -48,7 +48,7 @@ impl Progress {
         share.took += took;
     }
 
-    /// Of the next measurement.
+    /// Formats the number of the next measurement and the time left.
     pub(super) fn show(&self) -> String {
         let sum = |of: fn(&Share) -> usize| self.studies.iter().map(of).sum::<usize>();
         let (done, left) = (sum(|share| share.done), sum(|share| share.left));
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_that_of_what_was_measured() {
+    fn the_time_left_is_estimated_from_the_measurements() {
         let mut progress = Progress::new();
         progress.expect(10, 3.0);
         progress.expect(100, 6.0);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_their_unit() {
+    fn times_have_a_fitting_unit() {
         let check = |seconds, expected: &str| assert_eq!(time(seconds), expected);
         check(0.4, "0 s");
         check(89.0, "89 s");

@@ -1,4 +1,4 @@
-//! The runner, with a study that remembers what it was asked.
+//! The runner, with a study that records its cells.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,29 +11,30 @@ use super::*;
 use crate::measure::quiet::Usage;
 use crate::results::{Better, Metric, Panel, Point, Subject};
 
-/// Remembers what was asked; the subject "weak" cannot do anything.
-struct Asked {
-    plan: results::Study,
-    cells: Rc<RefCell<Vec<Cell>>>,
-    /// The measurement that fails as if by Ctrl-C, which it sets.
+/// Returns a study of two panels that records its cells. The second panel has no subject `b`, and the subject `weak` always
+/// fails. `stops_at`: the measurement that fails as if by Ctrl-C, which it sets.
+fn asked(
+    subjects: &[&str],
     stops_at: Option<(usize, Arc<AtomicBool>)>,
-}
-
-impl Study for Asked {
-    fn plan(&self) -> &results::Study {
-        &self.plan
-    }
-
-    fn measure(&mut self, cell: Cell) -> Result<Taken> {
-        self.cells.borrow_mut().push(cell);
-        let asked = self.cells.borrow().len();
-        if let Some((count, stop)) = &self.stops_at
+) -> (Study, Rc<RefCell<Vec<Cell>>>) {
+    let plan = plan(subjects);
+    let names: Vec<String> = plan
+        .subjects
+        .iter()
+        .map(|subject| subject.name.clone())
+        .collect();
+    let cells: Rc<RefCell<Vec<Cell>>> = Rc::default();
+    let recorded = Rc::clone(&cells);
+    let measure = move |cell: Cell| {
+        recorded.borrow_mut().push(cell);
+        let asked = recorded.borrow().len();
+        if let Some((count, stop)) = &stops_at
             && asked == *count
         {
             stop.store(true, Ordering::Relaxed);
             bail!("its server was interrupted");
         }
-        if self.plan.subjects[cell.subject].name == "weak" {
+        if names[cell.subject] == "weak" {
             bail!("too\n weak");
         }
         let usage = Usage {
@@ -44,44 +45,27 @@ impl Study for Asked {
             figures: vec![1000.0 + asked as f64, f64::NAN],
             usage,
         })
-    }
-
-    fn seconds_each(&self) -> f64 {
-        1.0
-    }
-
-    fn applies(&self, panel: usize, subject: usize) -> bool {
-        (panel, subject) != (1, 1)
-    }
+    };
+    let study = Study::new(plan, 1.0, measure);
+    (
+        study.where_it(|panel, subject| (panel, subject) != (1, 1)),
+        cells,
+    )
 }
 
-/// Of two panels, the second without the subject `b`.
-fn asked(subjects: &[&str]) -> Asked {
+fn plan(subjects: &[&str]) -> results::Study {
     let metrics = || vec![Metric::new("rate", "1/s", Better::More); 2];
     let panel = |title: &str, points| Panel::new(title, "connections", points, metrics());
     let mut subjects: Vec<Subject> = subjects.iter().map(|name| Subject::ours(name)).collect();
     subjects.push(Subject::peer("c", None, Some("not here".to_owned())));
-    Asked {
-        plan: results::Study {
-            name: "asked".to_owned(),
-            title: String::new(),
-            question: String::new(),
-            facts: Vec::new(),
-            notes: Vec::new(),
-            subjects,
-            panels: vec![
-                panel("first", vec![Point::number(1.0), Point::number(10.0)]),
-                panel("second", vec![Point::name("all")]),
-            ],
-        },
-        cells: Rc::default(),
-        stops_at: None,
-    }
+    let first = panel("first", vec![Point::number(1.0), Point::number(10.0)]);
+    let panels = vec![first, panel("second", vec![Point::name("all")])];
+    results::Study::new(["asked", "", ""], Vec::new(), subjects, panels)
 }
 
 #[test]
 fn every_round_starts_one_subject_further() {
-    let study = asked(&["a", "b"]);
+    let (study, _) = asked(&["a", "b"], None);
     let order: Vec<_> = cells(&study, &rounds(2))
         .iter()
         .map(|cell| (cell.round, cell.panel, cell.point, cell.subject))
@@ -117,51 +101,47 @@ const SETTINGS: fn() -> Settings = || Settings {
     seconds: 1,
 };
 
-/// Runs for three rounds, and returns what was found and how many measurements were asked for.
-fn run_for_three(study: Asked, journal: &Path, stop: &AtomicBool) -> (results::Study, usize) {
-    let cells = Rc::clone(&study.cells);
+/// Runs for three rounds. Returns the results and the number of measurements.
+fn run_for_three(
+    (study, cells): (Study, Rc<RefCell<Vec<Cell>>>),
+    journal: &Path,
+    stop: &AtomicBool,
+) -> (results::Study, usize) {
     let mut journal = Journal::open(journal, &SETTINGS()).unwrap();
-    let mut studies: Vec<Box<dyn Study>> = vec![Box::new(study)];
-    let mut found = run(&mut studies, &rounds(3), &mut journal, stop).unwrap();
+    let mut found = run(&mut [study], &rounds(3), &mut journal, stop).unwrap();
     let asked = cells.borrow().len();
     (found.remove(0), asked)
 }
 
 #[test]
-fn a_run_that_was_ended_goes_on_where_it_was() {
+fn an_interrupted_run_continues() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let stop = Arc::new(AtomicBool::new(false));
-    let study = Asked {
-        stops_at: Some((7, Arc::clone(&stop))),
-        ..asked(&["a", "b"])
-    };
+    let study = asked(&["a", "b"], Some((7, Arc::clone(&stop))));
     let (found, measured) = run_for_three(study, &journal, &stop);
     assert_eq!(measured, 7);
-    let rounds = |found: &results::Study| -> usize {
-        let points = found.panels.iter().flat_map(|panel| &panel.rounds);
-        points.flatten().map(Vec::len).sum()
-    };
-    assert_eq!(rounds(&found), 6, "the one that failed by the end is none");
+    let rounds = results::Study::measurements;
+    assert_eq!(rounds(&found), 6, "the interrupted one does not count");
 
     // As a run that was killed leaves it.
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, &text[..text.len() - 3]).unwrap();
     let stop = AtomicBool::new(false);
-    let (found, measured) = run_for_three(asked(&["a", "b"]), &journal, &stop);
+    let (found, measured) = run_for_three(asked(&["a", "b"], None), &journal, &stop);
     assert_eq!((measured, rounds(&found)), (10, 15));
     assert!(found.panels[1].rounds(0, 1).is_empty(), "it does not apply");
     assert!(found.panels[0].rounds(0, 2).is_empty(), "it is missing");
-    let (again, measured) = run_for_three(asked(&["a", "b"]), &journal, &stop);
+    let (again, measured) = run_for_three(asked(&["a", "b"], None), &journal, &stop);
     assert_eq!((measured, again), (0, found));
 }
 
 #[test]
-fn what_always_fails_is_not_tried_for_ever() {
+fn a_cell_that_always_fails_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let stop = AtomicBool::new(false);
-    let (found, measured) = run_for_three(asked(&["a", "weak"]), &journal, &stop);
+    let (found, measured) = run_for_three(asked(&["a", "weak"], None), &journal, &stop);
     // Nine of the first; of the second at two points twice.
     assert_eq!(measured, 13);
     assert_eq!(found.panels[0].failures(0, 1).get("too weak"), Some(&2));
@@ -188,18 +168,18 @@ fn a_journal_of_other_settings_is_refused() {
 }
 
 #[test]
-fn only_those_that_were_chosen_are_measured() {
+fn only_the_chosen_subjects_are_measured() {
     let only_b = Measuring {
         only: vec!["b".to_owned()],
         ..rounds(1)
     };
-    let chosen = cells(&asked(&["a", "b"]), &only_b);
+    let chosen = cells(&asked(&["a", "b"], None).0, &only_b);
     assert!(chosen.iter().all(|cell| cell.subject == 1));
     assert_eq!(chosen.len(), 2);
 }
 
 #[test]
-fn what_was_found_once_is_not_looked_for_again() {
+fn a_found_figure_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let open = || Journal::open(&path, &SETTINGS()).unwrap();
@@ -212,11 +192,11 @@ fn what_was_found_once_is_not_looked_for_again() {
 }
 
 #[test]
-fn a_study_says_when_it_was_begun_and_on_what() {
+fn a_study_has_the_facts_of_its_first_day() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let stop = AtomicBool::new(false);
-    let (found, _) = run_for_three(asked(&["a"]), &journal, &stop);
+    let (found, _) = run_for_three(asked(&["a"], None), &journal, &stop);
     let names: Vec<&str> = found.facts.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!((names[0], names[1]), ("date", "uthread"));
     let said = |found: &results::Study, name: &str| {
@@ -227,15 +207,15 @@ fn a_study_says_when_it_was_begun_and_on_what() {
     let today = said(&found, "date");
     assert_eq!(today.len(), "2026-11-22".len(), "{today}");
 
-    // Gone on with on another day, it is of the day on which it was begun.
+    // Continued on another day, it keeps the day on which it began.
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.replace(&today, "2026-01-01")).unwrap();
-    let (found, measured) = run_for_three(asked(&["a"]), &journal, &stop);
+    let (found, measured) = run_for_three(asked(&["a"], None), &journal, &stop);
     assert_eq!((measured, said(&found, "date").as_str()), (0, "2026-01-01"));
 
-    // What was not begun has no facts.
+    // A study that did not begin has no facts.
     let stop = AtomicBool::new(true);
-    let (found, _) = run_for_three(asked(&["a"]), &folder.path().join("other"), &stop);
+    let (found, _) = run_for_three(asked(&["a"], None), &folder.path().join("other"), &stop);
     assert!(found.facts.is_empty());
 }
 
@@ -244,10 +224,13 @@ fn a_journal_ends_with_the_last_of_its_studies() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let stop = AtomicBool::new(false);
-    let mut other = asked(&["a"]);
-    other.plan.name = "other".to_owned();
-    run_for_three(asked(&["a"]), &path, &stop);
-    run_for_three(other, &path, &stop);
+    let other = || {
+        let mut other = asked(&["a"], None);
+        other.0.plan.name = "other".to_owned();
+        other
+    };
+    run_for_three(asked(&["a"], None), &path, &stop);
+    run_for_three(other(), &path, &stop);
     let mut journal = Journal::open(&path, &SETTINGS()).unwrap();
     journal.found("asked", "capacity", || Ok(7.0)).unwrap();
     drop(journal);
@@ -258,11 +241,9 @@ fn a_journal_ends_with_the_last_of_its_studies() {
         text.contains("\"other\"") && !text.contains("\"asked\""),
         "{text}"
     );
-    let (_, measured) = run_for_three(asked(&["a"]), &path, &stop);
+    let (_, measured) = run_for_three(asked(&["a"], None), &path, &stop);
     assert_eq!(measured, 9, "all of it anew");
-    let mut other = asked(&["a"]);
-    other.plan.name = "other".to_owned();
-    assert_eq!(run_for_three(other, &path, &stop).1, 0, "nothing of it");
+    assert_eq!(run_for_three(other(), &path, &stop).1, 0, "nothing of it");
 
     Journal::forget(&path, &["asked", "other"]).unwrap();
     assert!(!path.exists(), "a later build begins its own");

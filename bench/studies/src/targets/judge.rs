@@ -1,13 +1,13 @@
-//! A target against the results, point by point.
+//! Judges a target by the results, point by point.
 //!
-//! In doubt against ourselves: where ours was asked and could not, the target is missed; where a peer that it names was
-//! not measured, or too few rounds were taken to tell, it is not met. A peer that was asked and could not is no obstacle.
+//! Doubt counts against us: if ours failed, the target is missed; if a peer that it names was not measured, or the rounds are too
+//! few to tell, it is not met. A peer that was tried and failed is no obstacle.
 
 use super::{Beside, Goal, Judged, OURS, Outcome, Target, Verdict};
 use crate::measure::stats::{self, Ratio, Verdict as Sureness};
 use crate::results::{Better, Panel, Results, Study};
 
-/// A point of a panel, and what is looked at there.
+/// A metric at a point of a panel.
 #[derive(Clone, Copy)]
 struct Site<'a> {
     study: &'a Study,
@@ -16,7 +16,7 @@ struct Site<'a> {
     metric: usize,
 }
 
-/// The subject with the best median, of those that have one.
+/// Returns the subject with the best median.
 pub(crate) fn best(
     panel: &Panel,
     point: usize,
@@ -36,7 +36,7 @@ pub(crate) fn best(
 
 impl Target {
     pub(super) fn judge(&'static self, results: &Results) -> Verdict {
-        let study = results.study(self.study);
+        let study = results.study(&self.study);
         let points = study.map_or_else(Vec::new, |study| self.points_of(study));
         let worst = points.iter().map(|judged| judged.outcome).max();
         Verdict {
@@ -48,8 +48,8 @@ impl Target {
 
     fn points_of(&self, study: &Study) -> Vec<Judged> {
         let panels = study.panels.iter();
-        let panels = panels.filter(|panel| panel.title.starts_with(self.panel));
-        let panels = panels.filter_map(|panel| Some((panel, panel.metric(self.metric)?)));
+        let panels = panels.filter(|panel| panel.title.starts_with(&self.panel));
+        let panels = panels.filter_map(|panel| Some((panel, panel.metric(&self.metric)?)));
         let panels: Vec<(&Panel, usize)> = panels.collect();
         let mut judged = Vec::new();
         for &(panel, metric) in &panels {
@@ -60,8 +60,8 @@ impl Target {
                     point,
                     metric,
                 };
-                let is_meant = self.points.is_empty() || self.points.contains(&at.label.as_str());
-                if !is_meant || site.is_beside_the_point() {
+                let is_meant = self.points.is_empty() || self.points.contains(&at.label);
+                if !is_meant || site.is_inapplicable() {
                     continue;
                 }
                 judged.push(Judged {
@@ -73,7 +73,7 @@ impl Target {
         judged
     }
 
-    /// Without the name of the point.
+    /// Judges one point, without naming it.
     fn judge_site(&self, site: Site<'_>) -> Judged {
         let Some(ours) = site.study.subject(OURS) else {
             return Judged::without_ratio(Outcome::NotMeasured, format!("{OURS} was not measured"));
@@ -90,7 +90,7 @@ impl Target {
             };
         }
         let unit = &site.panel.metrics[site.metric].unit;
-        if let Beside::Nobody(wanted) = self.beside
+        if let Beside::Nobody(wanted) = &self.beside
             && unit != wanted
         {
             let note = format!("the figure is in {unit}, the target in {wanted}");
@@ -131,7 +131,7 @@ impl Target {
         judged
     }
 
-    fn peers(&self) -> &[&'static str] {
+    fn peers(&self) -> &[String] {
         match &self.beside {
             Beside::Below(name) | Beside::Above(name) => std::slice::from_ref(name),
             Beside::Each(names) | Beside::Best(names) => names,
@@ -139,9 +139,9 @@ impl Target {
         }
     }
 
-    /// The peers that have neither a figure nor a reason.
+    /// Returns a note for each peer that has neither a figure nor a reason.
     fn absent(&self, site: Site<'_>) -> Vec<String> {
-        let is_absent = |name: &&&str| {
+        let is_absent = |name: &&String| {
             let peer = site.study.subject(name);
             peer.is_none_or(|peer| {
                 !site.has_figure(peer) && site.panel.failures(site.point, peer).is_empty()
@@ -153,7 +153,7 @@ impl Target {
             .collect()
     }
 
-    /// What is set beside what, with the ratios.
+    /// Returns the ratios, and what each compares.
     fn ratios(&self, site: Site<'_>, ours: usize) -> Vec<(String, Ratio)> {
         let Site {
             study,
@@ -189,7 +189,7 @@ impl Target {
         peers.into_iter().filter_map(pair).collect()
     }
 
-    /// Where no subject could have what is asked for.
+    /// Returns a note if a limit of the panel makes the target impossible.
     fn limit(&self, site: Site<'_>) -> Option<String> {
         let Site {
             study,
@@ -237,8 +237,8 @@ impl Site<'_> {
             .is_some()
     }
 
-    /// Whether all were measured here, and nobody has this figure: one connection alone is not served unfairly.
-    fn is_beside_the_point(self) -> bool {
+    /// Returns whether the metric does not apply here: all were measured and nobody has a figure. A single connection has no fairness.
+    fn is_inapplicable(self) -> bool {
         let all = || 0..self.study.subjects.len();
         let rounds = |subject| self.panel.rounds(self.point, subject);
         let taken = all().flat_map(rounds).count();

@@ -1,8 +1,8 @@
-//! What the figures have to be, as data, and whether they are.
+//! The bounds that the figures have to keep, as data (`targets.json`), and whether they do.
 //!
-//! Each target sets ours beside others, in the same rounds of the same study, and is judged at each of its points. Two
-//! rules: *no worse* is met unless the whole interval of the ratio lies on the wrong side of the bound; *at least*, *at
-//! most* and *under* are met when the median reaches the bound.
+//! Each target compares ours with others in the same rounds of the same study, at each of its points. *No worse* is met unless
+//! the whole interval of the ratio is on the wrong side of the bound; *at least*, *at most* and *under* are met when the median
+//! reaches the bound.
 
 mod judge;
 
@@ -10,45 +10,54 @@ mod judge;
 mod tests;
 
 use std::cmp::Ordering;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use crate::measure::stats::Ratio;
 use crate::results::Results;
 
 pub(crate) use judge::best;
 
-/// Ours that all targets are about.
+/// Our subject in all targets.
 pub(crate) const OURS: &str = "uthread";
-const RUNTIMES: &[&str] = &["tokio", "go", "monoio", "compio", "may"];
 
+static TARGETS: LazyLock<Vec<Target>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("targets.json")).expect("a test parses it"));
+
+#[derive(Deserialize)]
 pub(crate) struct Target {
-    /// In one line, as the page shows it.
-    pub(crate) what: &'static str,
-    pub(crate) study: &'static str,
+    /// The line on the page.
+    pub(crate) what: String,
+    study: String,
     /// How the titles of its panels begin; empty for all of the study.
-    pub(crate) panel: &'static str,
+    #[serde(default)]
+    panel: String,
     /// The labels of its points; empty for all of the panel.
-    pub(crate) points: &'static [&'static str],
-    pub(crate) metric: &'static str,
-    pub(crate) beside: Beside,
-    pub(crate) goal: Goal,
+    #[serde(default)]
+    points: Vec<String>,
+    metric: String,
+    beside: Beside,
+    goal: Goal,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Beside {
+/// What is compared.
+#[derive(Clone, Debug, Deserialize)]
+enum Beside {
     /// The ratio of ours to this subject.
-    Below(&'static str),
+    Below(String),
     /// The ratio of this subject to ours.
-    Above(&'static str),
+    Above(String),
     /// The ratio of ours to each of these; the worst decides.
-    Each(&'static [&'static str]),
-    /// The ratio of ours to whichever of these has the best median at the point.
-    Best(&'static [&'static str]),
+    Each(Vec<String>),
+    /// The ratio of ours to the one of these with the best median at the point.
+    Best(Vec<String>),
     /// Ours alone, in this unit.
-    Nobody(&'static str),
+    Nobody(String),
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Goal {
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum Goal {
     /// Met unless the whole interval is above.
     NoMoreThan(f64),
     /// The others by the median.
@@ -67,7 +76,7 @@ pub(crate) enum Outcome {
 
 pub(crate) struct Verdict {
     pub(crate) target: &'static Target,
-    /// Of all its points: missed where one is missed, else not measured where one is not.
+    /// Missed if one point is missed, else not measured if one is not.
     pub(crate) outcome: Outcome,
     /// Empty where the study, the panel, its points or the metric are not in the results.
     pub(crate) points: Vec<Judged>,
@@ -84,158 +93,14 @@ pub(crate) struct Judged {
     pub(crate) note: String,
 }
 
-pub(crate) const TARGETS: &[Target] = &[
-    Target {
-        what: "Echo: server CPU per echo no worse than in any other runtime",
-        study: "echo",
-        panel: "",
-        points: &[],
-        metric: "CPU",
-        beside: Beside::Each(RUNTIMES),
-        goal: Goal::NoMoreThan(1.0),
-    },
-    Target {
-        what: "Echo: server CPU per echo within 5 % of a bare epoll loop",
-        study: "echo",
-        panel: "",
-        points: &[],
-        metric: "CPU",
-        beside: Beside::Below("floor"),
-        goal: Goal::AtMost(1.05),
-    },
-    Target {
-        what: "Echo: the most served connection under 2 times the least, where each got 30 answers on the average",
-        study: "echo",
-        panel: "",
-        points: &[],
-        metric: "fairness",
-        beside: Beside::Nobody("times"),
-        goal: Goal::Under(2.0),
-    },
-    Target {
-        what: "Computing echo: at least 1.2 times the rate of the best other runtime",
-        study: "compute",
-        panel: "",
-        points: &[],
-        metric: "rate",
-        beside: Beside::Best(RUNTIMES),
-        goal: Goal::AtLeast(1.2),
-    },
-    Target {
-        what: "Computing echo: p99.9 no worse than the best other runtime's",
-        study: "compute",
-        panel: "",
-        points: &[],
-        metric: "p99.9",
-        beside: Beside::Best(RUNTIMES),
-        goal: Goal::NoMoreThan(1.0),
-    },
-    Target {
-        what: "HTTP, 1 KiB: at least 1.3 times nginx per CPU second",
-        study: "http",
-        panel: "files by size",
-        points: &["1 KiB"],
-        metric: "CPU",
-        beside: Beside::Above("nginx"),
-        goal: Goal::AtLeast(1.3),
-    },
-    Target {
-        what: "HTTP, 1 KiB: at least 1.5 times static-web-server per CPU second",
-        study: "http",
-        panel: "files by size",
-        points: &["1 KiB"],
-        metric: "CPU",
-        beside: Beside::Above("static-web-server"),
-        goal: Goal::AtLeast(1.5),
-    },
-    Target {
-        what: "HTTP, 16 KiB and 1 MiB: server CPU per request no worse than nginx",
-        study: "http",
-        panel: "files by size",
-        points: &["16 KiB", "1 MiB"],
-        metric: "CPU",
-        beside: Beside::Below("nginx"),
-        goal: Goal::NoMoreThan(1.0),
-    },
-    Target {
-        what: "Disk: at least 0.95 of fio's io_uring at each depth",
-        study: "disk",
-        panel: "",
-        points: &[],
-        metric: "rate",
-        beside: Beside::Below("fio io_uring"),
-        goal: Goal::AtLeast(0.95),
-    },
-    Target {
-        what: "Threads: spawn and join in at most 120 ns each",
-        study: "threads",
-        panel: "spawn",
-        points: &[],
-        metric: "time",
-        beside: Beside::Nobody("ns"),
-        goal: Goal::AtMost(120.0),
-    },
-    Target {
-        what: "Threads: at most 5,000 bytes each, of a million that sleep",
-        study: "threads",
-        panel: "",
-        points: &["1,000,000"],
-        metric: "memory",
-        beside: Beside::Nobody("B"),
-        goal: Goal::AtMost(5_000.0),
-    },
-    Target {
-        what: "Threads: a yield among 2 in at most 15 ns",
-        study: "threads",
-        panel: "yield",
-        points: &["2"],
-        metric: "time",
-        beside: Beside::Nobody("ns"),
-        goal: Goal::AtMost(15.0),
-    },
-    Target {
-        what: "Threads: a yield among 10,000 in at most 45 ns",
-        study: "threads",
-        panel: "yield",
-        points: &["10,000"],
-        metric: "time",
-        beside: Beside::Nobody("ns"),
-        goal: Goal::AtMost(45.0),
-    },
-    latency(
-        "Echo at 20 % of capacity: p50 no worse than the best other runtime's",
-        "p50",
-    ),
-    latency(
-        "Echo at 20 % of capacity: p99 no worse than the best other runtime's",
-        "p99",
-    ),
-    latency(
-        "Echo at 20 % of capacity: p99.9 no worse than the best other runtime's",
-        "p99.9",
-    ),
-];
-
 pub(crate) fn judge(results: &Results) -> Vec<Verdict> {
     TARGETS.iter().map(|target| target.judge(results)).collect()
 }
 
-const fn latency(what: &'static str, metric: &'static str) -> Target {
-    Target {
-        what,
-        study: "latency",
-        panel: "",
-        points: &["20 %"],
-        metric,
-        beside: Beside::Best(RUNTIMES),
-        goal: Goal::NoMoreThan(1.0),
-    }
-}
-
 impl Target {
-    /// What the ratio is in, where it is none.
-    pub(crate) fn unit(&self) -> &'static str {
-        match self.beside {
+    /// Returns the unit of a figure that is no ratio.
+    pub(crate) fn unit(&self) -> &str {
+        match &self.beside {
             Beside::Nobody(unit) => unit,
             _ => "",
         }
@@ -243,7 +108,7 @@ impl Target {
 }
 
 impl Goal {
-    pub(crate) fn bound(self) -> f64 {
+    fn bound(self) -> f64 {
         match self {
             Goal::NoMoreThan(bound)
             | Goal::AtMost(bound)
@@ -252,7 +117,7 @@ impl Goal {
         }
     }
 
-    pub(crate) fn wants_less(self) -> bool {
+    fn wants_less(self) -> bool {
         !matches!(self, Goal::AtLeast(_))
     }
 
@@ -265,7 +130,7 @@ impl Goal {
         }
     }
 
-    /// Over 1 where the median is on the wrong side of the bound: the more, the farther.
+    /// Returns how far the median is on the wrong side of the bound: over 1 if it is.
     fn badness(self, ratio: Ratio) -> f64 {
         match self.wants_less() {
             true => ratio.median / self.bound(),
@@ -285,7 +150,7 @@ impl Outcome {
 }
 
 impl Verdict {
-    /// Where it is closest to being missed, or farthest beyond.
+    /// Returns the point that is closest to being missed, or farthest beyond.
     pub(crate) fn worst(&self) -> Option<&Judged> {
         let goal = self.target.goal;
         self.points.iter().max_by(|a, b| a.order(b, goal))
@@ -293,7 +158,7 @@ impl Verdict {
 }
 
 impl Judged {
-    /// The worse is the greater.
+    /// Orders the worse last.
     fn order(&self, other: &Judged, goal: Goal) -> Ordering {
         let badness = |judged: &Judged| judged.ratio.map_or(0.0, |ratio| goal.badness(ratio));
         let by_outcome = self.outcome.cmp(&other.outcome);

@@ -1,4 +1,4 @@
-//! Reads of 4 KiB past the page cache, so many at a time, beside `fio` on the same file.
+//! Disk: reads of 4 KiB past the page cache, compared with `fio` on the same file.
 
 mod blocks;
 mod fio;
@@ -8,15 +8,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::printed::printed;
+use super::programs::output;
+use crate::measure::Taken;
 use crate::measure::quiet::Window;
-use crate::measure::rounds::Taken;
 use crate::own::disk::Report;
 use crate::peers::{self, Program};
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
+use crate::setup::own_path;
 use crate::study::{Alone, Cell, Measuring, Study};
 
-/// Ours: a name, what leads to it, and what comes last. The first is what the others stand beside.
+/// Our subjects: a name, the arguments before the pattern, and those after. The others are compared with the first.
 const OURS: [(&str, &[&str], &[&str]); 4] = [
     ("uthread", &["own", "--driver", "uring", "disk"], &[]),
     (
@@ -32,22 +33,22 @@ const OURS: [(&str, &[&str], &[&str]); 4] = [
     ),
 ];
 
-/// From a reader that waits for each, to as many as keep this kind of disk busy.
+/// Reads at a time, from one to as many as keep such a disk busy.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
-/// The panels, as our program calls what they vary, and as they are called.
+/// The panels: the pattern as our program names it, and the title.
 const PATTERNS: [(&str, &str); 2] = [
     ("random", "random reads of 4 KiB"),
     ("sequential", "sequential reads of 4 KiB"),
 ];
-/// That fio starts, and the wait for quiet.
+/// Time in which fio starts, and the wait for a quiet machine.
 const AROUND_SECONDS: f64 = 1.5;
 
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Place {
-    /// Where the file is, or is made, that is read: on the disk that is to be measured
+    /// Folder of the file that is read, on the disk to be measured; the file is made if it is missing
     #[arg(long, value_name = "DIR", default_value = "target/bench-disk")]
     folder: PathBuf,
-    /// Its size, in MiB: much more than the disk has memory
+    /// Size of the file in MiB: much more than the disk has memory
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1024 * 1024))]
     mib: u64,
 }
@@ -55,42 +56,53 @@ pub(crate) struct Place {
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
+    pub(crate) place: Place,
     #[command(flatten)]
-    alone: Alone,
+    pub(crate) alone: Alone,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    args.alone.run(study(&args.alone.measuring, &args.place)?)
-}
-
+/// Makes the file and finds `fio`.
+///
 /// # Errors
 ///
-/// `Unavailable` where nothing can be read there past the page cache.
-pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Box<dyn Study>> {
+/// `Unavailable` if the folder's file system has no reads past the page cache.
+pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     let file = blocks::prepare(&place.folder, place.mib)?;
-    let (peer, fio) = peers::find("fio").into_parts();
+    let (peer, fio) = peers::find("fio");
     let ours = OURS.map(|(name, ..)| Subject::ours(name));
     let others = fio::ENGINES
         .map(|engine| Subject::peer(engine.name, peer.version.clone(), peer.missing.clone()));
-    Ok(Box::new(Disk {
+    let plan = plan(ours.into_iter().chain(others).collect(), place.mib);
+    let disk = Disk {
         file,
         mib: place.mib,
-        own: peers::own("uthread", &[])?,
+        own: own_path()?,
         fio,
-        measuring: measuring.clone(),
-        plan: plan(ours.into_iter().chain(others).collect(), place.mib),
-    }))
+        seconds: measuring.seconds,
+    };
+    let quiet_wait = measuring.quiet_wait();
+    let measure = move |cell: Cell| {
+        let window = Window::open(None, quiet_wait)?;
+        let report = match cell.subject.checked_sub(OURS.len()) {
+            None => disk.read_by_ours(&cell)?,
+            Some(engine) => disk.read_by_fio(&cell, &fio::ENGINES[engine])?,
+        };
+        let usage = window.close()?;
+        let latencies = [report.p50_us, report.p99_us, report.p999_us];
+        let figures = [&[report.per_second, report.cpu_us][..], &latencies].concat();
+        Ok(Taken { figures, usage })
+    };
+    let seconds_each = measuring.seconds as f64 + AROUND_SECONDS;
+    Ok(Study::new(plan, seconds_each, measure))
 }
 
 struct Disk {
     file: PathBuf,
     mib: u64,
-    own: Program,
+    own: PathBuf,
     /// `None` where it is missing.
     fio: Option<Program>,
-    measuring: Measuring,
-    plan: results::Study,
+    seconds: u64,
 }
 
 fn plan(subjects: Vec<Subject>, mib: u64) -> results::Study {
@@ -103,73 +115,44 @@ fn plan(subjects: Vec<Subject>, mib: u64) -> results::Study {
         us("p99.9"),
     ];
     let panel = |(_, title): (&str, &str)| {
-        let points = DEPTHS.map(|depth| Point::number(f64::from(depth)));
-        Panel::new(title, "at a time", points.to_vec(), metrics.clone())
+        let points = Point::numbers(&DEPTHS);
+        Panel::new(title, "at a time", points, metrics.clone())
     };
-    results::Study {
-        name: "disk".to_owned(),
-        title: "Disk".to_owned(),
-        question: "How near do reads past the page cache come to what fio makes of the same disk?".to_owned(),
-        facts: Vec::new(),
-        notes: vec![
-            format!(
-                "A file of {mib} MiB, written and synced before, opened with O_DIRECT. One worker, a fiber for each read at a \
-                 time; fio has one thread, but psync as many as reads. Nobody is pinned to a CPU."
-            ),
-            "CPU is that of a read: of ours what the process took, of fio what it says of its threads, so that its start is \
-             not in it. Ours also compares the number at the beginning of each block; fio checks nothing."
-                .to_owned(),
-            "Latency is from when a read is begun to when its result is seen. Random blocks may come again, and are the same \
-             in each round. By 64 at a time, fio's psync and our threads are 64 threads; epoll cannot wait for a disk, so there \
-             a pool of threads reads."
-                .to_owned(),
-            "Neighbouring blocks that are submitted together become one read of the disk: the kernel merges them. Ours submits \
-             what several fibers ask for together, fio by default one read at a time; so above 1 at a time the sequential rates \
-             tell of batches, not of the disk."
-                .to_owned(),
-            "Registered: buffers and the file are known to the ring beforehand, of ours and of fio's. No device is polled for \
-             completions, which takes one with queues for it."
-                .to_owned(),
+    let notes = [
+        "CPU is that of a read: what our process used, and what fio reports of its threads, so that its start is not in it. Ours \
+         also compares the number at the beginning of each block; fio checks nothing.",
+        "Latency is from the start of a read to when its result is seen. Random blocks may come again, and are the same in each \
+         round. At 64 at a time, fio's psync and our threads are 64 threads; epoll cannot wait for a disk, so a pool of threads \
+         reads there.",
+        "The kernel merges neighbouring blocks that are submitted together into one read of the disk. Ours submits the requests of \
+         several fibers together, fio by default one at a time, so above 1 at a time the sequential rates show batches and not \
+         the disk.",
+        "Registered: buffers and the file are registered with the ring beforehand, by ours and by fio. No device is polled for \
+         completions, which takes a device with polled queues.",
+    ];
+    let file = format!(
+        "A file of {mib} MiB, written and synced before, opened with O_DIRECT. One worker, a fiber for each read at a time; fio has \
+         one thread, but psync as many as reads. No process is pinned to a CPU."
+    );
+    results::Study::new(
+        [
+            "disk",
+            "Disk",
+            "How close do reads past the page cache come to fio on the same disk?",
         ],
+        [file].into_iter().chain(notes.map(str::to_owned)).collect(),
         subjects,
-        panels: PATTERNS.map(panel).to_vec(),
-    }
-}
-
-impl Study for Disk {
-    fn plan(&self) -> &results::Study {
-        &self.plan
-    }
-
-    fn measure(&mut self, cell: Cell) -> Result<Taken> {
-        let window = Window::open(None, self.measuring.quiet_wait())?;
-        let report = match cell.subject.checked_sub(OURS.len()) {
-            None => self.read_by_ours(&cell)?,
-            Some(engine) => self.read_by_fio(&cell, &fio::ENGINES[engine])?,
-        };
-        let usage = window.close()?;
-        let figures = vec![
-            report.per_second,
-            report.cpu_us,
-            report.p50_us,
-            report.p99_us,
-            report.p999_us,
-        ];
-        Ok(Taken { figures, usage })
-    }
-
-    fn seconds_each(&self) -> f64 {
-        self.measuring.seconds as f64 + AROUND_SECONDS
-    }
+        PATTERNS.map(panel).to_vec(),
+    )
 }
 
 impl Disk {
     fn read_by_ours(&self, cell: &Cell) -> Result<Report> {
         let (_, first, last) = OURS[cell.subject];
         let (pattern, _) = PATTERNS[cell.panel];
-        let [depth, seconds] = [u64::from(DEPTHS[cell.point]), self.measuring.seconds];
-        let text = printed(
-            Command::new(&self.own.path)
+        let [depth, seconds] = [u64::from(DEPTHS[cell.point]), self.seconds];
+        let text = output(
+            Command::new(&self.own)
                 .args(first)
                 .arg(&self.file)
                 .args([pattern, &depth.to_string(), &seconds.to_string()])
@@ -185,9 +168,9 @@ impl Disk {
             mib: self.mib,
             is_random: cell.panel == 0,
             depth: DEPTHS[cell.point],
-            seconds: self.measuring.seconds,
+            seconds: self.seconds,
         };
-        let text = printed(Command::new(&fio.path).args(job.arguments(engine)))?;
+        let text = output(Command::new(&fio.path).args(job.arguments(engine)))?;
         fio::parse(&text)
     }
 }

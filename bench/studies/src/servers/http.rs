@@ -1,0 +1,154 @@
+//! The HTTP servers that are compared, each on a folder and tuned for static files as its documentation advises.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use uthread::Driver;
+
+use super::{Server, pinned, start_listening, start_on_free_port};
+use crate::limits;
+use crate::peers::Program;
+use crate::place::Place;
+
+/// A response without a file, which nginx and our program `fixed` give: the path and the body.
+pub(crate) const FIXED: (&str, &str) = ("fixed", "hello, world\n");
+/// Connections besides those of the load.
+const CONNECTIONS_SPARE: u32 = 16;
+/// Idle connections must outlive every wait for a quiet machine.
+const IDLE_TIMEOUT: &str = "1h";
+
+/// A server for files, by its program.
+pub(crate) enum HttpServer {
+    Uthread {
+        serve: PathBuf,
+        driver: Option<Driver>,
+        /// Answers [`FIXED`].
+        fixed: Program,
+    },
+    Nginx(PathBuf),
+    StaticWebServer(PathBuf),
+}
+
+/// What a server serves, and with what resources.
+pub(crate) struct Launch<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) workers: usize,
+    pub(crate) place: &'a Place,
+    /// nginx reserves memory per connection ahead, so it is given as many as the study opens and no more.
+    pub(crate) connections: u32,
+}
+
+impl HttpServer {
+    /// Starts a server of files.
+    pub(crate) fn start(&self, launch: &Launch) -> Result<Server> {
+        self.check_limits(launch)?;
+        let started = match self {
+            HttpServer::Uthread { serve, driver, .. } => {
+                start_listening(serve_command(launch, serve, *driver))
+            }
+            HttpServer::Nginx(program) => start_on_free_port(|address| {
+                let prefix = tempfile::Builder::new()
+                    .prefix("uthread-bench-nginx-")
+                    .tempdir()?;
+                fs::write(
+                    prefix.path().join("nginx.conf"),
+                    nginx_config(launch, address)?,
+                )?;
+                let mut command = pinned(&launch.place.server_cpus, program);
+                command.arg("-p").arg(prefix.path());
+                command.args(["-c", "nginx.conf", "-e", "stderr"]);
+                Ok((command, Some(prefix)))
+            }),
+            HttpServer::StaticWebServer(program) => start_on_free_port(|address| {
+                Ok((static_web_server_command(launch, program, address), None))
+            }),
+        };
+        started.context("start the server")
+    }
+
+    /// Starts a server that answers [`FIXED`].
+    pub(crate) fn start_fixed(&self, launch: &Launch) -> Result<Server> {
+        match self {
+            HttpServer::Uthread { fixed, .. } => {
+                self.check_limits(launch)?;
+                let workers = launch.workers.to_string();
+                let arguments = ["fixed", "0", &workers];
+                Server::start_peer(fixed, &launch.place.server_cpus, &arguments)
+            }
+            HttpServer::Nginx(_) => self.start(launch),
+            HttpServer::StaticWebServer(_) => bail!("it has no response without a file"),
+        }
+    }
+
+    fn check_limits(&self, launch: &Launch) -> Result<()> {
+        let driver = match self {
+            HttpServer::Uthread { driver, .. } => *driver,
+            _ => None,
+        };
+        let has_threads = driver == Some(Driver::Threads);
+        limits::check(u64::from(launch.connections), has_threads)
+    }
+}
+
+fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Command {
+    let connections = launch.connections + CONNECTIONS_SPARE;
+    let mut command = pinned(&launch.place.server_cpus, program);
+    command.arg("serve").arg(launch.root);
+    command.args(["--listen", "127.0.0.1:0", "--log", "off"]);
+    command.args(["--idle-timeout", IDLE_TIMEOUT]);
+    command.args(["--max-connections", &connections.to_string()]);
+    command.args(["--workers", &launch.workers.to_string()]);
+    if let Some(driver) = driver {
+        command.args(["--driver", &driver.to_string()]);
+    }
+    command
+}
+
+/// Runs it with one thread for each of its CPUs, which is its default.
+fn static_web_server_command(launch: &Launch, program: &Path, address: SocketAddr) -> Command {
+    let mut command = pinned(&launch.place.server_cpus, program);
+    // It reads a settings file in its working directory; here is none.
+    command.current_dir("/");
+    command.args(["--host", &address.ip().to_string()]);
+    command.args(["--port", &address.port().to_string()]);
+    command.arg("--root").arg(launch.root);
+    command.args(["--log-level", "error", "--compression", "false"]);
+    command
+}
+
+fn nginx_config(launch: &Launch, address: SocketAddr) -> Result<String> {
+    let root = launch.root.display().to_string();
+    let is_plain = !root.contains(['"', '\\', '$']);
+    ensure!(is_plain, "nginx cannot be given the folder {root}");
+    // Started by root, nginx would become `nobody`, who may not read our private temporary folder.
+    let user = match rustix::process::geteuid().is_root() {
+        true => "user root;",
+        false => "",
+    };
+    // nginx closes idle connections once fewer than a sixteenth are free: leave it an eighth, and some for itself.
+    let connections = launch.connections + launch.connections / 8 + 64;
+    // Per connection its socket and the file it sends.
+    let open_files = 2 * connections;
+    let workers = launch.workers;
+    let (path, body) = FIXED;
+    let body = body.trim_end();
+    // No timeout of a server may end a connection while it is being measured.
+    Ok(format!(
+        "{user} daemon off; master_process on; worker_processes {workers}; worker_rlimit_nofile {open_files};
+         pid nginx.pid; error_log stderr crit;
+         events {{ worker_connections {connections}; }}
+         http {{
+             sendfile on; tcp_nopush on; access_log off;
+             keepalive_requests 1000000000; keepalive_timeout 3600s;
+             client_body_temp_path temp; proxy_temp_path temp; fastcgi_temp_path temp;
+             uwsgi_temp_path temp; scgi_temp_path temp;
+             server {{
+                 listen {address}; root \"{root}\";
+                 location = /{path} {{ return 200 \"{body}\\n\"; }}
+             }}
+         }}\n"
+    ))
+}
