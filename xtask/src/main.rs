@@ -1,5 +1,6 @@
 //! `cargo xtask`: the chores of this repository that cargo itself has no command for.
 
+mod ci;
 mod figures;
 mod foreign;
 mod kernels;
@@ -16,6 +17,7 @@ The chores of this repository.
 Usage: cargo xtask <command>
 
 Commands:
+  ci                 run everything that must pass before a merge: format, lints, documentation, all tests in full
   tidy               check the habits that no lint covers (CONTRIBUTING.md names them)
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests on Debian's kernels, all of them or those named, in qemu
@@ -35,6 +37,10 @@ fn main() -> ExitCode {
         }
         ["tidy"] => tidy().unwrap_or_else(|error| {
             eprintln!("xtask: cannot read the repository: {error}");
+            ExitCode::from(2)
+        }),
+        ["ci"] => ci().unwrap_or_else(|error| {
+            eprintln!("xtask: {error}");
             ExitCode::from(2)
         }),
         ["figures"] => figures(figures::check),
@@ -64,6 +70,15 @@ fn tidy() -> io::Result<ExitCode> {
     }
     eprintln!("tidy: {} finding(s)", findings.len());
     Ok(ExitCode::FAILURE)
+}
+
+fn ci() -> io::Result<ExitCode> {
+    let passed = ci::run(&workspace_root(&env::current_dir()?)?)?;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitCode {

@@ -26,7 +26,7 @@ fn repository(name: &str, a: &str) -> PathBuf {
             "crates/uthread/src/guide/porting.rs",
             "//! uthread port --main src\n",
         ),
-        (".ci/run", "#!/bin/sh\ncargo test\n"),
+        (".ci/run", "#!/bin/sh\ncargo xtask ci\n"),
         ("a.rs", a),
     ];
     for (path, text) in files {

@@ -42,11 +42,24 @@ mod sync;
 
 mod atomic;
 
+/// Makes `cargo xtask ci` check each model with all the preemptions that it can afford.
+const EXHAUSTIVE: &str = "UTHREAD_EXHAUSTIVE";
+
+/// How many preemptions `cargo test` checks at most: most faults of such protocols need no more, and each further one
+/// multiplies the time.
+const PREEMPTIONS_MAX_BY_DEFAULT: usize = 2;
+
 /// Runs `model` in every interleaving with at most `preemptions_max` switches away from a thread
 /// that could go on. Most faults of such protocols need two or three; each more multiplies the
 /// time, so each model says what it can afford.
 fn check(preemptions_max: impl Into<Option<usize>>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions_max.into();
+    let affordable = preemptions_max.into();
+    builder.preemption_bound = match std::env::var_os(EXHAUSTIVE) {
+        Some(_) => affordable,
+        None => Some(affordable.map_or(PREEMPTIONS_MAX_BY_DEFAULT, |max| {
+            max.min(PREEMPTIONS_MAX_BY_DEFAULT)
+        })),
+    };
     builder.check(model);
 }

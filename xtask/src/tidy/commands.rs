@@ -6,6 +6,8 @@ use super::tree::Tree;
 
 const TEST: &str = "cargo test";
 
+const CI: &str = "cargo xtask ci";
+
 const PORT: &str = "uthread port --main src";
 
 const SAME: &str = "README.md and the guide give the same command";
@@ -21,8 +23,8 @@ const PROMISES: [(&str, &str, &str); 5] = [
     ("crates/uthread/src/guide/porting.rs", PORT, SAME),
     (
         ".ci/run",
-        TEST,
-        "run what README.md tells the reader to run",
+        CI,
+        "run what CONTRIBUTING.md tells the reader to run",
     ),
 ];
 
@@ -57,7 +59,7 @@ mod tests {
         let good = [
             ("README.md", all.as_str()),
             (guide, &ported),
-            (".ci/run", "set -e\ncargo test\n"),
+            (".ci/run", "set -e\ncargo xtask ci\n"),
         ];
         plant(
             check,
@@ -79,8 +81,8 @@ mod tests {
         plant(
             check,
             &good,
-            (".ci/run", "cargo test --workspace\n"),
-            &[".ci/run:1: the command `cargo test`"],
+            (".ci/run", "cargo test\n"),
+            &[".ci/run:1: the command `cargo xtask ci`"],
         );
     }
 }

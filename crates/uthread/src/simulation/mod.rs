@@ -39,8 +39,8 @@ use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
 
-/// Seeds of each program in an ordinary test run: some tenths of a second.
-const SEEDS: u64 = 300;
+/// Seeds of each program in an ordinary test run: some tenths of a second. `cargo xtask ci` runs ten times as many.
+const SEEDS: u64 = 100;
 
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;

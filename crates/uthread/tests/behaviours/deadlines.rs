@@ -243,7 +243,7 @@ fn a_shield_holds_the_deadline_off(place: Place) {
             shield(|| {
                 sleep(2 * SHORT);
                 assert!(!is_cancelled());
-                other.write_all(b"set")?;
+                other.write_all(b"kept")?;
                 stream.read_exact(&mut [0; 4])
             })
             .map(|()| is_late(stream.read(&mut [0; 4])))

@@ -1,6 +1,7 @@
 //! Many timers: pending at once, cancelled, and their lateness.
 //!
-//! By default 100,000 fibers sleep at once, which takes half a gigabyte. A million take 5 GB:
+//! By default 20,000 fibers sleep at once, and 100,000 in `cargo xtask ci`, which takes half a gigabyte. A
+//! million takes 5 GB:
 //!
 //! ```sh
 //! UTHREAD_SLEEPERS=1000000 cargo test --release -p uthread --test behaviours -- timers::very --test-threads=1
@@ -36,7 +37,7 @@ behaviours![
 /// How many fibers sleep at once.
 fn sleepers_count(place: Place) -> usize {
     let count = env::var("UTHREAD_SLEEPERS");
-    let count = count.map_or(100_000, |count| count.parse().expect("a number"));
+    let count = count.map_or(20_000, |count| count.parse().expect("a number"));
     if place.is_of_threads() {
         return count.min(1000); // Each costs more, and the kernel has mappings for some 30,000 at most.
     }
