@@ -120,8 +120,15 @@ fn read_slowly(place: Place, write: fn(), expected: &[u8]) {
     }
 }
 
+/// More lines than pipes and sockets hold.
+const LINES: usize = 2_000;
+
+fn line(number: usize) -> String {
+    format!("line {number:100}")
+}
+
 fn text() -> Vec<u8> {
-    let lines = (0..20_000).map(|number| format!("line {number}\n"));
+    let lines = (0..LINES).map(|number| line(number) + "\n");
     lines.collect::<String>().into_bytes()
 }
 
@@ -132,7 +139,7 @@ fn much_goes_to_a_slow_reader(place: Place) {
 fn many_small_pieces_go_to_a_slow_reader(place: Place) {
     let write = || {
         let mut out = stdout().lock();
-        (0..20_000).for_each(|number| writeln!(out, "line {number}").unwrap());
+        (0..LINES).for_each(|number| writeln!(out, "{}", line(number)).unwrap());
     };
     alone(|| read_slowly(place, write, &text()));
 }
