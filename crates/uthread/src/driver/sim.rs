@@ -40,7 +40,7 @@ const ENTRIES_MAX: usize = 3;
 pub(crate) struct World {
     origin: Instant,
     clock: Duration,
-    state: u64,
+    random: fastrand::Rng,
     /// The longest that an operation has waited to be passed on.
     gathered_max: Duration,
     /// How many operations were carried out at once.
@@ -54,8 +54,7 @@ impl World {
             clock: Duration::ZERO,
             gathered_max: Duration::ZERO,
             attempted: 0,
-            // Neighbouring seeds shall not begin alike, and zero would stay zero.
-            state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            random: fastrand::Rng::with_seed(seed),
         }
     }
 
@@ -83,12 +82,9 @@ impl World {
         self.attempted
     }
 
-    /// A number below `bound`, which is not zero (xorshift; its period is enough for any simulation).
+    /// A number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 11) % bound
+        self.random.u64(..bound)
     }
 
     fn latency(&mut self) -> Duration {

@@ -210,29 +210,21 @@ fn ticks(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// A small generator, so that a failing seed replays.
-    fn random(state: &mut u64) -> u64 {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        *state
-    }
-
     #[test]
     fn timers_expire_on_time_in_order_and_once() {
         for seed in 1..200 {
-            let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             let origin = Instant::now();
             let mut timers = Timers::new(origin);
             let mut pending = std::collections::BTreeMap::new();
             let mut now = origin;
             for step in 0..500_u64 {
-                let spread = 1 << (random(&mut state) % 45);
-                let deadline = now + Duration::from_nanos(random(&mut state) % spread);
+                let spread = 1 << (random.u64(..) % 45);
+                let deadline = now + Duration::from_nanos(random.u64(..) % spread);
                 let key = timers.insert(deadline, step);
                 pending.insert(step, (deadline, key));
-                if random(&mut state).is_multiple_of(3) {
-                    let chosen = random(&mut state) % (step + 1);
+                if random.u64(..).is_multiple_of(3) {
+                    let chosen = random.u64(..) % (step + 1);
                     if let Some((_, key)) = pending.remove(&chosen) {
                         assert_eq!(timers.cancel(key), Some(chosen), "seed {seed}");
                         assert_eq!(timers.cancel(key), None, "seed {seed}");
@@ -246,7 +238,7 @@ mod tests {
                         "seed {seed}: sleeps too long"
                     );
                 }
-                now += Duration::from_nanos(random(&mut state) % (1 << (random(&mut state) % 42)));
+                now += Duration::from_nanos(random.u64(..) % (1 << (random.u64(..) % 42)));
                 timers.expire(now, |value| {
                     let (deadline, _) = pending.remove(&value).expect("it was pending");
                     assert!(deadline <= now, "seed {seed}: early");

@@ -18,11 +18,10 @@ pub(super) struct Choices(pub(super) u64);
 
 impl Choices {
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
+        let mut random = fastrand::Rng::with_seed(self.0);
+        let chosen = random.u64(..bound);
+        self.0 = random.get_seed();
+        chosen
     }
 }
 

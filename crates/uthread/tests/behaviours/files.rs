@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use crate::support::pattern;
 use tempfile::{TempDir, tempdir};
 use uthread::fs::{self, File, FileTimes, OpenOptions};
 
@@ -53,24 +54,12 @@ fn nameless(contents: &[u8]) -> File {
     File::from(file)
 }
 
-/// Bytes that are nowhere alike.
-fn pattern(length: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_u32;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
-}
-
 fn result_of<T>(result: io::Result<T>) -> Result<T, (ErrorKind, Option<i32>)> {
     result.map_err(|error| (error.kind(), error.raw_os_error()))
 }
 
 fn big_contents_come_back_byte_for_byte(place: Place) {
-    let contents = pattern(5 * 1024 * 1024 + 13);
+    let contents = pattern(5 * 1024 * 1024 + 13, 0);
     place.run(|| {
         let (_directory, path) = file_with(b"something else");
         fs::write(&path, &contents).unwrap();
@@ -89,7 +78,7 @@ fn big_contents_come_back_byte_for_byte(place: Place) {
 }
 
 fn copying_and_buffering_work_as_with_any_reader(place: Place) {
-    let contents = pattern(300_000);
+    let contents = pattern(300_000, 0);
     place.run(|| {
         let (_directory, path) = file_with(&contents);
         let mut copy = nameless(b"");

@@ -194,15 +194,8 @@ pub(crate) fn file_of(bytes: &[u8]) -> File {
 
 /// Bytes of which no part looks like another.
 pub(crate) fn pattern(length: usize, seed: usize) -> Vec<u8> {
-    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
+    let mut bytes = vec![0; length];
+    fastrand::Rng::with_seed(seed as u64).fill(&mut bytes);
     bytes
 }
 
