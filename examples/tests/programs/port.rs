@@ -1,20 +1,14 @@
-//! Tests of the ported program: it is generated mechanically, and behaves the same, byte for byte.
+//! The program `keep`: as it is, and ported by the build script, it answers the same, byte for byte, on every driver.
 
-use std::collections::BTreeMap;
-use std::env;
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Trial;
 use tempfile::TempDir;
 
-use crate::harness::{
-    Check, HANG, Process, example, is_installed, not_checked, on_each_driver, run,
-};
+use crate::harness::{Check, HANG, Process, example, on_each_driver, run};
 
 /// Requests to the server, and its answers.
 const SESSION: [(&str, &str); 26] = [
@@ -53,13 +47,10 @@ const LINE_MAX: usize = 64 * 1024;
 const HANG_MS: u32 = 600_000;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials = vec![
-        Trial::ignorable_test("the_port_is_mechanical", || Ok(check_port())),
-        Trial::test("keep [std]", || {
-            check(&|| example("keep_std", None));
-            Ok(())
-        }),
-    ];
+    let mut trials = vec![Trial::test("keep [std]", || {
+        check(&|| example("keep_std", None));
+        Ok(())
+    })];
     trials.extend(on_each_driver("keep", |driver| {
         check(&|| example("keep", driver.into()));
         Check::Completed
@@ -67,46 +58,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Ports the program again, and compares byte for byte.
-fn check_port() -> Check {
-    if !is_installed("rustfmt") {
-        return not_checked("rustfmt is not installed".to_owned());
-    }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("port");
-    let temporary = tempfile::tempdir().unwrap();
-    let new = temporary.path().join("new");
-    let mut port = Command::new(folder.join("port.sh"));
-    port.arg(folder.join("std")).arg(&new);
-    port.env("PATH", path_with_the_program());
-    run(&mut port, "");
-    assert_eq!(
-        files(&folder.join("uthread")),
-        files(&new),
-        "port/port.sh makes another"
-    );
-    Check::Completed
-}
-
-/// Returns a search path with the program `uthread`, which cargo builds next to the tests.
-fn path_with_the_program() -> OsString {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--package", "uthread-cli"]);
-    build.args((!cfg!(debug_assertions)).then_some("--release"));
-    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    run(&mut build, "");
-    let tests = env::current_exe().unwrap();
-    let built = tests.ancestors().nth(2).unwrap().to_owned();
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::join_paths([built].into_iter().chain(env::split_paths(&path))).unwrap()
-}
-
-fn files(folder: &Path) -> BTreeMap<OsString, String> {
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let files = entries.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).unwrap()));
-    files.collect()
-}
-
-/// Runs the server several times, as the program that `keep` prepares.
+/// Lives through some runs of the server, by the program that `keep` makes ready to start.
 fn check(keep: &dyn Fn() -> Command) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(keep, &folder, HANG_MS);

@@ -1,18 +1,18 @@
 //! Tests of porting as data: source text and expected result.
 
-use super::file::{Also, Note, Ported, port};
+use super::file::{Note, Options, Ported, port};
 
 /// Expects a text after porting, and no change when porting again.
 #[track_caller]
-fn check(also: Also, source: &str, expected: &str) -> Vec<Note> {
+fn check(options: Options, source: &str, expected: &str) -> Vec<Note> {
     let Ported {
         text,
         changes,
         notes,
-    } = port(source, also);
+    } = port(source, options);
     assert_eq!(text, expected);
     assert_eq!(changes > 0, source != expected);
-    let again = port(expected, also);
+    let again = port(expected, options);
     assert_eq!((again.text.as_str(), again.changes), (expected, 0));
     notes
 }
@@ -20,7 +20,7 @@ fn check(also: Also, source: &str, expected: &str) -> Vec<Note> {
 /// Expects a text after porting, and no notes.
 #[track_caller]
 fn becomes(source: &str, expected: &str) {
-    assert_eq!(check(Also::default(), source, expected), []);
+    assert_eq!(check(Options::default(), source, expected), []);
 }
 
 #[track_caller]
@@ -31,7 +31,7 @@ fn stays(source: &str) {
 /// Expects notes on these paths in these lines.
 #[track_caller]
 fn notes(source: &str, expected: &[(usize, &str)]) {
-    let found = port(source, Also::default()).notes;
+    let found = port(source, Options::default()).notes;
     let found: Vec<_> = found.iter().map(|it| (it.line, it.what.as_str())).collect();
     assert_eq!(found, expected);
 }
@@ -182,7 +182,7 @@ fn what_needs_a_look_is_noted() {
     notes("fn f( {", &[(1, "the file")]);
     let source = "use std::{fmt, sync::{Arc, ONCE_INIT}};";
     let expected = "use std::{fmt, sync::ONCE_INIT};\nuse uthread::sync::Arc;";
-    let left = check(Also::default(), source, expected);
+    let left = check(Options::default(), source, expected);
     assert_eq!(
         (left.len(), left[0].what.as_str()),
         (1, "std::sync::ONCE_INIT")
@@ -191,9 +191,9 @@ fn what_needs_a_look_is_noted() {
 
 #[test]
 fn locals_take_the_place_of_thread_locals() {
-    let also = Also {
+    let options = Options {
         locals: true,
-        ..Also::default()
+        ..Options::default()
     };
     for (source, expected) in [
         (
@@ -214,13 +214,13 @@ fn locals_take_the_place_of_thread_locals() {
         ),
         ("crate::thread_local!(a);", "crate::thread_local!(a);"),
     ] {
-        assert_eq!(check(also, source, expected), []);
+        assert_eq!(check(options, source, expected), []);
     }
 }
 
 #[test]
 fn main_and_tests_run_in_fibers() {
-    let also = Also {
+    let options = Options {
         main: true,
         tests: true,
         locals: false,
@@ -248,6 +248,6 @@ fn main_and_tests_run_in_fibers() {
             "#[cfg(test)]\nmod tests { #[uthread::test] fn a() {} }",
         ),
     ] {
-        assert_eq!(check(also, source, expected), []);
+        assert_eq!(check(options, source, expected), []);
     }
 }

@@ -1,17 +1,6 @@
 //! `uthread port`: ports a program from `std` to fibers by replacing paths.
 //!
-//! Files are processed as [`tokens`], so comments and strings stay unchanged. [`fate`] decides which paths to replace,
-//! [`imports`] splits imports that need both crates, and [`file`] combines the edits.
-
-mod fate;
-
-mod tokens;
-
-mod imports;
-
-mod file;
-#[cfg(test)]
-mod tests;
+//! [`uthread_port`] ports a text; this reads and writes the files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use uthread_port::{Note, Options};
+
 use crate::Exit;
 use crate::args::PortArgs;
 use crate::tell;
-use file::Also;
 
 pub(crate) fn run(args: &PortArgs) -> Exit {
     let files = match files(&args.paths) {
@@ -32,12 +22,12 @@ pub(crate) fn run(args: &PortArgs) -> Exit {
             return Exit::CouldNotStart;
         }
     };
-    let also = Also {
+    let options = Options {
         locals: args.locals,
         main: args.main,
         tests: args.tests,
     };
-    match port(&files, also, args.check) {
+    match port(&files, options, args.check) {
         Ok(changes) if args.check && changes > 0 => Exit::FailedRunning,
         Ok(_) => Exit::Done,
         Err(error) => {
@@ -48,7 +38,7 @@ pub(crate) fn run(args: &PortArgs) -> Exit {
 }
 
 /// Ports these files, or only prints the changes; returns the number of changes.
-fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
+fn port(files: &[PathBuf], options: Options, check: bool) -> anyhow::Result<usize> {
     let (mut changes, mut changed_files, mut notes) = (0, 0, 0);
     let mut out = io::stdout().lock();
     for path in files {
@@ -58,9 +48,9 @@ fn port(files: &[PathBuf], also: Also, check: bool) -> anyhow::Result<usize> {
             writeln!(out, "{name}:1: kept the file: it is not UTF-8")?;
             continue;
         };
-        let ported = file::port(&source, also);
+        let ported = uthread_port::port(&source, options);
         for note in &ported.notes {
-            let file::Note { line, what, remedy } = note;
+            let Note { line, what, remedy } = note;
             writeln!(out, "{name}:{line}: kept {what}: {remedy}")?;
         }
         notes += ported.notes.len();

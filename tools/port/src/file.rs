@@ -6,45 +6,58 @@ use super::fate::{Fate, fate};
 use super::imports::Tree;
 use super::tokens::Tokens;
 
-/// Options besides replacing paths.
+/// Options besides replacing paths. See the example of the [crate](crate).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Also {
+pub struct Options {
     /// Replace `thread_local!` by `uthread::local!`.
-    pub(crate) locals: bool,
+    pub locals: bool,
     /// Add `#[uthread::main]` to `fn main`.
-    pub(crate) main: bool,
+    pub main: bool,
     /// Replace `#[test]` by `#[uthread::test]`.
-    pub(crate) tests: bool,
+    pub tests: bool,
 }
 
-/// A ported file.
+/// A ported file. See the example of the [crate](crate).
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Ported {
-    pub(super) text: String,
-    pub(super) changes: usize,
-    pub(super) notes: Vec<Note>,
+pub struct Ported {
+    /// The text after porting.
+    pub text: String,
+    /// The number of places that differ from the source.
+    pub changes: usize,
+    /// Paths that stay and need attention, in the order of their lines.
+    pub notes: Vec<Note>,
 }
 
 /// A path that stays, with the reason or a suggestion.
+///
+/// ```
+/// use uthread_port::{Options, port};
+///
+/// let ported = port("std::thread::sleep_ms(1);", Options::default());
+/// assert_eq!((ported.notes[0].line, ported.notes[0].what.as_str()), (1, "std::thread::sleep_ms"));
+/// ```
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) line: usize,
-    pub(super) what: String,
-    pub(super) remedy: &'static str,
+pub struct Note {
+    /// The line in the source, from 1.
+    pub line: usize,
+    /// The path or item.
+    pub what: String,
+    /// The reason why it stays, or what to write instead.
+    pub remedy: &'static str,
 }
 
 const THREAD_LOCAL: &str =
     "the fibers of a worker share its values: `--locals` gives each fiber its own";
 
-/// Ports the text of a file.
-pub(super) fn port(source: &str, also: Also) -> Ported {
+/// Ports the text of a file. Text that is not Rust stays, with a note. See the example of the [crate](crate).
+pub fn port(source: &str, options: Options) -> Ported {
     // Tokens do not include a byte order mark, which may only start a file.
     let start = source.len() - source.trim_start_matches('\u{feff}').len();
     let (mark, source) = source.split_at(start);
     let mut port = match Tokens::new(source) {
         Ok(tokens) => Port {
             tokens,
-            also,
+            options,
             edits: Vec::new(),
             notes: Vec::new(),
         },
@@ -81,7 +94,7 @@ fn not_rust(mark: &str, source: &str, line: usize) -> Ported {
 
 struct Port<'a> {
     tokens: Tokens<'a>,
-    also: Also,
+    options: Options,
     /// In order of position, without overlaps.
     edits: Vec<(Range<usize>, String)>,
     notes: Vec<Note>,
@@ -103,11 +116,11 @@ impl Port<'_> {
                 self.thread_local(at, at);
                 at + 1
             }
-            "#" if self.also.tests && self.tokens.starts_with(at, &["#", "[", "test", "]"]) => {
+            "#" if self.options.tests && self.tokens.starts_with(at, &["#", "[", "test", "]"]) => {
                 self.replace(at + 2, at + 2, "uthread::test");
                 at + 4
             }
-            "fn" if self.also.main && self.is_main(at) => {
+            "fn" if self.options.main && self.is_main(at) => {
                 self.main(at);
                 at + 1
             }
@@ -197,7 +210,7 @@ impl Port<'_> {
             (["thread_local"], _) if self.tokens.text(end) == "!" => {
                 self.thread_local(at, end - 1);
             }
-            (["thread", "LocalKey"], _) if self.also.locals => {
+            (["thread", "LocalKey"], _) if self.options.locals => {
                 self.replace(at, end - 1, "uthread::local::Key");
             }
             // `std` alone, as in `extern crate std`.
@@ -212,7 +225,7 @@ impl Port<'_> {
 
     /// Processes the name of the macro, which spans these tokens.
     fn thread_local(&mut self, first: usize, last: usize) {
-        match self.also.locals {
+        match self.options.locals {
             true => self.replace(first, last, "uthread::local"),
             false => self.note(first, "thread_local!", THREAD_LOCAL),
         }

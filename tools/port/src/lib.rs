@@ -1,0 +1,33 @@
+//! Ports Rust sources from `std` to `uthread` by replacing paths: the code behind `uthread port`.
+//!
+//! Files are processed as [`tokens`], so comments and strings stay unchanged. [`fate`] decides which paths to replace,
+//! [`imports`] splits imports that need both crates, and [`file`] combines the edits.
+//!
+//! ```
+//! use uthread_port::{Options, port};
+//!
+//! let source = "use std::{fmt, io};\n\nfn main() {}\n";
+//! let options = Options {
+//!     main: true,
+//!     ..Options::default()
+//! };
+//! let ported = port(source, options);
+//! assert_eq!(
+//!     ported.text,
+//!     "use std::fmt;\nuse uthread::io;\n\n#[uthread::main]\nfn main() {}\n"
+//! );
+//! assert_eq!(ported.changes, 2);
+//! ```
+
+mod file;
+
+mod imports;
+
+mod fate;
+
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+pub use file::{Note, Options, Ported, port};
