@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: whether the README has the figures of the report, or putting them there.
+//! `cargo xtask figures`: checks that the README has the figures of the report, or writes them there.
 
 use std::fs;
 use std::io;
@@ -7,15 +7,17 @@ use std::path::Path;
 use crate::tidy::Finding;
 use crate::tidy::figures::{README, REPORT, compare, replaced};
 
-/// What has been found, in words, or a finding.
+/// Returns the result in words, or a finding.
 pub(crate) fn check(root: &Path) -> io::Result<Result<String, Finding>> {
     let found = compare(
         &fs::read_to_string(root.join(README))?,
         report(root)?.as_deref(),
     );
     Ok(found.map(|lines| match lines {
-        Some(lines) => format!("figures: {lines} lines of {README} are those of {REPORT}"),
-        None => format!("figures: there is nothing to compare: no {REPORT}, and no place for its figures in {README}"),
+        Some(lines) => format!("figures: {lines} lines of {README} equal those of {REPORT}"),
+        None => format!(
+            "figures: nothing to compare: no {REPORT}, and no marks for its figures in {README}"
+        ),
     }))
 }
 
@@ -23,7 +25,7 @@ pub(crate) fn write(root: &Path) -> io::Result<Result<String, Finding>> {
     let Some(report) = report(root)? else {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            format!("there is no {REPORT}"),
+            format!("{REPORT} does not exist"),
         ));
     };
     let before = fs::read_to_string(root.join(README))?;
@@ -32,7 +34,7 @@ pub(crate) fn write(root: &Path) -> io::Result<Result<String, Finding>> {
         Err(finding) => return Ok(Err(finding)),
     };
     if after == before {
-        return Ok(Ok(format!("figures: {README} had them already")));
+        return Ok(Ok(format!("figures: {README} is up to date")));
     }
     fs::write(root.join(README), after)?;
     Ok(Ok(format!("figures: written into {README}")))

@@ -1,8 +1,8 @@
-//! `cargo xtask foreign`: the tests of crates that others wrote for `std`, ported, on each driver.
+//! `cargo xtask foreign`: runs the tests of crates written for `std`, ported to fibers, on each driver.
 //!
-//! The [`sources`] of the crates of the [`plan`] are fetched by cargo and ported by `uthread port`; the [`programs`] are
-//! built, and each test is a [`trial`]. The [`table`] is compared with the one that the repository keeps, of which the
-//! [`report`] tells.
+//! Cargo fetches the [`sources`] of the crates in the [`plan`], and `uthread port` ports them. The [`programs`] are
+//! built, and each test is a [`trial`]. The [`table`] is compared with the one in the repository, and the [`report`]
+//! draws it.
 
 mod plan;
 
@@ -27,11 +27,11 @@ use plan::{CRATES, Crate, DRIVERS, STD};
 use sources::Sources;
 use table::{Table, Verdict};
 
-/// Where the data and the document are kept.
+/// Paths of the data and the document.
 const DATA: &str = "docs/results/foreign.tsv";
 const REPORT: &str = "docs/results/foreign.md";
 
-/// What of the plan is asked for: all where nothing is named.
+/// A selection from the plan; empty lists select everything.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Choice {
     crates: Vec<&'static str>,
@@ -39,7 +39,7 @@ struct Choice {
     write: bool,
 }
 
-/// Runs the tests that the arguments choose; whether they ended as the kept table has it.
+/// Runs the selected tests; returns true if the results equal those in the repository.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> io::Result<bool> {
     let kept = match fs::read_to_string(root.join(DATA)) {
         Ok(text) => Table::parse(&text).map_err(io::Error::other)?,
@@ -75,7 +75,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> io::Result<bool> {
     Ok(differences.is_empty())
 }
 
-/// Writes the data, and the document of it.
+/// Writes the data, and draws the document.
 fn keep(root: &Path, table: &Table) -> io::Result<()> {
     fs::write(root.join(DATA), table.text())?;
     fs::write(root.join(REPORT), report::markdown(table))
@@ -83,7 +83,7 @@ fn keep(root: &Path, table: &Table) -> io::Result<()> {
 
 type Tests = Vec<(String, Verdict)>;
 
-/// How the tests of a crate ended on each driver; where they do not build, that alone.
+/// Runs the tests of a crate on each driver; if they do not build, records only that.
 fn try_crate(
     sources: &Sources,
     of: &Crate,

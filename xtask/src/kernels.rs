@@ -1,8 +1,8 @@
-//! `cargo xtask kernels`: the library's tests on Debian's kernels, old and new, each under qemu.
+//! `cargo xtask kernels`: runs the library's tests on Debian's kernels, old and new, under qemu.
 //!
-//! Per machine of the [`plan`]: its kernel comes from the [`archive`], the [`programs`] are built here and
-//! packed into an [`initramfs`], the [`guest`] boots and runs them, and what it printed becomes the
-//! [`results`], of which the [`report`] tells.
+//! For each machine of the [`plan`], the kernel comes from the [`archive`]. The [`programs`] are built here and packed
+//! into an [`initramfs`]. The [`guest`] boots and runs them. Its output becomes the [`results`], and the [`report`]
+//! draws them.
 
 mod plan;
 
@@ -32,11 +32,11 @@ use archive::Archive;
 use plan::{MACHINES, Machine};
 use results::Results;
 
-/// Where the table is kept.
+/// Path of the table.
 const REPORT: &str = "docs/results/kernels.md";
 
-/// Runs the machines with these names, or all of them; whether every test passed. The table in the
-/// repository is of all.
+/// Runs the machines with these names, or all of them; returns true if every test passed. Updates the table only after
+/// running all.
 pub(crate) fn run(root: &Path, names: &[&str]) -> io::Result<bool> {
     let machines = chosen(names)?;
     tools::check()?;
@@ -68,10 +68,7 @@ fn chosen(names: &[&str]) -> io::Result<Vec<&'static Machine>> {
     let known = |name: &str| MACHINES.iter().any(|machine| machine.name == name);
     if let Some(stranger) = names.iter().find(|name| !known(name)) {
         let all: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
-        let text = format!(
-            "no machine is called {stranger}: there are {}",
-            all.join(", ")
-        );
+        let text = format!("no machine {stranger}; choose from {}", all.join(", "));
         return Err(io::Error::other(text));
     }
     let is_chosen = |machine: &&Machine| names.is_empty() || names.contains(&machine.name);
@@ -90,6 +87,6 @@ mod tests {
         assert_eq!(names(chosen(&["6.1"]).unwrap()), ["6.1"]);
         assert_eq!(chosen(&[]).unwrap().len(), MACHINES.len());
         let error = chosen(&["6.1", "2.4"]).err().unwrap().to_string();
-        assert!(error.starts_with("no machine is called 2.4: "), "{error}");
+        assert!(error.starts_with("no machine 2.4; "), "{error}");
     }
 }

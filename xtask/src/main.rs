@@ -1,4 +1,4 @@
-//! `cargo xtask`: the chores of this repository that cargo itself has no command for.
+//! `cargo xtask`: repository chores for which cargo has no command.
 
 mod ci;
 mod figures;
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-The chores of this repository.
+Repository chores.
 
 Usage: cargo xtask <command>
 
 Commands:
-  ci                 run everything that must pass before a merge: format, lints, documentation, all tests in full
-  tidy               check the habits that no lint covers (CONTRIBUTING.md names them)
+  ci                 run all checks that must pass before a merge: format, lints, documentation, all tests in full
+  tidy               check the rules of CONTRIBUTING.md that no lint covers
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
-  kernels [NAME ..]  run the library's tests on Debian's kernels, all of them or those named, in qemu
+  kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
   foreign [--only CRATE] [--driver DRIVER] [--write]
-                     run the tests of other crates, ported, and compare with docs/results/foreign.tsv, or write it
-  foreign --draw     write docs/results/foreign.md again, of that file
-  help               print this text
+                     port other crates, run their tests, and compare with docs/results/foreign.tsv, or write it
+  foreign --draw     draw docs/results/foreign.md from docs/results/foreign.tsv
+  help               print this help
 
-Exit codes: 0 all is well, 1 there are findings or differences or a test failed, 2 the command could not be carried out.";
+Exit codes: 0 success, 1 findings, differences or failed tests, 2 the command could not run.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -117,7 +117,7 @@ fn foreign(arguments: &[&str]) -> io::Result<ExitCode> {
     })
 }
 
-/// The lock file stands only in the root of a workspace.
+/// Only the root of a workspace has a lock file.
 fn workspace_root(start: &Path) -> io::Result<PathBuf> {
     let root = start
         .ancestors()

@@ -1,7 +1,7 @@
-//! The habits of this repository that no lint covers, each held by one check.
+//! `cargo xtask tidy`: the rules of this repository that no lint covers, one check each.
 //!
-//! A check is a plain function from the tree to its findings, so that a test can hand it a tree of
-//! three small files with a fault planted in one of them.
+//! A check is a function from the tree of files to its findings. So a test can pass it a tree of three small files,
+//! with a fault planted in one of them.
 
 mod tree;
 
@@ -52,7 +52,7 @@ const CHECKS: [Check; 10] = [
     figures::check,
 ];
 
-/// Everything untidy below `root`, sorted by place.
+/// Returns all findings below `root`, sorted by place.
 pub(crate) fn findings(root: &Path) -> io::Result<Vec<Finding>> {
     let tree = Tree::read(root)?;
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
@@ -60,7 +60,7 @@ pub(crate) fn findings(root: &Path) -> io::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// One fault: where it is, what it is, and what to do about it.
+/// One fault: its place, a description, and the remedy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -96,9 +96,8 @@ impl fmt::Display for Finding {
 mod tests {
     use super::*;
 
-    /// Sees `check` accept the files of `good`, and find exactly `expected` (each the start of a
-    /// finding) once the file `fault` has been added, or has taken the place of the good one of
-    /// that name.
+    /// Expects `check` to accept the files of `good`, and to return findings that start with `expected` after the file
+    /// `fault` has been added, or has replaced the file of that name.
     pub(super) fn plant(
         check: Check,
         good: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! `cargo xtask` as its user meets it: what it prints and how it exits.
+//! Tests `cargo xtask` from outside: its output and exit codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn xtask(folder: &Path, arguments: &[&str]) -> Output {
         .expect("xtask runs")
 }
 
-/// A repository of its own, with all that tidy asks for and the file `a.rs`.
+/// Creates a repository with everything that tidy requires, and the file `a.rs`.
 fn repository(name: &str, a: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let files = [
@@ -55,7 +55,7 @@ fn an_unknown_command_is_an_error_of_usage() {
 fn an_unknown_machine_is_an_error_of_usage() {
     let output = xtask(Path::new("."), &["kernels", "2.4"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no machine is called 2.4"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no machine 2.4"));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn figures_are_compared_and_written() {
     run(
         &["figures", "--write"],
         2,
-        "there is no docs/results/report.json",
+        "docs/results/report.json does not exist",
     );
 
     fs::create_dir_all(report.parent().expect("a folder")).expect("a folder");
@@ -116,8 +116,8 @@ fn figures_are_compared_and_written() {
     );
     run(&["tidy"], 1, "`| a |`: run `cargo xtask figures --write`");
     run(&["figures", "--write"], 0, "written");
-    run(&["figures", "--write"], 0, "had them already");
-    run(&["figures"], 0, "2 lines of README.md are those of");
+    run(&["figures", "--write"], 0, "is up to date");
+    run(&["figures"], 0, "2 lines of README.md equal those of");
     run(&["tidy"], 0, "");
     let marks = "<!-- figures: begin -->\n| a |\n| b |\n<!-- figures: end -->\n";
     assert_eq!(fs::read_to_string(&readme).expect("a README"), text + marks);

@@ -1,4 +1,4 @@
-//! What is tried: the crates with their versions, and how their tests run.
+//! The plan: crates with versions, and how to run their tests.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use std::time::Duration;
 pub(super) struct Crate {
     pub(super) name: &'static str,
     pub(super) version: &'static str,
-    /// Passed to cargo when its tests are built.
+    /// Features to build its tests with.
     pub(super) features: &'static [&'static str],
-    /// Whether its thread-locals become fiber-local.
+    /// True if its thread-locals become fiber-local.
     pub(super) locals: bool,
-    /// Its dependencies that are ported along with it, of [`DEPENDENCIES`].
+    /// Dependencies to port along with it, from [`DEPENDENCIES`].
     pub(super) with: &'static [&'static str],
-    /// Packages of which its lock file has a version that today's compiler refuses: they are updated.
+    /// Packages to update, because the version in its lock file does not compile today.
     pub(super) updated: &'static [&'static str],
-    /// How many of its tests run at once.
+    /// Number of tests to run at once.
     pub(super) at_once: usize,
-    /// What is edited by hand, with the reason.
+    /// Edits by hand, with reasons.
     pub(super) edits: &'static [Edit],
 }
 
-/// A text in a file that another takes the place of.
+/// A replacement of text in a file.
 pub(super) struct Edit {
     pub(super) file: &'static str,
     pub(super) old: &'static str,
@@ -41,7 +41,7 @@ const fn plain(name: &'static str, version: &'static str) -> Crate {
     }
 }
 
-/// One whose tests sleep for most of their time, so that more run at once.
+/// A crate whose tests mostly sleep, so that more can run at once.
 const fn asleep(name: &'static str, version: &'static str) -> Crate {
     Crate {
         at_once: 12,
@@ -49,7 +49,7 @@ const fn asleep(name: &'static str, version: &'static str) -> Crate {
     }
 }
 
-/// Written for blocking `std`, with tests in what is published, and no need of a network beyond this machine.
+/// Crates written for blocking `std`, published with tests that need no network beyond this machine.
 pub(super) const CRATES: [Crate; 25] = [
     Crate {
         locals: true,
@@ -94,7 +94,7 @@ pub(super) const CRATES: [Crate; 25] = [
     },
 ];
 
-/// What crates are ported along with.
+/// Crates to port along with others.
 pub(super) const DEPENDENCIES: [Crate; 5] = [
     plain("os_pipe", "1.2.3"),
     plain("shared_child", "1.1.2"),
@@ -109,22 +109,22 @@ pub(super) const DEPENDENCIES: [Crate; 5] = [
             file: "src/thread.rs",
             old: "#[cfg(unix)]",
             new: "#[cfg(any())]",
-            reason: "a fiber has no pthread_t, which an extension of its scopes returns",
+            reason: "an extension of its scopes returns a pthread_t, which a fiber does not have",
         }],
         ..plain("crossbeam-utils", "0.8.23")
     },
 ];
 
-/// The standard library's own tests stand in the table by this name.
+/// Name of the standard library's own tests in the table.
 pub(super) const STD_CRATE: &str = "std-tests";
 
-/// The suite of Debian whose package `rust-src` has them.
+/// Debian suite of the package `rust-src`.
 pub(super) const STD_SUITE: &str = "trixie";
 
-/// What they depend on.
+/// Their dependencies.
 pub(super) const STD_DEPENDENCIES: &str = "rand = \"0.8.5\"\nrand_xorshift = \"0.3.0\"\n";
 
-/// The files of tests, by their folders in `library/std/src`, and the module that they know as `super`.
+/// Files of tests, by their folders in `library/std/src`, with the module that each knows as `super`.
 pub(super) const STD_TESTS: [(&str, &str); 25] = [
     ("fs", "std::fs"),
     ("io/buffered", "std::io"),
@@ -153,17 +153,17 @@ pub(super) const STD_TESTS: [(&str, &str); 25] = [
     ("time", "std::time"),
 ];
 
-/// The columns: the crate as it is, and its port on each driver.
+/// Columns of the table: the unchanged crate, and its port on each driver.
 pub(super) const DRIVERS: [&str; 4] = [STD, "uring", "epoll", "threads"];
 
-/// In place of a driver: not ported.
+/// Column of the unchanged crate.
 pub(super) const STD: &str = "std";
 
-/// How long one test may take: some exchange 100,000 messages without optimization.
+/// Time limit of a test: some exchange 100,000 messages without optimization.
 pub(super) const TEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often a test runs that does not pass, but for one that hangs: one that passes then is unsteady.
+/// Number of runs of a failing test, unless it hangs: one that then passes is unsteady.
 pub(super) const TRIES: usize = 2;
 
-/// The jobs of cargo.
+/// Number of cargo's jobs.
 pub(super) const JOBS: &str = "2";

@@ -1,4 +1,4 @@
-//! The programs with a crate's tests, and the tests that they have.
+//! The test programs of a crate, and their tests.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::plan::{Crate, JOBS};
 use super::sources::cargo;
 use crate::kernels::tools::output;
 
-/// A program with tests, by the name of its target.
+/// A test program, by the name of its target.
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) file: PathBuf,
-    /// The folder of its crate, in which it runs.
+    /// Folder of its crate, in which it runs.
     pub(super) folder: PathBuf,
 }
 
@@ -26,14 +26,14 @@ pub(super) fn build(of: &Crate, folder: &Path, target: &Path) -> io::Result<Vec<
     if !of.features.is_empty() {
         command.arg(format!("--features={}", of.features.join(",")));
     }
-    // Its own lints are no concern of ours.
+    // Ignore the crate's own lints.
     command.env("RUSTFLAGS", "--cap-lints=allow");
     let messages = output(&mut command)?;
     let programs = messages.lines().filter_map(|it| program(it, folder));
     Ok(programs.collect())
 }
 
-/// The program with tests of which a message of cargo tells, if it tells of one.
+/// Returns the test program in a message of cargo, if the message contains one.
 fn program(message: &str, folder: &Path) -> Option<Program> {
     let message: Value = serde_json::from_str(message).ok()?;
     let file = message["executable"].as_str()?;
@@ -53,7 +53,7 @@ fn program(message: &str, folder: &Path) -> Option<Program> {
 }
 
 impl Program {
-    /// Its tests, but for those that it ignores.
+    /// Returns its tests, except ignored ones.
     pub(super) fn tests(&self) -> io::Result<Vec<String>> {
         let all = self.list(&[])?;
         let ignored = self.list(&["--ignored"])?;
@@ -61,7 +61,7 @@ impl Program {
         Ok(tests.collect())
     }
 
-    /// A command that starts it as cargo does.
+    /// Returns a command that starts the program as cargo does.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.file);
         command.current_dir(&self.folder);

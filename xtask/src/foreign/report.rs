@@ -1,4 +1,4 @@
-//! The table as the document that the repository keeps.
+//! Draws `docs/results/foreign.md` from the table.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,12 @@ use super::table::{Cell, Table};
 const OPENING: &str = "\
 # Tests of other crates, on fibers
 
-Crates that are written for blocking `std`, ported by `uthread port --main --tests src tests`, and their tests as they are
-published, each in a process of its own and in a fiber. `std` is the crate without the port. `cargo xtask foreign` runs it
-all again and compares, `--write` writes this file, of the data in [foreign.tsv](foreign.tsv). *Unsteady* is a test that passes and
-does not pass, one time and another.
+Crates written for blocking `std`, ported with `uthread port --main --tests src tests`. Their published tests run unchanged, each in
+its own process and in a fiber. The column `std` is the crate without porting. `cargo xtask foreign` repeats the tests and compares;
+`--write` writes this file from the data in [foreign.tsv](foreign.tsv). An *unsteady* test sometimes passes and sometimes fails.
 
-`std-tests` are the tests of the standard library that compile outside of it, of Debian's package `rust-src`. Where it
-says so, `thread_local!` was replaced too (`--locals`), and dependencies were ported along.
+`std-tests` are the tests of the standard library that compile outside of it, from Debian's package `rust-src`. Where noted,
+`thread_local!` was replaced, too (`--locals`), or dependencies were ported along.
 
 ";
 
@@ -53,7 +52,7 @@ pub(super) fn markdown(table: &Table) -> String {
             let _ = writeln!(text, "- {}, `{file}`: {reason}", of.name);
         }
     }
-    text.push_str("\n## What does not pass\n\n");
+    text.push_str("\n## Failed tests\n\n");
     text.push_str("| crate | driver | test | verdict | cause |\n| --- | --- | --- | --- | --- |\n");
     for (name, driver, cell) in table.in_order() {
         for (test, (verdict, cause)) in &cell.missed {

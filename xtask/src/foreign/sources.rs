@@ -1,4 +1,4 @@
-//! The sources: fetched by cargo, copied, and ported.
+//! Fetches sources with cargo, copies and ports them.
 
 use std::env;
 use std::fs;
@@ -17,20 +17,20 @@ use crate::kernels::tools::output;
 const PROGRAM: &str = "uthread";
 const PROGRAM_PACKAGE: &str = "uthread-cli";
 
-/// What makes a crate a root of its own, though it lies in our folder.
+/// Makes a crate the root of its own workspace, although it is in our folder.
 const ROOT: &str = "\n[workspace]\n";
 
-/// Where crates lie: `std/NAME` as they are, `ported/NAME` after the port.
+/// Folders of crates: `std/NAME` unchanged, `ported/NAME` after porting.
 pub(super) struct Sources {
     root: PathBuf,
     folder: PathBuf,
     program: PathBuf,
-    /// What cargo knows of the crates that it fetched.
+    /// Cargo's metadata of the fetched crates.
     metadata: Value,
 }
 
 impl Sources {
-    /// Fetches all that the plan names, and builds the program that ports.
+    /// Fetches everything in the plan, and builds the program that ports.
     pub(super) fn fetch(root: &Path, folder: &Path) -> io::Result<Sources> {
         let manifest = folder.join("fetch/Cargo.toml");
         write(&folder.join("fetch/src/lib.rs"), "")?;
@@ -49,7 +49,8 @@ impl Sources {
         })
     }
 
-    /// The folder with a fresh copy of a crate, ported or as it is, and the tests of `std` that the port does not compile.
+    /// Returns the folder of a fresh copy of a crate, ported or unchanged, and the tests of `std` that the port does
+    /// not compile.
     pub(super) fn copy(&self, of: &Crate, ported: bool) -> io::Result<(PathBuf, Vec<String>)> {
         let place = if ported { "ported" } else { "std" };
         let folder = self.folder.join(place);
@@ -119,7 +120,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The crate with those of std's tests that compile outside of it, made once.
+    /// Returns the crate of std's tests that compile outside `std`, which is made once.
     fn std_tests(&self, folder: &Path) -> io::Result<()> {
         let made = self.folder.join(STD_CRATE);
         if !made.exists() {
@@ -130,7 +131,7 @@ impl Sources {
         copy(&made, folder)
     }
 
-    /// The folder where cargo keeps a crate as it was published.
+    /// Returns cargo's folder of a published crate.
     fn published(&self, of: &Crate) -> io::Result<PathBuf> {
         let packages = self.metadata["packages"].as_array();
         let mut packages = packages.into_iter().flatten();
@@ -148,20 +149,20 @@ pub(super) fn cargo(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The program of which a message of cargo tells, if it tells of one.
+/// Returns the program in a message of cargo, if the message contains one.
 pub(super) fn executable(message: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
     message["executable"].as_str().map(PathBuf::from)
 }
 
-/// A manifest by which cargo fetches all crates.
+/// Returns a manifest with which cargo fetches all crates.
 fn fetching() -> String {
     let mut text =
         "[package]\nname = \"fetch\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n"
             .to_owned();
     let published = CRATES.iter().filter(|of| of.name != STD_CRATE);
     for Crate { name, version, .. } in published.chain(&DEPENDENCIES) {
-        // Some are there twice.
+        // Some appear twice.
         if text.contains(&format!("\n{name} = ")) {
             continue;
         }
@@ -170,8 +171,8 @@ fn fetching() -> String {
     text
 }
 
-/// The manifest of a ported crate: the library is its dependency, and ported ones lie beside it. They are not
-/// patched in, as the library itself may depend on them.
+/// Returns the manifest of a ported crate, which depends on the library and on ported crates next to it. They are not
+/// patched in, because the library itself may depend on them.
 fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
     let mut text = String::new();
     for line in manifest.lines() {
@@ -197,7 +198,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// The Rust files right in a folder.
+/// Returns the Rust files directly in a folder.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,8 +1,7 @@
-//! The tests of the standard library itself, made a crate of their own: of Debian's package of its sources, the files
-//! that test what uthread mirrors.
+//! Makes a crate of the standard library's tests of what uthread mirrors, from Debian's package of its sources.
 //!
-//! Inside of `std` they say `crate` and `super`, and use what is unstable or private. So paths are replaced, imports are split
-//! into one for each name, and what the compiler refuses then is taken out, until it refuses nothing.
+//! Inside `std` these tests use `crate`, `super`, and unstable or private items. So paths are replaced, imports are
+//! split into one per name, and items that the compiler refuses are removed until it refuses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,20 +17,20 @@ use serde_json::Value;
 use super::plan::{STD_DEPENDENCIES, STD_TESTS};
 use super::sources::{cargo, write};
 
-/// What the tests use of `std`'s own helpers.
+/// Replacements for `std`'s own test helpers.
 const SUPPORT: &str = include_str!("support.rs");
 
-/// How often the compiler is asked: it tells of imports first, of types and of borrows when all before is well.
+/// Maximum number of compiler runs: it reports errors of imports first, and those of types and borrows later.
 const ROUNDS: usize = 12;
 
-/// Paths of those helpers.
+/// Paths of these helpers.
 const HELPERS: [&str; 3] = [
     "std::sys_common::io::test::",
     "std::test_helpers::",
     "std::net::test::",
 ];
 
-/// Makes the crate of the sources of the standard library in `library`.
+/// Makes the crate from the sources of the standard library in `library`.
 pub(super) fn make(library: &Path, folder: &Path) -> io::Result<()> {
     let mut root = "#![cfg(test)]\n#![allow(warnings)]\nmod support;\n".to_owned();
     for (file, module) in STD_TESTS {
@@ -50,7 +49,7 @@ pub(super) fn make(library: &Path, folder: &Path) -> io::Result<()> {
     write(&folder.join("Cargo.toml"), &manifest)
 }
 
-/// Takes out what the compiler refuses, and returns the names of the tests among it.
+/// Removes items that the compiler refuses, and returns the names of the removed tests.
 pub(super) fn prune(folder: &Path, target: &Path) -> io::Result<Vec<String>> {
     let mut refused = Vec::new();
     for _ in 0..ROUNDS {
@@ -70,7 +69,9 @@ pub(super) fn prune(folder: &Path, target: &Path) -> io::Result<Vec<String>> {
             }
         }
         if faults.is_empty() {
-            return Err(io::Error::other("the tests of std: errors without a place"));
+            return Err(io::Error::other(
+                "the tests of std: compiler errors without a location",
+            ));
         }
         for (file, places) in faults {
             let text = fs::read_to_string(&file)?;
@@ -84,7 +85,7 @@ pub(super) fn prune(folder: &Path, target: &Path) -> io::Result<Vec<String>> {
     Err(io::Error::other("the tests of std do not compile"))
 }
 
-/// The file and the byte that an error of the compiler points to, where a macro is used and not where it is written.
+/// Returns the file and byte of a compiler error, at the use of a macro rather than at its definition.
 fn fault(message: &str) -> Option<(String, usize)> {
     let message: Value = serde_json::from_str(message).ok()?;
     let message = &message["message"];
@@ -100,7 +101,7 @@ fn fault(message: &str) -> Option<(String, usize)> {
     Some((span["file_name"].as_str()?.to_owned(), at))
 }
 
-/// The text of a file of tests as it stands outside of `std`, where `super` was this module.
+/// Returns the text of a file of tests as it must read outside `std`, where `super` was this module.
 fn outside(text: &str, module: &str) -> String {
     let stream = TokenStream::from_str(text).expect("the sources of std are Rust");
     let mut edits = Vec::new();
@@ -152,7 +153,7 @@ fn find_paths(
     }
 }
 
-/// An import for each name of a tree.
+/// Returns one import per name of a tree.
 fn imports(prefix: &str, trees: &[TokenTree], parent: &str) -> Vec<String> {
     let mut path = prefix.to_owned();
     for tree in trees {
@@ -186,14 +187,14 @@ fn is_variable(before: &[TokenTree]) -> bool {
     before.last().is_some_and(|tree| tree.to_string() == "$")
 }
 
-/// The name of the test that an item is.
+/// Returns the name of a test item.
 fn test_name(item: &str) -> Option<&str> {
     let (attributes, rest) = item.split_once("fn ")?;
     let is_test = attributes.contains("test]");
     rest.split('(').next().filter(|_| is_test)
 }
 
-/// The text without the items that have these bytes, and those items: imports wherever they are, else what stands in a module.
+/// Removes the items at these bytes, and returns them: imports at any level, other items at the level of modules.
 fn without(text: &str, places: &BTreeSet<usize>) -> (String, Vec<String>) {
     let stream = TokenStream::from_str(text).expect("it was Rust before");
     let mut found = BTreeMap::new();
@@ -213,7 +214,7 @@ fn without(text: &str, places: &BTreeSet<usize>) -> (String, Vec<String>) {
     (text, items)
 }
 
-/// The range of the item with a byte, its attributes among it.
+/// Returns the range of the item that contains a byte, including its attributes.
 fn item(stream: TokenStream, place: usize) -> Option<Range<usize>> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     let mut start = 0;
@@ -250,7 +251,7 @@ fn item(stream: TokenStream, place: usize) -> Option<Range<usize>> {
     None
 }
 
-/// The range of the import with a byte in the body of a function.
+/// Returns the range of the import that contains a byte, inside a function.
 fn import(stream: TokenStream, place: usize) -> Option<Range<usize>> {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     for (at, tree) in trees.iter().enumerate() {

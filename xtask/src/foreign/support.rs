@@ -1,4 +1,4 @@
-//! What `std`'s tests expect of its own helpers, for the crate that is made of them.
+//! Replacements for the helpers that `std`'s tests expect.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use rand::SeedableRng;
 
-/// What files of tests find in the module that they test.
+/// Items that test files import from the tested module.
 pub mod common {
     pub use std::io::prelude::*;
     pub use std::sync::Arc;
@@ -46,7 +46,7 @@ pub fn test_rng() -> rand_xorshift::XorShiftRng {
     SeedableRng::seed_from_u64(7)
 }
 
-/// Tests run in processes of their own, so each has ports of its own.
+/// Tests run in separate processes, so each needs its own ports.
 fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let own = (std::process::id() % 1_000) as u16 * 20;

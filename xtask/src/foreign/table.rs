@@ -1,10 +1,10 @@
-//! The table: how many tests of each crate passed on each driver, and each one that did not, with the cause.
+//! The table: the number of passed tests of each crate on each driver, and each failed test with its cause.
 //!
-//! It is kept as lines of fields between tabs, so that a change shows as a few lines:
+//! Stored as lines of fields separated by tabs, so that a change shows as a few lines:
 //!
 //! ```text
-//!   crate  driver  42                                   so many passed
-//!   crate  driver  lib tests::a    hung     the cause   this one did not
+//!   crate  driver  42                                   number of passed tests
+//!   crate  driver  lib tests::a    hung     the cause   a failed test
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ pub(super) enum Verdict {
     Failed,
     /// Ended by a signal.
     Aborted,
-    /// It did not end in time.
+    /// Did not end in time.
     Hung,
-    /// Now it passes, now it does not.
+    /// Sometimes passes and sometimes fails.
     Unsteady,
 }
 
@@ -43,22 +43,24 @@ impl Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) passed: usize,
-    /// Those that did not pass, each with the cause, empty while that is unknown.
+    /// Failed tests, each with the cause; empty while unknown.
     pub(super) missed: BTreeMap<String, (Verdict, String)>,
 }
 
-/// By crate and driver.
+/// Results by crate and driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) cells: BTreeMap<(String, String), Cell>,
 }
 
-const AS_STD: &str = "the same with std";
+const AS_STD: &str = "fails with std, too";
 
 impl Table {
+    /// Parses a table.
+    ///
     /// # Errors
     ///
-    /// The line that is none of a table.
+    /// The first invalid line.
     pub(super) fn parse(text: &str) -> Result<Table, String> {
         let mut table = Table::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -93,7 +95,7 @@ impl Table {
         text
     }
 
-    /// The cells in the order of the plan.
+    /// Returns the cells in the order of the plan.
     pub(super) fn in_order(&self) -> impl Iterator<Item = (&'static str, &'static str, &Cell)> {
         let keys = CRATES.iter().map(|it| it.name);
         let keys = keys.flat_map(|name| DRIVERS.map(|driver| (name, driver)));
@@ -104,7 +106,7 @@ impl Table {
         self.cells.get(&(name.to_owned(), driver.to_owned()))
     }
 
-    /// Notes how the tests of a crate ended on a driver, with the causes that were known before.
+    /// Records the results of a crate on a driver, with the causes known before.
     pub(super) fn note(&mut self, name: &str, driver: &str, tests: Vec<(String, Verdict)>) {
         let known = self.cell(name, driver).cloned().unwrap_or_default();
         let std = match driver {
@@ -130,7 +132,7 @@ impl Table {
             .insert((name.to_owned(), driver.to_owned()), cell);
     }
 
-    /// What differs from the table before, a line each. What is unsteady may also pass.
+    /// Returns the differences from an earlier table, one per line. An unsteady test may also pass.
     pub(super) fn differences(&self, before: &Table) -> Vec<String> {
         let mut found = Vec::new();
         for (name, driver, cell) in self.in_order() {
@@ -199,7 +201,7 @@ mod tests {
         assert!(
             table
                 .text()
-                .contains("uring\tlib a::b\tfailed\tthe same with std\n")
+                .contains("uring\tlib a::b\tfailed\tfails with std, too\n")
         );
     }
 

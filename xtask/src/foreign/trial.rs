@@ -1,4 +1,4 @@
-//! Trials: each test in a process of its own, with a limit of time, a few at once.
+//! Runs each test in its own process, with a time limit, several at once.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,11 +12,11 @@ use super::plan::{STD, TEST_LIMIT, TRIES};
 use super::programs::Program;
 use super::table::Verdict;
 
-/// What `timeout` of the coreutils returns after it has stopped a program, by SIGTERM or at last by SIGKILL.
+/// Exit codes of `timeout` from coreutils after it has stopped a program, with SIGTERM or finally SIGKILL.
 const STOPPED: [i32; 2] = [124, 137];
 
-/// Runs all tests of a program on a driver, those that run at once with folders of their own below `temporary`. What they
-/// print stays in files below `logs`, of those that pass nothing.
+/// Runs all tests of a program on a driver. Concurrent tests get their own folders below `temporary`. The output of
+/// failed tests stays in files below `logs`.
 pub(super) fn run(
     program: &Program,
     tests: &[String],
@@ -58,7 +58,7 @@ pub(super) fn run(
     Ok(all)
 }
 
-/// The verdict of a test that runs again if it does not pass.
+/// Returns the verdict of a test, which runs again if it fails.
 fn several(mut run: impl FnMut() -> io::Result<Verdict>) -> io::Result<Verdict> {
     let first = run()?;
     if matches!(first, Verdict::Passed | Verdict::Hung) {
@@ -107,7 +107,7 @@ fn verdict(status: ExitStatus) -> Verdict {
     match (status.code(), status.signal()) {
         (Some(0), _) => Verdict::Passed,
         (Some(code), _) if STOPPED.contains(&code) => Verdict::Hung,
-        // `timeout` ends by the signal that ended the program, or like a shell.
+        // `timeout` ends with the signal that ended the program, or with a shell's exit code for it.
         (None, Some(_)) | (Some(128..), _) => Verdict::Aborted,
         _ => Verdict::Failed,
     }

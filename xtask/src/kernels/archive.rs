@@ -1,7 +1,7 @@
-//! Debian's archive: the packages of a suite, by apt with a configuration and a state of its own.
+//! Debian's archive: packages of a suite, fetched by apt with its own configuration and state.
 //!
-//! The mirror is the one that this machine uses. What was taken out of a package is kept, and fetched again
-//! only after it was deleted.
+//! Uses the mirror of this machine. Files taken from a package are kept, and fetched again only after they were
+//! deleted.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,14 @@ use std::process::Command;
 
 use super::tools::{KEYS, output};
 
-/// The package that depends on the newest kernel of a suite: the flavour for virtual machines, which has
-/// the same source and half the size.
+/// The package that depends on the newest kernel of a suite: the flavour for virtual machines, with the same source and
+/// half the size.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
-/// The tools of the guest in one program that needs no library.
+/// The tools of the guest in one static program.
 const BUSYBOX: &str = "busybox-static";
 
-/// The sources of the standard library, its tests among them.
+/// The sources of the standard library, including its tests.
 const RUST: &str = "rust-src";
 
 pub(crate) struct Archive {
@@ -26,16 +26,16 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// The archive as this machine reaches it; files go below `folder`.
+    /// Uses the archive as this machine reaches it; stores files below `folder`.
     pub(crate) fn of_this_machine(folder: &Path) -> io::Result<Archive> {
         let mut command = Command::new("apt-get");
         command.args(["indextargets", "--format", "$(REPO_URI)"]);
         command.args(["Created-By: Packages", "Origin: Debian", "Component: main"]);
         let mirrors = output(&mut command)?;
-        // Those of security updates and the like have longer names.
+        // Suites with security updates have longer names.
         let Some(mirror) = mirrors.lines().min_by_key(|line| line.len()) else {
             let text =
-                "apt knows no mirror of Debian: see /etc/apt/sources.list, and run apt-get update";
+                "apt has no mirror of Debian: check /etc/apt/sources.list, and run apt-get update";
             return Err(io::Error::other(text));
         };
         Ok(Archive {
@@ -57,7 +57,7 @@ impl Archive {
     }
 }
 
-/// Lets apt read and write nothing of the system but how the network is reached.
+/// Returns a configuration with which apt reads and writes nothing of the system except the network settings.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -77,14 +77,13 @@ APT::Sandbox::User "root";
     )
 }
 
-/// The packages of one release of Debian.
+/// The packages of one Debian release.
 pub(crate) struct Suite {
     folder: PathBuf,
 }
 
 impl Suite {
-    /// The image of its kernel, which the package of that name has, or in newer releases one that it
-    /// depends on.
+    /// Returns the kernel image of the suite. It is in the package of that name or, in newer releases, in a dependency.
     pub(crate) fn kernel(&self) -> io::Result<PathBuf> {
         self.cached("vmlinuz", || {
             let mut package = KERNEL.to_owned();
@@ -94,34 +93,33 @@ impl Suite {
                     return Ok(image);
                 }
             }
-            Err(io::Error::other(format!("{package} has no kernel")))
+            Err(io::Error::other(format!("{package} contains no kernel")))
         })
     }
 
-    /// Its busybox, linked statically.
+    /// Returns the statically linked busybox of the suite.
     pub(crate) fn busybox(&self) -> io::Result<PathBuf> {
         self.cached("busybox", || {
             let unpacked = self.unpack(BUSYBOX)?;
             let places = ["bin/busybox", "usr/bin/busybox"].map(|place| unpacked.join(place));
             let found = places.into_iter().find(|place| place.exists());
-            found.ok_or_else(|| io::Error::other(format!("{BUSYBOX} has no busybox")))
+            found.ok_or_else(|| io::Error::other(format!("{BUSYBOX} contains no busybox")))
         })
     }
 
-    /// The sources of Rust's standard library: the folder `library` of the compiler's repository.
+    /// Returns the sources of Rust's standard library: the folder `library` of the compiler's repository.
     pub(crate) fn rust_library(&self) -> io::Result<PathBuf> {
         self.cached("library", || {
             let sources = self.unpack(RUST)?.join("usr/src");
             let places = entries(&sources)?.into_iter();
             let mut places = places.map(|place| place.join("library"));
-            // A link stands beside the folder that has the version in its name.
+            // A symbolic link is next to the folder that has the version in its name.
             let found = places.find(|place| place.exists());
-            found.ok_or_else(|| io::Error::other(format!("{RUST} has no library")))
+            found.ok_or_else(|| io::Error::other(format!("{RUST} contains no library")))
         })
     }
 
-    /// The file of that name in our folder; where there is none yet, the one that `fetch` returns moves
-    /// there.
+    /// Returns the file of that name in the cache; if it is missing, moves the file that `fetch` returns there.
     fn cached(
         &self,
         name: &str,
@@ -136,15 +134,16 @@ impl Suite {
         Ok(place)
     }
 
-    /// The package that begins so and that this one depends on.
+    /// Returns the dependency of the package whose name begins with `start`.
     fn dependency(&self, package: &str, start: &str) -> io::Result<String> {
         let about = output(self.apt("apt-cache").args(["show", package]))?;
         let found = dependency(&about, start).map(str::to_owned);
-        found
-            .ok_or_else(|| io::Error::other(format!("{package} depends on no {start}..:\n{about}")))
+        found.ok_or_else(|| {
+            io::Error::other(format!("{package} has no dependency {start}..:\n{about}"))
+        })
     }
 
-    /// The folder with what a package has, below the one of all that was fetched.
+    /// Returns the folder with the files of a package, below the folder of all fetched packages.
     fn unpack(&self, package: &str) -> io::Result<PathBuf> {
         let folder = self.fetched().join(package);
         fs::create_dir_all(&folder)?;
@@ -153,7 +152,8 @@ impl Suite {
         output(download.current_dir(&folder))?;
         let is_package = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "deb");
         let file = entries(&folder)?.into_iter().find(is_package);
-        let file = file.ok_or_else(|| io::Error::other(format!("apt-get left no {package}")))?;
+        let file =
+            file.ok_or_else(|| io::Error::other(format!("apt-get did not download {package}")))?;
         let unpacked = folder.join("unpacked");
         let mut extract = Command::new("dpkg-deb");
         output(extract.arg("--extract").args([&file, &unpacked]))?;
@@ -173,7 +173,7 @@ impl Suite {
     }
 }
 
-/// The first package that begins so among the dependencies in what apt tells about one.
+/// Returns the first dependency with that beginning in apt's description of a package.
 fn dependency<'a>(about: &'a str, start: &str) -> Option<&'a str> {
     let depends = about
         .lines()
@@ -184,7 +184,7 @@ fn dependency<'a>(about: &'a str, start: &str) -> Option<&'a str> {
     names.find(|name| name.starts_with(start))
 }
 
-/// The kernel in an unpacked package: in one of its two usual places.
+/// Returns the kernel in an unpacked package, in one of its two usual places.
 fn image(unpacked: &Path) -> io::Result<Option<PathBuf>> {
     let mut found = entries(&unpacked.join("boot"))?;
     for release in entries(&unpacked.join("usr/lib/modules"))? {
@@ -197,7 +197,7 @@ fn image(unpacked: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found.into_iter().find(is_image))
 }
 
-/// What is in a folder: nothing where there is none.
+/// Returns the entries of a folder; none if the folder does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());

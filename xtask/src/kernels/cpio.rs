@@ -1,7 +1,7 @@
 //! The archive format from which Linux fills its first file system: cpio, "newc".
 //!
-//! Each entry is a header of 13 numbers in hexadecimal digits, the path, and the contents, the latter two
-//! filled up to a multiple of four bytes. An entry of a fixed name ends the archive.
+//! Each entry consists of a header with 13 hexadecimal numbers, the path, and the contents. Path and contents are
+//! padded to a multiple of four bytes. An entry with a fixed name ends the archive.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// What opens each header.
+/// Magic number of each header.
 const MAGIC: &str = "070701";
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Cpio {
 }
 
 impl Cpio {
-    /// Adds an executable file by its absolute path, and the folders above it.
+    /// Adds an executable file by its absolute path, and its parent folders.
     pub(super) fn file(&mut self, path: &str, contents: &[u8]) {
         self.folders_above(path);
         self.entry(path, PROGRAM, contents);
@@ -40,7 +40,7 @@ impl Cpio {
         }
     }
 
-    /// The whole archive.
+    /// Returns the whole archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("/TRAILER!!!", 0, &[]);
         self.bytes
@@ -51,7 +51,7 @@ impl Cpio {
         let size = u32::try_from(contents.len()).expect("the format ends at 4 GiB");
         self.entries += 1;
         let links = 1;
-        // Owner and group, the time, the devices and the sum stay 0.
+        // Owner, group, time, devices and checksum stay 0.
         let fields = [
             self.entries,
             mode,
@@ -88,10 +88,10 @@ impl Cpio {
 mod tests {
     use super::*;
 
-    /// The magic and 13 numbers of eight digits.
+    /// The magic number and 13 numbers of eight digits.
     const HEADER_BYTES: usize = 110;
 
-    /// The path, mode and contents of each entry.
+    /// Returns the path, mode and contents of each entry.
     fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut found = Vec::new();
         let mut rest = bytes;

@@ -1,21 +1,21 @@
-//! What `uthread doctor --json` says of a machine: the driver that the library chose, what it does in place of
-//! what the kernel lacks, and whether its self-test went well.
+//! Parses the output of `uthread doctor --json`: the chosen driver, the replacements for missing features, and the
+//! result of the self-test.
 
 use serde_json::Value;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Diagnosis {
-    /// The driver, and how it was set up.
+    /// The driver, and its configuration.
     pub(super) driver: String,
-    /// Why it is not the best one, by the kernel's error.
+    /// The kernel's error, if the driver is not the best one.
     pub(super) cause: Option<String>,
-    /// Each feature that the library would use, with what it uses instead.
+    /// Missing features, each with its replacement.
     pub(super) lacking: Vec<String>,
     pub(super) is_healthy: bool,
 }
 
 impl Diagnosis {
-    /// Of a page in JSON; `None` where it is none.
+    /// Parses a report in JSON; returns `None` if it is invalid.
     pub(super) fn parse(page: &str) -> Option<Diagnosis> {
         let page: Value = serde_json::from_str(page).ok()?;
         let (driver, ring) = (&page["driver"], &page["io_uring"]);
@@ -38,8 +38,8 @@ impl Diagnosis {
     }
 }
 
-/// What a feature is not there for and what is used instead. Those of a ring are not known where none is
-/// allowed, and some are for later.
+/// Returns a missing feature and its replacement. Skips features of a ring that could not be tested, and features that
+/// are not used yet.
 fn lacking(feature: &Value) -> Option<String> {
     let is_wanted = feature["usage"] != "not used yet";
     let (name, instead) = (feature["name"].as_str()?, feature["instead"].as_str()?);

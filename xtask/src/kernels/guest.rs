@@ -1,4 +1,4 @@
-//! The guest: a machine of qemu with two CPUs, without a disk and without a network card.
+//! The guest: a qemu machine with two CPUs, without a disk or a network card.
 
 use std::fs;
 use std::io;
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use super::plan::{GUEST_LIMIT, GUEST_MEMORY_MIB};
 use super::results;
 
-/// How often we look whether the guest has gone on.
+/// Interval at which to check the progress of the guest.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// All that qemu emulates but `cmpxchg16b`: 7.2 leaves wrong flags after it, and kernels that use it crash.
+/// Everything that qemu emulates except `cmpxchg16b`: 7.2 sets wrong flags after it, and kernels that use it crash.
 const CPU: &str = "max,cx16=off";
 
-/// How the kernel starts: its own lines on the first serial line, off at a panic, and without what costs
-/// time under emulation and shows nothing.
+/// Kernel parameters: messages on the first serial line, power off at a panic, and no mitigations, which cost time
+/// under emulation.
 const ARGUMENTS: &str = "console=ttyS0 panic=-1 mitigations=off";
 
-/// Boots the kernel and returns what the tests printed, all that there is if the guest had to be stopped.
-/// Both serial lines stay in `folder`.
+/// Boots the kernel and returns the output of the tests, which is incomplete if the guest had to be stopped. The output
+/// of both serial lines stays in `folder`.
 pub(super) fn run(
     kernel: &Path,
     initramfs: &Path,
@@ -70,7 +70,7 @@ fn command(kernel: &Path, initramfs: &Path, arguments: &str, lines: &[PathBuf; 2
     command
 }
 
-/// Tells of each program that has run, until the guest has ended; whether it has in time.
+/// Reports each finished program until the guest has ended; returns true if it ended in time.
 fn watch(guest: &mut Child, tests: &Path) -> io::Result<bool> {
     let start = Instant::now();
     let mut told = 0;

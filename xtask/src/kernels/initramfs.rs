@@ -1,5 +1,4 @@
-//! The first and only file system of the guest: busybox, the programs with their libraries, and what the
-//! first process does.
+//! The only file system of the guest: busybox, the programs with their libraries, and the script of the first process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,10 +12,10 @@ use super::programs::{self, Program};
 
 const INIT: &str = include_str!("init.sh");
 
-/// What the first process needs before it can make anything itself.
+/// Folders that the first process needs.
 const FOLDERS: [&str; 4] = ["/proc", "/sys", "/dev", "/tmp"];
 
-/// The files that name lookups read.
+/// Files that name lookups read.
 const FILES: [(&str, &str); 4] = [
     ("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
     ("/etc/nsswitch.conf", "hosts: files\n"),
@@ -27,7 +26,7 @@ const FILES: [(&str, &str); 4] = [
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
 ];
 
-/// The archive from which the kernel fills it.
+/// Packs the archive from which the kernel fills the file system.
 pub(super) fn pack(root: &Path, busybox: &Path, programs: &[Program]) -> io::Result<Vec<u8>> {
     let mut cpio = Cpio::default();
     for folder in FOLDERS {
@@ -36,7 +35,7 @@ pub(super) fn pack(root: &Path, busybox: &Path, programs: &[Program]) -> io::Res
     for (path, text) in FILES {
         cpio.file(path, text.as_bytes());
     }
-    // A test reads it, as the file that every package has.
+    // A test reads it, because every package has it.
     let manifest = fs::read(root.join(PACKAGE_FOLDER).join("Cargo.toml"))?;
     cpio.file("/package/Cargo.toml", &manifest);
     cpio.file("/init", INIT.as_bytes());
@@ -58,7 +57,7 @@ fn place(program: &str) -> String {
     format!("/programs/{program}")
 }
 
-/// What the first process reads into its environment.
+/// Returns the environment of the first process.
 fn environment() -> String {
     let mut text = format!("DOCTOR={}\nLIMIT={}\n", place(DOCTOR), RUN_LIMIT.as_secs());
     for (name, value) in ENVIRONMENT {
@@ -67,7 +66,7 @@ fn environment() -> String {
     text
 }
 
-/// A line per run: its name, and the command.
+/// Returns one line per run: its name, and the command.
 fn plan() -> String {
     let mut text = String::new();
     for (program, filter) in RUNS {

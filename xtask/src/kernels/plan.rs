@@ -1,17 +1,17 @@
-//! What runs where: the kernels, and the tests that each of them sees.
+//! The plan: kernels, and the tests to run on each.
 
 use std::time::Duration;
 
-/// A kernel, started in one way.
+/// A kernel with its parameters.
 pub(super) struct Machine {
     pub(super) name: &'static str,
-    /// The suite of Debian whose kernel it is.
+    /// Debian suite of the kernel.
     pub(super) suite: &'static str,
-    /// Added to the command line of the kernel.
+    /// Additional kernel parameters.
     pub(super) arguments: &'static str,
 }
 
-/// From the oldest that Debian's mirrors still have.
+/// From the oldest kernel on Debian's mirrors.
 pub(super) const MACHINES: [Machine; 5] = [
     Machine {
         name: "5.10",
@@ -41,21 +41,21 @@ pub(super) const MACHINES: [Machine; 5] = [
     },
 ];
 
-/// The suite of Debian whose busybox all guests have.
+/// Debian suite of the busybox of all guests.
 pub(super) const TOOLS: &str = "bookworm";
 
 /// The package whose tests run, and its folder, in which they run.
 pub(super) const PACKAGE: &str = "uthread";
 pub(super) const PACKAGE_FOLDER: &str = "crates/uthread";
 
-/// The program that tells what the library finds, and its package.
+/// The program that diagnoses the machine, and its package.
 pub(super) const DOCTOR: &str = "uthread";
 pub(super) const DOCTOR_PACKAGE: &str = "uthread-cli";
 
 /// The program of the library's unit tests.
 pub(super) const UNIT_TESTS: &str = "lib";
 
-/// The runs, each a program, by the target that cargo builds it of, and the filter by which it finds its tests.
+/// The runs: a cargo target, and the filter for its tests.
 pub(super) const RUNS: [(&str, &str); 9] = [
     (UNIT_TESTS, "driver::"),
     (UNIT_TESTS, "stack::"),
@@ -68,33 +68,33 @@ pub(super) const RUNS: [(&str, &str); 9] = [
     ("behaviours", ""),
 ];
 
-/// What the tests find in their environment.
+/// Environment variables of the tests.
 pub(super) const ENVIRONMENT: [(&str, &str); 1] = [
-    // More that wake up all the time leave an emulated CPU no time to start the next.
+    // More workers that wake up all the time leave an emulated CPU no time to start the next one.
     ("UTHREAD_SLEEPERS", "100"),
 ];
 
-/// What the names of tests have in common that say nothing here, each with the reason.
+/// Parts of names of tests that are meaningless under emulation, with the reason.
 pub(super) const LEFT_OUT: [(&str, &str); 6] = [
     (
         "fairness::",
-        "about shares of a CPU, of which emulation has none to give",
+        "measures shares of CPU time, which emulation does not provide",
     ),
     (
         "stalls::",
-        "about fibers that keep a worker for milliseconds, as here all do",
+        "detects fibers that keep a worker for milliseconds, as all do under emulation",
     ),
     (
         "a_write_of_gigabytes_moves_what_the_kernel_takes_at_once",
-        "takes more addresses than a guest gives without the memory",
+        "needs more address space than a guest allows without the memory",
     ),
     (
         "an_idle_runtime_ends_each_sleep_within_a_millisecond",
-        "an emulated CPU is late itself",
+        "an emulated CPU is too slow",
     ),
     (
         "sleeps_end_in_the_order_of_their_deadlines",
-        "where CPUs are later than the sleeps are apart, two workers end them at once",
+        "on CPUs that are later than the interval between the sleeps, two workers end them at the same time",
     ),
     (
         "conversions_take_timeouts_along",
@@ -102,11 +102,11 @@ pub(super) const LEFT_OUT: [(&str, &str); 6] = [
     ),
 ];
 
-/// How long one run may take: twice what the longest took. A hang costs its tests, not those of the next.
+/// Time limit of a run: twice the longest one. A hang fails the tests of its run only.
 pub(super) const RUN_LIMIT: Duration = Duration::from_secs(44 * 60);
 
-/// How long a guest may take from power on to power off.
+/// Time limit of a guest from power on to power off.
 pub(super) const GUEST_LIMIT: Duration = Duration::from_secs(45 * 60);
 
-/// The memory of a guest: the files live in it too.
+/// Memory of a guest, which also holds its files.
 pub(super) const GUEST_MEMORY_MIB: usize = 2048;

@@ -1,4 +1,4 @@
-//! The programs that run in the guest: the library's tests and the doctor, as cargo builds them.
+//! Builds the programs that run in the guest: the library's tests and the doctor.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,16 +11,16 @@ use serde_json::Value;
 use super::plan::{DOCTOR, DOCTOR_PACKAGE, PACKAGE, RUNS, UNIT_TESTS};
 use super::tools::output;
 
-/// Optimized a little, with all checks, and small.
+/// Slightly optimized, with all checks, and small.
 const PROFILE: &str = "guest";
 
-/// A program, by the name of its target, `lib` for the unit tests of the library.
+/// A program by the name of its target; `lib` for the library's unit tests.
 pub(super) struct Program {
     pub(super) name: String,
     pub(super) file: PathBuf,
 }
 
-/// Where cargo puts what it makes.
+/// Returns cargo's target folder.
 pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
@@ -50,7 +50,7 @@ fn cargo(root: &Path, package: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// The program of which a message of cargo tells, if it tells of one.
+/// Returns the program in a message of cargo, if the message contains one.
 fn program(message: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(message).ok()?;
     let file = message["executable"].as_str()?;
@@ -65,13 +65,13 @@ fn program(message: &str) -> Option<Program> {
     })
 }
 
-/// The shared libraries that a program loads, and what loads them.
+/// Returns the shared libraries of a program, and its loader.
 pub(super) fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let text = output(Command::new("ldd").arg(program))?;
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// The path in a line of ldd: `name => /path (address)`, or `/path (address)`.
+/// Parses the path in a line of ldd: `name => /path (address)`, or `/path (address)`.
 fn library(line: &str) -> Option<PathBuf> {
     let path = line.split_whitespace().find(|word| word.starts_with('/'))?;
     Some(path.into())

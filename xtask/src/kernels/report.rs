@@ -1,4 +1,4 @@
-//! The table of all machines, as the document that the repository keeps.
+//! Draws `docs/results/kernels.md` from the results of all machines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,26 +9,25 @@ use super::results::{Results, Verdict};
 const OPENING: &str = "\
 # The library on other kernels
 
-Debian's kernels, each in an emulated machine with two CPUs. `cargo xtask kernels` runs it all again and writes this
-file.
+Debian's kernels, each in an emulated machine with two CPUs. `cargo xtask kernels` repeats the tests and writes this file.
 
-## What the library found
+## Detected features
 
-`uthread doctor` on each of them: the driver that it chose, and what it uses in place of what it lacks.
+The output of `uthread doctor` on each machine: the chosen driver, and the missing features with their replacements.
 
-| machine | kernel | driver | no io_uring, as | lacking (instead) |
+| machine | kernel | driver | why not io_uring | missing features (replacement) |
 | --- | --- | --- | --- | --- |
 ";
 
 const TESTS: &str = "
-## What the tests said
+## Test results
 
-A test counts for the driver that it names. Others run with the one that was chosen, or need none.
+A test counts for the driver in its name. Other tests use the chosen driver, or none.
 ";
 
-/// The columns of the second table.
+/// Columns of the second table.
 const GROUPS: [&str; 5] = ["uring", "epoll", "threads", CHOSEN, NONE];
-const CHOSEN: &str = "the chosen one";
+const CHOSEN: &str = "chosen driver";
 const NONE: &str = "none";
 
 pub(super) fn markdown(all: &[(&Machine, Results)]) -> String {
@@ -37,7 +36,7 @@ pub(super) fn markdown(all: &[(&Machine, Results)]) -> String {
         let _ = writeln!(text, "{}", found(machine, results));
     }
     let _ = writeln!(text, "{TESTS}\n{}", counts(all));
-    text.push_str("Left out everywhere:\n\n");
+    text.push_str("Skipped on all machines:\n\n");
     for (test, reason) in LEFT_OUT {
         let _ = writeln!(text, "- `{test}`: {reason}");
     }
@@ -53,7 +52,7 @@ pub(super) fn markdown(all: &[(&Machine, Results)]) -> String {
     text
 }
 
-/// The row of a machine in the first table.
+/// Returns the row of a machine in the first table.
 fn found(machine: &Machine, results: &Results) -> String {
     let kernel = version(&results.kernel);
     let diagnosis = results.diagnosis().unwrap_or_default();
@@ -63,7 +62,7 @@ fn found(machine: &Machine, results: &Results) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// The second table.
+/// Returns the second table.
 fn counts(all: &[(&Machine, Results)]) -> String {
     let present = all.iter().flat_map(|(_, results)| tests(results));
     let present: BTreeSet<_> = present.map(|(group, _)| group).collect();
@@ -79,13 +78,13 @@ fn counts(all: &[(&Machine, Results)]) -> String {
     text
 }
 
-/// Debian's version of a kernel, as it stands in what `uname` says.
+/// Returns Debian's version of a kernel, from the output of `uname`.
 fn version(kernel: &str) -> &str {
     let mut words = kernel.split(' ').skip_while(|word| *word != "Debian");
     words.nth(1).unwrap_or(kernel)
 }
 
-/// How many tests of a group passed, and how many did not.
+/// Counts the tests of a group by verdict.
 fn count(results: &Results, group: &str) -> String {
     let (mut passed, mut failed, mut left_out) = (0, 0, 0);
     for (_, verdict) in tests(results).filter(|(of, _)| *of == group) {
@@ -96,7 +95,7 @@ fn count(results: &Results, group: &str) -> String {
         }
     }
     let mut text = format!("{passed} passed");
-    for (count, what) in [(failed, "failed"), (left_out, "left out")] {
+    for (count, what) in [(failed, "failed"), (left_out, "skipped")] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");
         }
@@ -104,7 +103,7 @@ fn count(results: &Results, group: &str) -> String {
     text
 }
 
-/// Each test's group and verdict.
+/// Returns each test's group and verdict.
 fn tests(results: &Results) -> impl Iterator<Item = (&'static str, Verdict)> {
     results.runs.iter().flat_map(|run| {
         let tests = run.tests.iter();
@@ -112,8 +111,8 @@ fn tests(results: &Results) -> impl Iterator<Item = (&'static str, Verdict)> {
     })
 }
 
-/// A test names its driver by the module it is in, or by the place it runs in: `[epoll 2]`, and `[thread]` for
-/// a thread that has none.
+/// Returns the group of a test. The name contains the driver as a module, or as the place: `[epoll 2]`, and `[thread]`
+/// for an ordinary thread.
 fn group(run: &str, test: &str) -> &'static str {
     let place = test.rsplit_once('[').map(|(_, place)| place);
     let place = place.and_then(|place| place.split([' ', ']']).next());
@@ -167,9 +166,9 @@ test stack::c ... ignored
         };
         let text = markdown(&[(&machine, Results::parse(output))]);
         let parts = [
-            "| lacking (instead) |\n| --- | --- | --- | --- | --- |\n| 6.1 | 6.1.2-1 | uring (so) |  |  |\n\n",
+            "| missing features (replacement) |\n| --- | --- | --- | --- | --- |\n| 6.1 | 6.1.2-1 | uring (so) |  |  |\n\n",
             "\n\n| machine | uring | none |\n| --- | --- | --- |\n\
-             | 6.1 | 1 passed | 0 passed, 1 failed, 1 left out |\n\n",
+             | 6.1 | 1 passed | 0 passed, 1 failed, 1 skipped |\n\n",
             "\nFailed on 6.1:\n\n- stack::b\n",
         ];
         for part in parts {

@@ -1,23 +1,23 @@
-//! What the guest has printed: per program the tests that it has, and how they ended.
+//! Parses the output of a guest: the tests of each program, and their verdicts.
 //!
-//! A test that the program has and that never ended has failed. Output of tests lies between the lines
-//! about them, so only whole lines of the expected form count.
+//! A listed test without a verdict has failed. Output of tests appears between the lines about them, so only whole
+//! lines of the expected form count.
 
 use std::collections::BTreeMap;
 
 use super::doctor::Diagnosis;
 
-/// What each mark of the guest's first process begins with.
+/// Prefix of the marks that the guest's first process prints.
 const MARK: &str = "@@ ";
 
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    /// The release, and Debian's version of it.
+    /// Kernel release, with Debian's version.
     pub(super) kernel: String,
-    /// What the library found there, as JSON.
+    /// The doctor's report, as JSON.
     doctor: String,
     pub(super) runs: Vec<Run>,
-    /// Whether the guest came to its end.
+    /// True if the guest ran to its end.
     pub(super) complete: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Results {
 pub(super) struct Run {
     pub(super) name: String,
     pub(super) tests: BTreeMap<String, Verdict>,
-    /// Its exit status.
+    /// Exit status.
     pub(super) status: String,
 }
 
@@ -35,11 +35,11 @@ pub(super) enum Verdict {
     Passed,
     Failed,
     LeftOut,
-    /// The program, or the guest, ended before the test.
+    /// The program or the guest ended before the test.
     Silent,
 }
 
-/// Which part of a guest's output a line belongs to.
+/// Part of a guest's output.
 enum Part {
     Nothing,
     Doctor,
@@ -86,16 +86,16 @@ impl Results {
         Part::Nothing
     }
 
-    /// What the library found there, if it came to tell.
+    /// Returns the doctor's diagnosis, if there is one.
     pub(super) fn diagnosis(&self) -> Option<Diagnosis> {
         Diagnosis::parse(&self.doctor)
     }
 
-    /// What failed, by name, with what is known of it.
+    /// Returns the failures by name, with known details.
     pub(super) fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         if !self.diagnosis().is_some_and(|found| found.is_healthy) {
-            failures.push("uthread doctor: something is wrong".to_owned());
+            failures.push("uthread doctor: reports a fault".to_owned());
         }
         for run in &self.runs {
             let known = failures.len();
@@ -113,21 +113,21 @@ impl Results {
             }
         }
         if !self.complete {
-            failures.push("the guest did not come to its end".to_owned());
+            failures.push("the guest did not run to its end".to_owned());
         }
         failures
     }
 }
 
 impl Run {
-    /// A line of the list: `name: test`.
+    /// Parses a line of the list: `name: test`.
     fn list(&mut self, line: &str) {
         if let Some(test) = line.strip_suffix(": test") {
             self.tests.insert(test.to_owned(), Verdict::Silent);
         }
     }
 
-    /// A line about a test that has ended: `test name ... ok`.
+    /// Parses the line of a finished test: `test name ... ok`.
     fn verdict(&mut self, line: &str) {
         let Some((test, word)) = line
             .strip_prefix("test ")
@@ -142,7 +142,7 @@ impl Run {
             _ => return,
         };
         let test = test.trim_end().trim_end_matches(" - should panic");
-        // What a test that failed has printed comes last, and may be such lines of a child.
+        // The output of failed tests comes last, and may contain such lines of a child.
         if let Some(known) = self.tests.get_mut(test)
             && *known == Verdict::Silent
         {
@@ -151,7 +151,7 @@ impl Run {
     }
 }
 
-/// The programs that have run so far, each with its exit status.
+/// Returns the programs that have run so far, with their exit status.
 pub(super) fn ended_runs(output: &str) -> Vec<String> {
     let results = Results::parse(output);
     let ended = results.runs.iter().filter(|run| !run.status.is_empty());
@@ -213,7 +213,7 @@ test send [epoll 2]   ... ok
             "driver::tests::b",
             "driver::tests::c (never ended)",
             "net: exit status \"\"",
-            "the guest did not come to its end",
+            "the guest did not run to its end",
         ];
         assert_eq!(results.failures(), failures);
     }
@@ -222,8 +222,8 @@ test send [epoll 2]   ... ok
     fn nothing_at_all_is_a_failure() {
         let failures = Results::parse("").failures();
         let expected = [
-            "uthread doctor: something is wrong",
-            "the guest did not come to its end",
+            "uthread doctor: reports a fault",
+            "the guest did not run to its end",
         ];
         assert_eq!(failures, expected);
     }

@@ -1,11 +1,11 @@
-//! The programs of the system that this takes, and how they are run.
+//! The system programs that are needed, and how to run them.
 
 use std::env;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program, and Debian's package that has it.
+/// Programs, with the Debian package of each.
 const TOOLS: [(&str, &str); 5] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("apt-get", "apt"),
@@ -14,16 +14,18 @@ const TOOLS: [(&str, &str); 5] = [
     ("ldd", "libc-bin"),
 ];
 
-/// The keys that sign Debian's archive, of the package `debian-archive-keyring`.
+/// Keys that sign Debian's archive, from the package `debian-archive-keyring`.
 pub(super) const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// Checks that all tools exist.
+///
 /// # Errors
 ///
-/// Says what to install where something is missing.
+/// `NotFound` if a tool is missing; the message names the packages to install.
 pub(super) fn check() -> io::Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(io::Error::other(
-            "the tests are built here, and run on Debian's kernels for x86-64",
+            "this command needs x86-64: it builds the tests here, and runs them on Debian's kernels",
         ));
     }
     let path = env::var_os("PATH").unwrap_or_default();
@@ -33,11 +35,11 @@ pub(super) fn check() -> io::Result<()> {
         return Ok(());
     }
     let packages = missing.join(" ");
-    let text = format!("this takes more of Debian: apt-get install {packages}");
+    let text = format!("install the missing packages: apt-get install {packages}");
     Err(io::Error::other(text))
 }
 
-/// The packages to install.
+/// Returns the packages to install.
 fn missing(exists: impl Fn(&str) -> bool, keys: bool) -> Vec<&'static str> {
     let tools = TOOLS.iter().filter(|(tool, _)| !exists(tool));
     let mut packages: Vec<_> = tools.map(|(_, package)| *package).collect();
@@ -48,11 +50,11 @@ fn missing(exists: impl Fn(&str) -> bool, keys: bool) -> Vec<&'static str> {
     packages
 }
 
-/// What a program printed. Its errors go where ours go.
+/// Runs a program and returns its output. Its standard error goes to ours.
 ///
 /// # Errors
 ///
-/// It could not be started, or failed.
+/// Any error of starting the program; `Other` if it fails.
 pub(crate) fn output(command: &mut Command) -> io::Result<String> {
     let output = command
         .stdin(Stdio::null())

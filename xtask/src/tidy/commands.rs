@@ -1,5 +1,5 @@
-//! The commands that the README promises, word for word, there, in what the continuous
-//! integration runs, and in the guide.
+//! Checks that the commands of the README exist, word for word, in the README, in the continuous integration, and in
+//! the guide.
 
 use super::Finding;
 use super::tree::Tree;
@@ -31,7 +31,7 @@ const PROMISES: [(&str, &str, &str); 5] = [
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let missing = |(path, command, _): &&(&str, &str, _)| {
         let mut lines = tree.text(path).lines();
-        // In Rust files they stand in the documentation.
+        // In Rust files, commands are in the documentation.
         !lines.any(|line| line.trim_start_matches("//!").trim() == *command)
     };
     let finding = |&(path, command, remedy)| {

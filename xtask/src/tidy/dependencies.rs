@@ -1,4 +1,4 @@
-//! Every dependency has a reason, and the reasons stand in one place.
+//! Checks that every dependency has a reason in ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             path,
             *line,
             what,
-            "add a line \"- `name`: reason\" to its section Dependencies",
+            "add a line \"- `name`: reason\" to the section Dependencies",
         ));
     }
     for (name, line) in reasons
@@ -62,8 +62,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Hands every dependency to `found`, by its name in the registry and the offset where it is
-/// declared, wherever its table stands: at the top, below `target` or below `workspace`.
+/// Passes every dependency to `found`, by its name in the registry and the offset of its declaration, in any table: at
+/// the top level, below `target` or below `workspace`.
 fn collect(table: &DeTable<'_>, found: &mut impl FnMut(String, usize)) {
     for (key, value) in table {
         let DeValue::Table(inner) = value.get_ref() else {
@@ -87,7 +87,7 @@ fn text_at(value: &DeValue<'_>, key: &str) -> Option<String> {
     Some(value.get(key)?.get_ref().as_str()?.to_owned())
 }
 
-/// The names of the lines "- `name`: reason" below the heading Dependencies, with their lines.
+/// Returns the names in the lines "- `name`: reason" below the heading Dependencies, with their line numbers.
 fn reasons(text: &str) -> BTreeMap<&str, usize> {
     let section = text
         .lines()

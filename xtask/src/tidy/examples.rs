@@ -1,8 +1,8 @@
-//! Every public item of the library has an example that runs, or says whose example shows it.
+//! Checks that every public item of the library has an example that runs, or refers to an item whose example shows it.
 //!
-//! The second is said in a paragraph with the word "example" and a link, as in `see the example of [scope]`. It counts where
-//! that item has an example which names this one. A type or trait may also be named by the signature of that item, or be what
-//! it is a method of.
+//! A reference is a paragraph with the word "example" and a link, as in `see the example of [scope]`. It counts if the
+//! example of that item names this one. For a type or trait, it is enough that the signature of that item names it, or
+//! that the item is its method.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::tree::Tree;
 const REMEDY: &str =
     "write one, or say whose example shows it, as in \"see the example of [`scope`]\"";
 
-/// What a block of code may be called that runs as an example; other words keep it from that.
+/// Words for a code block that runs as an example; other words keep it from running.
 const RUNS: [&str; 2] = ["rust", "should_panic"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -38,12 +38,12 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// What the documentation of an item shows.
+/// Examples and references in the documentation of an item.
 #[derive(Default)]
 struct Shown {
-    /// The words of the examples that run.
+    /// Words of the examples that run.
     examples: BTreeSet<String>,
-    /// Those of the paragraphs that speak of an example.
+    /// Links in the paragraphs that mention an example.
     links: Vec<Link>,
 }
 
@@ -53,7 +53,7 @@ impl Shown {
         let mut runs = false;
         let mut speaks_of_example = false;
         let mut links = Vec::new();
-        // An item of ours is no address: the name is what the link leads to.
+        // A link to a local item has no address: its name is the target.
         let name = |link: BrokenLink<'_>| Some((link.reference.into_string().into(), "".into()));
         for event in Parser::new_with_broken_link_callback(docs, Options::empty(), Some(name)) {
             match event {
@@ -82,7 +82,7 @@ impl Shown {
     }
 }
 
-/// To an item, by the end of its path.
+/// A link to an item, by the end of its path.
 struct Link {
     owner: Option<String>,
     name: String,
@@ -100,7 +100,7 @@ impl Link {
         Self { owner, name }
     }
 
-    /// Whether it leads from one to the other.
+    /// Returns true if the link leads from one item to the other.
     fn leads(&self, from: &Item<'_>, to: &Item<'_>) -> bool {
         let is_owner = match (self.owner.as_deref(), to.owner) {
             (Some("Self"), to) => to == from.owner,
@@ -117,8 +117,8 @@ mod tests {
 
     const ROOT: &str = "crates/uthread/src/lib.rs";
 
-    /// Plants `code` behind a function with an example, and expects one finding per entry, each the line after that
-    /// function and what lacks an example.
+    /// Plants `code` behind a function with an example, and expects one finding per entry: the line after that
+    /// function, and the item without an example.
     fn plant_code(code: &str, expected: &[(usize, &str)]) {
         let good = "//! A.\n\n/// ```\n/// uthread::run(|| uthread::Pool::new().size());\n/// ```\npub fn run(options: &Options) {}\n\n";
         let lines = good.lines().count();
@@ -188,7 +188,7 @@ mod tests {
             ),
             ("there is an [example](run#more) above", "fn size", true),
             ("see the\n/// example of [`run`]", "fn size", true),
-            // What it names in its signature, or belongs to, only types may refer to.
+            // Only types may refer to items that they name in their signature, or belong to.
             ("see the example of [`run`]", "struct Options", true),
             ("see the example of [`run`]", "fn Options", false),
             ("see the example of [`run`]", "fn other", false),

@@ -1,4 +1,4 @@
-//! The figures of the README are those of the report: its lines between two marks are the summary in
+//! Checks that the figures of the README equal those of the report: the lines between two marks are the summary in
 //! `docs/results/report.json`, word for word.
 
 use super::Finding;
@@ -18,15 +18,16 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     }
 }
 
-/// How many lines there are, and are the same; `None` where there is neither a report nor a place for its figures.
+/// Compares the figures, and returns the number of lines; `None` if there is neither a report nor a place for its
+/// figures.
 pub(crate) fn compare(readme: &str, report: Option<&str>) -> Result<Option<usize>, Finding> {
     let marked = marked(readme)?;
     let Some(report) = report else {
         return match marked {
             None => Ok(None),
             Some(marked) => {
-                let what = format!("figures without {REPORT}, which they are from");
-                let remedy = "measure, or take the figures and their marks away";
+                let what = format!("figures without {REPORT}, their source");
+                let remedy = "measure, or remove the figures and their marks";
                 Err(Finding::new(README, marked.line, what, remedy))
             }
         };
@@ -60,7 +61,7 @@ pub(crate) fn compare(readme: &str, report: Option<&str>) -> Result<Option<usize
     }
 }
 
-/// The README with the figures of the report.
+/// Returns the README with the figures of the report.
 pub(crate) fn replaced(readme: &str, report: &str) -> Result<String, Finding> {
     let summary = summary(report)?;
     let Some(marked) = marked(readme)? else {
@@ -79,12 +80,12 @@ pub(crate) fn replaced(readme: &str, report: &str) -> Result<String, Finding> {
 }
 
 struct Marked<'a> {
-    /// That of the mark, counted from 1, so that it is the index of the line after it.
+    /// Line of the opening mark, counted from 1, so that it is the index of the next line.
     line: usize,
     lines: Vec<&'a str>,
 }
 
-/// What lies between the marks, if there are any.
+/// Returns the lines between the marks, if there are any.
 fn marked(readme: &str) -> Result<Option<Marked<'_>>, Finding> {
     let lines: Vec<&str> = readme.lines().collect();
     let at = |mark: &str| -> Vec<usize> {
@@ -112,7 +113,8 @@ fn marked(readme: &str) -> Result<Option<Marked<'_>>, Finding> {
 }
 
 fn summary(report: &str) -> Result<Vec<String>, Finding> {
-    let fault = |what: String| Finding::new(REPORT, 1, what, "write it by `uthread-bench report`");
+    let fault =
+        |what: String| Finding::new(REPORT, 1, what, "write it with `uthread-bench report`");
     let value: serde_json::Value =
         serde_json::from_str(report).map_err(|error| fault(format!("not JSON ({error})")))?;
     let lines = value["summary"]

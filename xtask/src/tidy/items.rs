@@ -1,8 +1,7 @@
-//! What the library shows to its users: the public functions, types, traits and macros of its source, with their
-//! documentation.
+//! The public API of the library: functions, types, traits and macros, with their documentation, read from the sources.
 //!
-//! `pub` alone does not tell: an item of a private module is public if a `pub use` names it, and a method if its type is. What
-//! macros write is read where they write it, so it goes by lines, which `cargo fmt` has put where they are expected.
+//! `pub` alone does not decide: an item of a private module is public if a `pub use` names it, and a method if its type
+//! is. The reader works on lines, as formatted by `cargo fmt`, so it also sees items that macros write.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +15,23 @@ pub(crate) struct Item<'a> {
     /// `fn`, `struct`, `enum`, `union`, `trait` or `macro`.
     pub(crate) kind: &'a str,
     pub(crate) name: &'a str,
-    /// The type or trait that a function belongs to; that of a macro begins with `$`.
+    /// The type or trait of a function; for a macro's type it begins with `$`.
     pub(crate) owner: Option<&'a str>,
     /// Markdown.
     pub(crate) docs: String,
-    /// The words of all before the body.
+    /// The words before the body.
     signature: BTreeSet<&'a str>,
     is_exported: bool,
 }
 
 impl Item<'_> {
-    /// Whether it belongs to this type, or its signature names it.
+    /// Returns true if it belongs to this type, or its signature names it.
     pub(crate) fn speaks_of(&self, name: &str) -> bool {
         self.owner == Some(name) || self.signature.contains(name)
     }
 }
 
-/// Those that users see: not those that the documentation hides.
+/// Returns the items visible to users, without hidden ones.
 pub(crate) fn public_items(tree: &Tree) -> Vec<Item<'_>> {
     let files = tree
         .files()
@@ -71,7 +70,7 @@ pub(crate) fn public_items(tree: &Tree) -> Vec<Item<'_>> {
     public.map(|(item, _)| item).collect()
 }
 
-/// The module that a file is, by its path from the root of the library.
+/// Returns the module of a file, by its path from the crate root.
 fn module_of(path: &str) -> String {
     let path = path.strip_prefix(LIBRARY).unwrap_or(path);
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
@@ -81,7 +80,7 @@ fn module_of(path: &str) -> String {
     }
 }
 
-/// The path of what has this name in a module.
+/// Returns the path of an item with this name in a module.
 fn inside(module: &str, name: &str) -> String {
     match module {
         "" => name.to_owned(),
@@ -89,7 +88,7 @@ fn inside(module: &str, name: &str) -> String {
     }
 }
 
-/// The paths in the `pub use` of a module.
+/// Returns the paths in the `pub use` items of a module.
 fn reexports(module: &str, text: &str) -> Vec<String> {
     let statements = text.split("\npub use ").skip(1);
     let statements = statements.filter_map(|statement| statement.split(';').next());
@@ -101,9 +100,9 @@ fn reexports(module: &str, text: &str) -> Vec<String> {
     paths.map(|path| resolve(module, &path)).collect()
 }
 
-/// What a path means in a module. One that leads into another crate means nothing here.
+/// Resolves a path in a module. A path into another crate has no meaning here.
 fn resolve(module: &str, path: &str) -> String {
-    // Behind it stands at most another name.
+    // At most an alias follows.
     let path = path.split(' ').next().unwrap_or_default();
     match path.split_once("::") {
         Some(("crate", rest)) => rest.to_owned(),
@@ -116,38 +115,38 @@ fn resolve(module: &str, path: &str) -> String {
     }
 }
 
-/// The public modules within one.
+/// Returns the public modules inside a module.
 fn modules(module: &str, text: &str) -> Vec<String> {
     let lines = text.lines();
     let names = lines.filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     names.map(|name| inside(module, name)).collect()
 }
 
-/// The names and words of a text.
+/// Returns the names and words of a text.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|part: char| !part.is_alphanumeric() && part != '_')
         .filter(|word| !word.is_empty())
 }
 
-/// Goes down the lines of a file.
+/// Reads the lines of a file.
 struct Reader<'a> {
     path: &'a str,
     lines: Vec<&'a str>,
-    /// What is around the line, from outside: the depth of the line that opens it, and what that is.
+    /// The blocks around the line, outermost first: the indentation of the line that opens each, and its kind.
     around: Vec<(usize, Around<'a>)>,
 }
 
 #[derive(Clone, Copy)]
 enum Around<'a> {
-    /// Its functions are public if they say so.
+    /// Its functions are public if marked so.
     Impl(&'a str),
-    /// Its functions are as public as it is.
+    /// Its functions are as public as the trait.
     Trait(&'a str),
-    /// What is in it is reached by other ways, if at all.
+    /// Its items are reached by other ways, if at all.
     Private,
 }
 
-/// What stands above an item.
+/// The lines above an item.
 #[derive(Default)]
 struct Above<'a> {
     /// From the last to the first.
@@ -223,7 +222,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The documentation and the attributes above a line.
+    /// Returns the documentation and the attributes above a line.
     fn above(&self, index: usize) -> Above<'a> {
         let mut above = Above::default();
         let mut is_in_attribute = false;
@@ -258,7 +257,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a line opens that items may be in.
+/// Returns the block that a line opens, if it can contain items.
 fn opened(line: &str) -> Option<Around<'_>> {
     let declared = line.strip_prefix("pub ").unwrap_or(line);
     if declared.starts_with("mod ") {
@@ -273,12 +272,12 @@ fn opened(line: &str) -> Option<Around<'_>> {
         ' ' => rest,
         _ => return None,
     };
-    // Of a trait it has no `pub` inside, so only the type of others matters.
+    // A trait implementation has no `pub` inside, so only other implementations matter.
     let path = of.trim_start().split(['<', ' ']).next()?;
     path.rsplit("::").next().map(Around::Impl)
 }
 
-/// Where the brackets end that a text begins with.
+/// Returns the end of the generic parameters at the start of a text.
 fn end_of_generics(text: &str) -> usize {
     let mut depth = 0;
     let mut before = ' ';
@@ -296,7 +295,7 @@ fn end_of_generics(text: &str) -> usize {
     text.len()
 }
 
-/// The kind and the name of what is declared, if it is looked at.
+/// Returns the kind and the name of a declaration, if it is checked.
 fn declaration(text: &str) -> Option<(&str, &str)> {
     const KINDS: [&str; 6] = ["fn", "struct", "enum", "union", "trait", "macro_rules!"];
     let mut parts = text.split(' ');
@@ -312,7 +311,7 @@ fn declaration(text: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// Sees that these files of the library have exactly these public items, each as `kind owner::name`.
+    /// Expects exactly these public items in these files of the library, each as `kind owner::name`.
     fn check(files: &[(&str, &str)], expected: &[&str]) {
         let paths = files
             .iter()

@@ -74,7 +74,7 @@ enum May {
     AllBut(&'static [&'static str]),
 }
 
-const MOVE: &str = "move the code to the layer that may, or hand the value down as an argument";
+const MOVE: &str = "move the code to a layer that may, or pass the value as an argument";
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -97,7 +97,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn check_file(path: &str, source: &Source, own: &str, height: usize, out: &mut Vec<Finding>) {
     let Some((layer, below)) = layer_of(own) else {
         let what = format!("the module `{own}` is in no layer");
-        let remedy = "put it into a folder of a layer, or give it one in xtask/src/tidy/layers.rs";
+        let remedy =
+            "move it to the folder of a layer, or add it to a layer in xtask/src/tidy/layers.rs";
         out.push(Finding::new(path, 1, what, remedy));
         return;
     };
@@ -132,8 +133,8 @@ fn layer_of(module: &str) -> Option<&'static Layer> {
     LAYERS.iter().find(|(layer, _)| layer.contains(&module))
 }
 
-/// The modules of the root that the code names, with the lines. `height` is how many steps the file
-/// is below the root.
+/// Returns the root modules that the code names, with their lines. `height` is how many steps the file is below the
+/// root.
 fn used_modules(source: &Source, height: usize) -> Vec<(usize, &str)> {
     let mut used = Vec::new();
     for index in 0..source.tokens.len() {
@@ -152,7 +153,7 @@ fn used_modules(source: &Source, height: usize) -> Vec<(usize, &str)> {
     used
 }
 
-/// Follows a path from the token at `index`, which lies in a module `height` steps below the root.
+/// Follows a path from the token at `index`, in a module `height` steps below the root.
 fn reached<'a>(source: &'a Source, index: usize, height: usize, used: &mut Vec<(usize, &'a str)>) {
     match source.text(index) {
         "super" => reached(source, index + 2, height.saturating_sub(1), used),
@@ -167,7 +168,7 @@ fn reached<'a>(source: &'a Source, index: usize, height: usize, used: &mut Vec<(
     }
 }
 
-/// The lines where a path starts with the crate `name`, or an import brings it in.
+/// Returns the lines where a path starts with the crate `name`, or an import brings it in.
 fn uses_of_crate(source: &Source, name: &str) -> Vec<usize> {
     let is_use = |index: usize| {
         let before = |back: usize| {

@@ -1,4 +1,4 @@
-//! A relative link in the documentation leads to a file that is there.
+//! Checks that relative links in the documentation lead to existing files.
 
 use pulldown_cmark::{Event, Parser, Tag};
 
@@ -36,8 +36,7 @@ fn is_url(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// The path from the root that `target`, written in the file `from`, means; none outside the
-/// repository.
+/// Resolves the link `target` in the file `from` to a path from the root; `None` outside the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! Every Rust file opens by saying what it is.
+//! Checks that every Rust file opens with a `//!` comment.
 
 use super::Finding;
 use super::tree::Tree;
@@ -20,7 +20,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             .next()
             .and_then(|line| line.strip_prefix("//!"));
         if opening.is_none_or(|text| text.trim().is_empty()) {
-            let what = "the first line does not say what the file is";
+            let what = "the file does not open with a `//!` comment";
             findings.push(Finding::new(path, 1, what, "open it with a `//!` sentence"));
         }
     }
@@ -38,7 +38,7 @@ mod tests {
             ("a.rs", "//! What a is.\nfn a() {}\n"),
             ("b.txt", "no Rust"),
         ];
-        let expected = ["a.rs:1: the first line"];
+        let expected = ["a.rs:1: the file does not open"];
         for fault in [
             "fn a() {}\n",
             "\n//! Late.\n",

@@ -1,4 +1,4 @@
-//! A function fits a screen, a file holds one idea.
+//! Checks the size of functions and files: a function fits on a screen, a file holds one idea.
 
 use super::Finding;
 use super::list;
@@ -7,10 +7,10 @@ use super::tree::Tree;
 /// Subjects are `path` for a file and `path:function` for a function.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
 
-/// What a reader sees without scrolling.
+/// Visible without scrolling.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Lines of code; a file of one idea needed more in none of the code bases this one learned from.
+/// Lines of code. No code base that this one learned from needed more for a file of one idea.
 const FILE_LINES_MAX: usize = 400;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -18,7 +18,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     for (path, source) in tree.sources() {
         let lines = source.code_lines();
         if lines > FILE_LINES_MAX {
-            let what = format!("{lines} lines of code, {FILE_LINES_MAX} are the most");
+            let what = format!("{lines} lines of code, more than {FILE_LINES_MAX}");
             faults.push((
                 path.to_owned(),
                 Finding::new(path, 1, what, "split it by idea"),
@@ -29,7 +29,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             .filter(|function| function.lines > FUNCTION_LINES_MAX)
         {
             let what = format!(
-                "`{}` has {} lines, {FUNCTION_LINES_MAX} are the most",
+                "`{}` has {} lines, more than {FUNCTION_LINES_MAX}",
                 function.name, function.lines
             );
             let subject = format!("{path}:{}", function.name);
@@ -39,7 +39,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
                     path,
                     function.line,
                     what,
-                    "name a part of it and move that out",
+                    "extract a part with a name of its own",
                 ),
             ));
         }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_function_of_more_than_a_screen_is_found() {
-        let expected = ["a.rs:3: `a` has 71 lines, 70 are the most"];
+        let expected = ["a.rs:3: `a` has 71 lines, more than 70"];
         plant(
             check,
             &[("a.rs", &function(70))],
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_file_of_too_much_code_is_found() {
-        let expected = ["a.rs:1: 401 lines of code, 400 are the most"];
+        let expected = ["a.rs:1: 401 lines of code, more than 400"];
         plant(
             check,
             &[("a.rs", &file(400))],

@@ -1,6 +1,5 @@
-//! A Rust file as one flat row of tokens: comments are gone, a string is one token, `::` is one
-//! token, and each token knows its lines, its closing partner, and whether it stands in a test
-//! module.
+//! A Rust file as one flat list of tokens: without comments; a string is one token, and so is `::`. Each token knows
+//! its lines, its closing partner, and whether it is in a test module.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -10,7 +9,7 @@ use proc_macro2::{Delimiter, Group, Spacing, Span, TokenStream, TokenTree};
 #[derive(Default)]
 pub(crate) struct Source {
     pub(crate) tokens: Vec<Token>,
-    /// What keeps the file from being Rust at all.
+    /// The error, if the file is not Rust.
     pub(crate) error: Option<String>,
 }
 
@@ -18,17 +17,17 @@ pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
     line_last: usize,
-    /// For an opening bracket, the index of the token that closes it.
+    /// For an opening bracket, the index of the closing token.
     close: usize,
     pub(crate) place: Place,
 }
 
-/// Where in the file a token stands.
+/// Position of a token in the file.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Place {
-    /// How many `mod name { .. }` of this file are around the token.
+    /// Number of `mod name { .. }` around the token.
     pub(crate) modules: usize,
-    /// Whether one of them is `#[cfg(test)]`.
+    /// True if one of them is `#[cfg(test)]`.
     pub(crate) tests: bool,
 }
 
@@ -48,12 +47,12 @@ impl Source {
         source
     }
 
-    /// The text of a token, empty behind the end.
+    /// Returns the text of a token; empty behind the end.
     pub(crate) fn text(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| &token.text)
     }
 
-    /// The lines with code on them: no blank line, no comment, no test module.
+    /// Counts the lines of code: without blank lines, comments and test modules.
     pub(crate) fn code_lines(&self) -> usize {
         let code = self.tokens.iter().filter(|token| !token.place.tests);
         code.flat_map(|token| token.line..=token.line_last)
@@ -61,7 +60,7 @@ impl Source {
             .len()
     }
 
-    /// The functions that have a body, those of test modules too.
+    /// Returns the functions with a body, including those of test modules.
     pub(crate) fn functions(&self) -> impl Iterator<Item = Function<'_>> {
         let starts = (0..self.tokens.len()).filter(|&index| self.text(index) == "fn");
         starts.filter_map(|start| {
@@ -76,8 +75,8 @@ impl Source {
         })
     }
 
-    /// The indices where the elements of a list begin: behind its opening bracket, and behind each
-    /// comma that is not in a list within.
+    /// Returns the indices where the elements of a list begin: behind its opening bracket, and behind each comma that
+    /// is not in a nested list.
     pub(crate) fn elements(&self, open: usize) -> Vec<usize> {
         let mut starts = vec![open + 1];
         let mut index = open + 1;
@@ -90,13 +89,13 @@ impl Source {
         starts
     }
 
-    /// The index behind a token, or behind the partner of an opening bracket.
+    /// Returns the index behind a token, or behind the partner of an opening bracket.
     fn after(&self, index: usize) -> usize {
         self.tokens[index].close.max(index) + 1
     }
 
-    /// The index of the brace that opens the body of the function whose `fn` is at `start`; none
-    /// for a declaration in a trait and for a function pointer type.
+    /// Returns the brace that opens the body of the function whose `fn` is at `start`; `None` for a declaration in a
+    /// trait and for a function pointer type.
     fn body(&self, start: usize) -> Option<usize> {
         let mut index = start + 1;
         loop {
@@ -118,7 +117,7 @@ impl Source {
                 continue;
             }
             match tree {
-                // A doc comment comes as an attribute whose `#` spans the whole comment.
+                // A doc comment is an attribute whose `#` spans the whole comment.
                 TokenTree::Punct(punct)
                     if punct.as_char() == '#' && !is_one_character(punct.span()) =>
                 {
@@ -168,7 +167,7 @@ impl Source {
 }
 
 impl Place {
-    /// The place of what `group` holds, given the tokens before it.
+    /// Returns the position of the contents of `group`, given the tokens before it.
     fn inside(self, before: &[TokenTree], group: &Group) -> Self {
         let [attributes @ .., TokenTree::Ident(word), TokenTree::Ident(_)] = before else {
             return self;

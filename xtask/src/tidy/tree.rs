@@ -1,5 +1,4 @@
-//! The files of the repository, in memory, so that every check reads them once and a test can make
-//! them up.
+//! The files of the repository in memory, so that every check reads them once and tests can make them up.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +9,14 @@ use ignore::WalkBuilder;
 
 use super::source::Source;
 
-/// Each file by its path from the root, with `/` between the parts.
+/// Files by their path from the root, with `/` between the parts.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
 }
 
 impl Tree {
-    /// Reads all that git would track: hidden files too, ignored ones not.
+    /// Reads all files that git would track, including hidden ones.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         let walk = WalkBuilder::new(root)
@@ -41,7 +40,7 @@ impl Tree {
         ))
     }
 
-    /// A later file takes the place of an earlier one of the same path.
+    /// Creates a tree; a later file replaces an earlier one with the same path.
     pub(crate) fn new<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let files: BTreeMap<_, _> = files
             .map(|(path, text)| (path.to_owned(), text.to_owned()))
@@ -65,12 +64,12 @@ impl Tree {
             .map(|(path, source)| (path.as_str(), source))
     }
 
-    /// The text of a file; empty where there is none.
+    /// Returns the text of a file; empty if it does not exist.
     pub(crate) fn text(&self, path: &str) -> &str {
         self.files.get(path).map_or("", String::as_str)
     }
 
-    /// Whether `path` is a file, or a folder with a file in it.
+    /// Returns true if `path` is a file, or a folder with a file in it.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let inside = |file: &String| {
             file.strip_prefix(path)
@@ -80,7 +79,7 @@ impl Tree {
     }
 }
 
-/// The number of the line that `offset` of `text` lies in.
+/// Returns the number of the line that contains `offset`.
 pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }

@@ -1,4 +1,4 @@
-//! Unsafe code lives in few places, and one list names them all.
+//! Checks that unsafe code is only in the files of one list.
 
 use super::Finding;
 use super::list;

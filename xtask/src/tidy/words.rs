@@ -1,9 +1,9 @@
-//! Words that may not stay: paths of one machine, and marks of unfinished work.
+//! Checks for words that must not stay: paths of one machine, and markers of unfinished work.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Put together from parts, so that this file passes its own check.
+/// Composed of parts, so that this file passes its own check.
 const WORDS: [(&str, &str); 8] = [
     (concat!("/wo", "rk/"), MACHINE),
     (concat!("/ro", "ot/"), MACHINE),
@@ -46,7 +46,7 @@ fn is_written_here(path: &str, text: &str) -> bool {
         || text.starts_with("#!/")
 }
 
-/// Whether `word` stands in `text` as a whole: the path `a/b/` does not hold the path `/b/`.
+/// Returns true if `text` contains `word` as a whole: the path `a/b/` does not contain the path `/b/`.
 fn contains_word(text: &str, word: &str) -> bool {
     let part = |neighbour: char| neighbour.is_alphanumeric() || neighbour == '_';
     let starts = |before: &str| !before.ends_with(|last| part(last) || last == '-' || last == '.');
