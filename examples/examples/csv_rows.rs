@@ -28,7 +28,11 @@ fn main() -> Result<()> {
             let (stream, sender) = (stream?, sender.clone());
             uthread::spawn(move || {
                 let rows = csv::Reader::from_reader(stream).into_deserialize::<Reading>();
-                rows.for_each(|row| sender.send(row).expect("who adds them up waits for all"));
+                rows.for_each(|row| {
+                    sender
+                        .send(row)
+                        .expect("the receiver waits for all senders")
+                });
             });
         }
         drop(sender);

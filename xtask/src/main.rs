@@ -117,7 +117,7 @@ fn foreign(arguments: &[&str]) -> io::Result<ExitCode> {
     })
 }
 
-/// Only the root of a workspace has a lock file.
+/// Finds the root of the workspace, the only folder with a lock file.
 fn workspace_root(start: &Path) -> io::Result<PathBuf> {
     let root = start
         .ancestors()

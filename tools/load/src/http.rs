@@ -13,7 +13,7 @@ pub(crate) const HEAD_BYTES_USUAL: usize = 512;
 /// Servers send about ten; four times the most that was seen.
 const FIELDS_MAX: usize = 64;
 
-/// Whether the server closes the connection after the response.
+/// The decision of the server to keep or close the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Closes(pub(crate) bool);
 

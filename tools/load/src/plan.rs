@@ -160,7 +160,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Error> {
     first.ok_or_else(|| Error::Usage(format!("{address:?} has no address")))
 }
 
-/// When a connection sends.
+/// The rule by which connections send.
 ///
 /// ```
 /// use uthread_load::Pattern;
@@ -203,7 +203,7 @@ pub struct Plan {
     pub target: Target,
     /// Number of connections. Default: 50.
     pub connections: NonZeroUsize,
-    /// When connections send. Default: one request at a time.
+    /// Rule by which connections send. Default: one request at a time.
     pub pattern: Pattern,
     /// Duration of the measurement. Default: 10 s.
     pub duration: Duration,

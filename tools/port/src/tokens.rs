@@ -17,6 +17,8 @@ struct Token {
 }
 
 impl<'a> Tokens<'a> {
+    /// Splits `source` into tokens.
+    ///
     /// # Errors
     ///
     /// `LexError` if `source` is not a list of Rust tokens.

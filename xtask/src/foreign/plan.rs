@@ -41,7 +41,7 @@ const fn plain(name: &'static str, version: &'static str) -> Crate {
     }
 }
 
-/// A crate whose tests mostly sleep, so that more can run at once.
+/// Describes a crate whose tests mostly sleep, so that more can run at once.
 const fn asleep(name: &'static str, version: &'static str) -> Crate {
     Crate {
         at_once: 12,

@@ -11,7 +11,7 @@ pub(super) struct Machine {
     pub(super) arguments: &'static str,
 }
 
-/// From the oldest kernel on Debian's mirrors.
+/// Machines, from the oldest kernel on Debian's mirrors.
 pub(super) const MACHINES: [Machine; 5] = [
     Machine {
         name: "5.10",
