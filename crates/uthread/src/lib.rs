@@ -45,9 +45,11 @@
 //! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the kernel
 //!   features available on this machine.
 //!
-//! The [`guide`] explains how to [port](guide::porting) a program, lists the counterpart of each
-//! [item](guide::items) of `std`, and describes which calls still [block](guide::blocking) a worker and why
-//! the design is [sound](guide::soundness).
+//! The [`guide`] starts with a [first server](guide::first_server) and the choice of a [driver](guide::drivers). It
+//! explains how to [port](guide::porting) a program, lists the counterpart of each [item](guide::items) of `std`, and
+//! describes which calls still [block](guide::blocking) a worker, how to [tune](guide::tuning) a program, and why the
+//! design is [sound](guide::soundness). There are chapters for users of [threads](guide::from_threads) and of
+//! [`async`](guide::from_async).
 
 mod diagnosis;
 pub mod fs;
