@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use uthread_load::{Crowd, Pattern, Plan, Saturation, Target};
+use uthread_load::{Crowd, Pattern, Percentiles, Plan, Report, Target};
 
 use crate::say::say;
 use crate::servers::pinned;
@@ -61,26 +61,6 @@ impl FromStr for Load {
     fn from_str(json: &str) -> Result<Load, serde_json::Error> {
         serde_json::from_str(json)
     }
-}
-
-/// The result of a load.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Report {
-    /// All messages of the run with its warm-up, by which the server's CPU time is divided. All else is of the measured time.
-    pub(crate) answered: u64,
-    pub(crate) per_second: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p90_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) p999_us: f64,
-    pub(crate) p9999_us: f64,
-    pub(crate) max_us: f64,
-    /// Answers on the most served connection divided by those on the least served one; `NAN` with too few answers to tell.
-    pub(crate) fairness: f64,
-    /// The share of its CPUs that the load itself needed.
-    pub(crate) busy_share: Option<f64>,
-    /// Signs that the load limited the figures.
-    pub(crate) saturated: Vec<Saturation>,
 }
 
 /// Runs the process of a load, which [`Load::start`] talks to.
@@ -186,7 +166,8 @@ impl Running {
         stdin.write_all(b"run\n").context("start the load")?;
         let line = self.line().context("run the load")?;
         let report = serde_json::from_str(&line).context("read the report of the load")?;
-        summarise(&report)
+        check(&report)?;
+        Ok(report)
     }
 
     fn line(&mut self) -> Result<String> {
@@ -210,42 +191,31 @@ impl Drop for Running {
 }
 
 /// Fails if a request failed: the rate would be one of errors.
-fn summarise(report: &uthread_load::Report) -> Result<Report> {
+fn check(report: &Report) -> Result<()> {
     ensure!(report.errors.is_empty(), "{}", failures(report));
-    ensure!(
-        report.unanswered == 0,
-        "{} messages were not answered",
-        report.unanswered
-    );
-    let latency = report.latency_us.context("nothing was answered in time")?;
-    Ok(Report {
-        answered: report.answered,
-        per_second: report.per_second,
-        p50_us: latency.p50,
-        p90_us: latency.p90,
-        p99_us: latency.p99,
-        p999_us: latency.p999,
-        p9999_us: latency.p9999,
-        max_us: latency.max,
-        fairness: fairness(report),
-        busy_share: report.cpu_share,
-        saturated: report.saturated.clone(),
-    })
+    let unanswered = report.unanswered;
+    ensure!(unanswered == 0, "{unanswered} messages were not answered");
+    ensure!(report.latency_us.is_some(), "nothing was answered in time");
+    Ok(())
 }
 
-/// Returns the fairness; a connection without an answer counts as one with one answer.
-fn fairness(report: &uthread_load::Report) -> f64 {
-    if report.measured < ANSWERS_TO_COMPARE * report.connections {
-        return f64::NAN;
+/// Returns the latencies of a report that was checked.
+pub(crate) fn latency(report: &Report) -> Percentiles {
+    report.latency_us.expect("it was checked")
+}
+
+/// Returns the answers on the most served connection divided by those on the least served one; `NAN` with too few answers to
+/// tell. A connection without an answer counts as one with one answer.
+pub(crate) fn fairness(report: &Report) -> f64 {
+    match report.measured < ANSWERS_TO_COMPARE * report.connections {
+        true => f64::NAN,
+        false => report.fairness.unwrap_or(report.most_served as f64),
     }
-    report.fairness.unwrap_or(report.most_served as f64)
 }
 
-fn failures(report: &uthread_load::Report) -> String {
-    let words = report
-        .errors
-        .iter()
-        .map(|error| format!("{} {}: {}", error.count, error.kind, error.example));
+fn failures(report: &Report) -> String {
+    let errors = report.errors.iter();
+    let words = errors.map(|error| format!("{} {}: {}", error.count, error.kind, error.example));
     words.collect::<Vec<_>>().join("; ")
 }
 
@@ -255,49 +225,32 @@ mod tests {
 
     #[test]
     fn failed_requests_fail_the_study() {
-        let json = r#"{ "target": "", "connections": 1, "connected": 1, "workers": 1, "driver": "uring", "pipelining": 1,
-            "rate": null, "seconds": 1.0, "interrupted": false, "answered": 3, "measured": 2, "per_second": 2.0,
+        let json = r#"{ "target": "", "connections": 10, "connected": 1, "workers": 1, "driver": "uring", "pipelining": 1,
+            "rate": null, "seconds": 1.0, "interrupted": false, "answered": 3, "measured": 300, "per_second": 2.0,
             "latency_us": { "mean": 1, "p50": 2, "p90": 3, "p99": 4, "p999": 5, "p9999": 6, "max": 7 },
-            "most_served": 2, "least_served": 2, "fairness": 1.0, "unanswered": 0, "reconnects": 0, "errors": [],
+            "most_served": 40, "least_served": 20, "fairness": 2.0, "unanswered": 0, "reconnects": 0, "errors": [],
             "cpu_share": 0.2, "cpu_wait_share": 0.0, "late_us": null, "saturated": ["busy"] }"#;
-        let good: uthread_load::Report = serde_json::from_str(json).unwrap();
-        let report = summarise(&good).unwrap();
-        assert_eq!(
-            (report.answered, report.p999_us, report.max_us),
-            (3, 5.0, 7.0)
-        );
-        assert_eq!(report.saturated, [Saturation::Busy]);
-        let fairness_of = |measured, least_served: u64| {
-            let changed = uthread_load::Report {
-                connections: 10,
-                measured,
-                most_served: 40,
-                least_served,
-                fairness: (least_served > 0).then(|| 40.0 / least_served as f64),
-                ..good.clone()
-            };
-            summarise(&changed).unwrap().fairness
+        let parse = |from: &str, to: &str| -> Report {
+            serde_json::from_str(&json.replace(from, to)).unwrap()
         };
-        assert_eq!(fairness_of(300, 20), 2.0);
-        assert_eq!(fairness_of(300, 0), 40.0);
-        assert!(fairness_of(299, 20).is_nan());
-        let check = |change: fn(&mut uthread_load::Report), reason: &str| {
-            let mut bad = good.clone();
-            change(&mut bad);
-            let error = summarise(&bad).unwrap_err().to_string();
+        check(&parse("", "")).unwrap();
+        assert_eq!(fairness(&parse("", "")), 2.0);
+        assert_eq!(
+            fairness(&parse(r#""fairness": 2.0"#, r#""fairness": null"#)),
+            40.0
+        );
+        assert!(fairness(&parse("300", "299")).is_nan());
+        let check = |from, to, reason: &str| {
+            let error = check(&parse(from, to)).unwrap_err().to_string();
             assert!(error.contains(reason), "{error:?} does not say {reason:?}");
         };
-        check(|bad| bad.unanswered = 2, "2 messages");
-        check(|bad| bad.latency_us = None, "nothing was answered");
+        check(r#""unanswered": 0"#, r#""unanswered": 2"#, "2 messages");
         check(
-            |bad| {
-                bad.errors.push(uthread_load::ErrorCount {
-                    kind: uthread_load::Kind::Reset,
-                    count: 4,
-                    example: "receive: x".to_owned(),
-                });
-            },
-            "4 reset: receive: x",
+            r#""latency_us": {"#,
+            r#""latency_us": null, "x": {"#,
+            "nothing was answered",
         );
+        let errors = r#""errors": [{ "kind": "reset", "count": 4, "example": "receive: x" }]"#;
+        check(r#""errors": []"#, errors, "4 reset: receive: x");
     }
 }

@@ -34,7 +34,6 @@ use clap::{Parser, Subcommand};
 use crate::say::tell;
 use crate::study::{Alone, Journal};
 use load::Load;
-use measure::calls;
 use setup::Unavailable;
 use studies::{compute, disk, drivers, echo, http, idle, latency, paths, programs, requests, slow};
 
@@ -65,13 +64,6 @@ enum Study {
     Idle(idle::Args),
     /// Measure messages at a fixed rate to servers that are not saturated, beside other runtimes
     Latency(Alone),
-    /// Count the system calls and context switches of a process and its descendants
-    #[command(hide = true)]
-    Calls {
-        pid: u32,
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
-        seconds: u64,
-    },
     /// Load a server
     #[command(hide = true)]
     Load {
@@ -107,7 +99,7 @@ enum Study {
 
 fn main() -> ExitCode {
     let result = run(Arguments::parse().study);
-    exit_code(result.map(|is_good| is_good && !say::is_lost()))
+    exit_code(result)
 }
 
 /// Returns false if a report was interrupted.
@@ -136,7 +128,6 @@ fn run(study: Study) -> Result<bool> {
         Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),
         Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
-        Study::Calls { pid, seconds } => calls::run(pid, seconds),
         Study::Load { address, load } => load::run(address, &load),
         Study::Own { mode, measured } => own::run(mode, &measured),
         Study::Page(args) => report::draw_again(&args),

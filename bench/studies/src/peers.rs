@@ -1,11 +1,11 @@
 //! The programs that ours is compared with: those of `bench/peers`, a server from the registry, and packages of Debian. A missing
 //! program is data as well, so that a page can show it with the command that installs it.
 
-mod version;
-
 use std::env;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
@@ -37,12 +37,23 @@ const INSTALLED: [(&str, &str, &str); 2] =
 /// A program that can be run. Ours and those of `bench/peers` have the commands of `bench/peers/README.md`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Program {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) path: PathBuf,
     /// Arguments before a command.
     pub(crate) prefix: &'static [&'static str],
     /// Version of its runtime.
     pub(crate) version: Option<String>,
+}
+
+impl Program {
+    fn new(name: &str, path: PathBuf, version: Option<String>) -> Program {
+        Program {
+            name: name.to_owned(),
+            path,
+            prefix: &[],
+            version,
+        }
+    }
 }
 
 /// Why a program is missing, and what to do about it.
@@ -65,9 +76,9 @@ pub(crate) fn run() {
 }
 
 /// Returns this program itself; `prefix` leads to our side.
-pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result<Program> {
+pub(crate) fn own(name: &str, prefix: &'static [&'static str]) -> Result<Program> {
     Ok(Program {
-        name,
+        name: name.to_owned(),
         path: own_path()?,
         prefix,
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -77,18 +88,19 @@ pub(crate) fn own(name: &'static str, prefix: &'static [&'static str]) -> Result
 /// Returns the subjects of a study with their programs, `None` for missing ones: ours, then those of `peers` that are measured.
 pub(crate) fn compared(
     ours: Vec<Program>,
-    peers: &[&'static str],
+    peers: &[impl AsRef<str>],
     measuring: &Measuring,
 ) -> (Vec<Subject>, Vec<Option<Program>>) {
     let ours = ours
         .into_iter()
-        .map(|program| (Subject::ours(program.name), Some(program)));
-    let measured = peers.iter().filter(|name| measuring.includes(name));
-    ours.chain(measured.map(|name| find(name))).unzip()
+        .map(|program| (Subject::ours(&program.name), Some(program)));
+    let measured = peers.iter().map(AsRef::as_ref);
+    let measured = measured.filter(|name| measuring.includes(name));
+    ours.chain(measured.map(find)).unzip()
 }
 
 /// Finds a program: a folder of `bench/peers`, which is built if it has changed, static-web-server, or an installed one.
-pub(crate) fn find(name: &'static str) -> (Subject, Option<Program>) {
+pub(crate) fn find(name: &str) -> (Subject, Option<Program>) {
     let found = match name {
         STATIC_WEB_SERVER => static_web_server(),
         _ if BUILT.contains(&name) => build(name),
@@ -108,36 +120,41 @@ pub(crate) fn find(name: &'static str) -> (Subject, Option<Program>) {
 /// # Errors
 ///
 /// `Unavailable` if it is not installed.
-pub(crate) fn find_program(name: &'static str) -> Result<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     path_of(name).map_err(|missing| Unavailable(format!("{name} is missing: {missing}")).into())
 }
 
-fn build(name: &'static str) -> Result<Program, Missing> {
+fn build(name: &str) -> Result<Program, Missing> {
     let source = Path::new(REPOSITORY).join("bench/peers").join(name);
     let target = target();
-    let (command, path, version) = match name {
+    let (build, path, version) = match name {
         "go" => {
             let path = target.join("peer-go");
-            (
-                go(&source, &path),
-                path,
-                version::of_program("go", "version"),
-            )
+            let mut build = Command::new("go");
+            build
+                .args(["build", "-o"])
+                .arg(&path)
+                .arg(".")
+                .current_dir(&source);
+            (build, path, version_of("go", "version"))
         }
         _ => {
             let path = target.join(format!("release/peer-{name}"));
-            let version = version::in_lock_file(&source.join("Cargo.lock"), name);
-            (cargo_build(&source, &target), path, version)
+            let lock = fs::read_to_string(source.join("Cargo.lock")).unwrap_or_default();
+            let arguments = [
+                "build",
+                "--quiet",
+                "--locked",
+                "--release",
+                "--manifest-path",
+            ];
+            let build = command("cargo", &arguments, [&source.join("Cargo.toml"), &target]);
+            (build, path, version_in_lock(&lock, name))
         }
     };
     tell!("building the peer {name}");
-    run_build(command)?;
-    Ok(Program {
-        name,
-        path,
-        prefix: &[],
-        version,
-    })
+    run_build(build)?;
+    Ok(Program::new(name, path, version))
 }
 
 /// Installs it from the registry with its default features, unless it is installed.
@@ -147,31 +164,22 @@ fn static_web_server() -> Result<Program, Missing> {
     let path = tools.join("bin").join(name);
     if !path.is_file() {
         tell!("installing {name}");
-        run_build(cargo_install(name, &tools))?;
+        let arguments = ["install", "--quiet", "--locked", name, "--root"];
+        run_build(command("cargo", &arguments, [&tools, &tools.join("build")]))?;
     }
-    let version = version::of_program(&path, "--version");
-    Ok(Program {
-        name,
-        path,
-        prefix: &[],
-        version,
-    })
+    let version = version_of(&path, "--version");
+    Ok(Program::new(name, path, version))
 }
 
-fn installed(name: &'static str) -> Result<Program, Missing> {
+fn installed(name: &str) -> Result<Program, Missing> {
     let path = path_of(name)?;
     let known = INSTALLED.into_iter().find(|&(known, ..)| known == name);
-    let version = known.and_then(|(.., argument)| version::of_program(&path, argument));
-    Ok(Program {
-        name,
-        path,
-        prefix: &[],
-        version,
-    })
+    let version = known.and_then(|(.., argument)| version_of(&path, argument));
+    Ok(Program::new(name, path, version))
 }
 
 /// Finds an installed program.
-fn path_of(name: &'static str) -> Result<PathBuf, Missing> {
+fn path_of(name: &str) -> Result<PathBuf, Missing> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path).chain([PathBuf::from(SYSTEM_PROGRAMS)]);
     let found =
@@ -183,43 +191,43 @@ fn path_of(name: &'static str) -> Result<PathBuf, Missing> {
     })
 }
 
+/// Runs a program for its version, whatever its exit code is then.
+fn version_of(program: impl AsRef<OsStr>, argument: &str) -> Option<String> {
+    let mut command = Command::new(program);
+    let output = command.arg(argument).stdin(Stdio::null()).output().ok()?;
+    version_in(&String::from_utf8_lossy(
+        &[output.stdout, output.stderr].concat(),
+    ))
+}
+
+/// Finds the first number with a point in it, with what follows: `nginx version: nginx/1.22.1`.
+fn version_in(text: &str) -> Option<String> {
+    let mut words = text.split(|c: char| c.is_whitespace() || c == '/');
+    words.find_map(|word| {
+        let version = &word[word.find(|c: char| c.is_ascii_digit())?..];
+        version.contains('.').then(|| version.to_owned())
+    })
+}
+
+/// Finds the version of a package in a `Cargo.lock`.
+fn version_in_lock(lock: &str, name: &str) -> Option<String> {
+    let name = format!("name = \"{name}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name);
+    let version = lines.nth(1)?.strip_prefix("version = \"")?;
+    Some(version.strip_suffix('"')?.to_owned())
+}
+
 fn target() -> PathBuf {
     Path::new(REPOSITORY).join("target/peers")
 }
 
-fn cargo_build(source: &Path, target: &Path) -> Command {
-    let mut command = Command::new("cargo");
+fn command(program: &str, arguments: &[&str], paths: [&Path; 2]) -> Command {
+    let mut command = Command::new(program);
     command
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--release",
-            "--manifest-path",
-        ])
-        .arg(source.join("Cargo.toml"))
+        .args(arguments)
+        .arg(paths[0])
         .arg("--target-dir")
-        .arg(target);
-    command
-}
-
-fn cargo_install(name: &str, root: &Path) -> Command {
-    let mut command = Command::new("cargo");
-    command
-        .args(["install", "--quiet", "--locked", name, "--root"])
-        .arg(root)
-        .arg("--target-dir")
-        .arg(root.join("build"));
-    command
-}
-
-fn go(source: &Path, path: &Path) -> Command {
-    let mut command = Command::new("go");
-    command
-        .args(["build", "-o"])
-        .arg(path)
-        .arg(".")
-        .current_dir(source);
+        .arg(paths[1]);
     command
 }
 
@@ -283,6 +291,20 @@ mod tests {
         let missing = run_build(Command::new("no-such-tool")).unwrap_err();
         assert!(missing.contains("rustup"), "{missing}");
         run_build(Command::new("true")).unwrap();
+    }
+
+    #[test]
+    fn versions_are_found() {
+        let check = |text, expected| assert_eq!(version_in(text).as_deref(), expected, "{text:?}");
+        check("nginx version: nginx/1.22.1\n", Some("1.22.1"));
+        check("fio-3.33\n", Some("3.33"));
+        check("go version go1.26.8 linux/amd64\n", Some("1.26.8"));
+        check("no version, not even of 2012", None);
+        let lock = "[[package]]\nname = \"may_queue\"\nversion = \"0.1.24\"\n\n\
+                    [[package]]\nname = \"may\"\nversion = \"0.3.51\"\nsource = \"registry\"\n";
+        assert_eq!(version_in_lock(lock, "may").as_deref(), Some("0.3.51"));
+        assert_eq!(version_in_lock(lock, "go"), None);
+        assert_eq!(version_of("no-such-program", "--version"), None);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let stop = stop_on_interrupt()?;
     let output = &args.output;
     fs::create_dir_all(output).with_context(|| format!("make {}", output.display()))?;
-    let (journal_path, json) = (output.join("journal.jsonl"), output.join("report.json"));
+    let (journal_path, json) = (output.join("journal.json"), output.join("report.json"));
     if args.anew {
         [&journal_path, &json].into_iter().try_for_each(forget)?;
     }
@@ -93,7 +93,6 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         }
     }
     let found = run_studies(&mut studies, &args.measuring, &mut journal, &stop)?;
-    drop(journal);
     let was_stopped = stop.load(Ordering::Relaxed);
     let names: Vec<&str> = studies
         .iter()
@@ -108,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     if was_stopped {
         tell!("interrupted; the same command continues from here");
     } else {
-        Journal::forget(&journal_path, &names)?;
+        journal.forget(&names)?;
     }
     Ok(!was_stopped)
 }

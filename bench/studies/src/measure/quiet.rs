@@ -234,10 +234,10 @@ mod tests {
     fn a_window_is_disturbed_by_others_by_steal_or_by_a_restless_start() {
         let check = |others_share, steal_share, quiet_before, expected| {
             let usage = Usage {
-                server: Cpu::default(),
                 others_share,
                 steal_share,
                 quiet_before,
+                ..Usage::default()
             };
             assert_eq!(usage.is_disturbed(), expected, "{usage:?}");
         };

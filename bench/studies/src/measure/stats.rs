@@ -1,15 +1,15 @@
-//! Medians, percentiles, and how sure a ratio is.
+//! Medians, quantiles, and the confidence of a ratio.
 //!
 //! The interval of a ratio comes from a bootstrap over the rounds' pairs: rounds are few and not normally distributed,
 //! and a pair shares its round's state of the machine.
 
 use uthread_load::SplitMix;
 
-/// Enough that the interval's third digit no longer depends on the seed.
+/// With so many, the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;
-/// With fewer pairs even a sign test cannot reach 95 %: five coins fall alike once in sixteen throws.
+/// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in sixteen throws.
 pub(crate) const PAIRS_FOR_A_VERDICT: usize = 6;
-/// The same samples must give the same interval on every run of the same report.
+/// The same samples must give the same interval each time a report is drawn.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-/// `None` without samples.
+/// Returns the median and both ends, or `None` without samples.
 pub(crate) fn summarise(samples: &[f64]) -> Option<Summary> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -63,8 +63,8 @@ pub(crate) fn summarise(samples: &[f64]) -> Option<Summary> {
     })
 }
 
-/// The median of the ratios of pairs with its 95 % confidence interval. `None` without pairs, or where a ratio means
-/// nothing because a figure is not above zero.
+/// Returns the median of the ratios of pairs with its 95 % confidence interval, or `None` without pairs or if a figure is not
+/// above zero.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     if pairs
         .iter()
@@ -92,8 +92,8 @@ pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     })
 }
 
-/// The smallest sample that at least the share `q` of all samples do not exceed. `sorted` ascends.
-pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+/// Returns the smallest sample that at least the share `q` of all samples do not exceed. `sorted` ascends.
+fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted.get(rank.min(sorted.len()).checked_sub(1)?).copied()
 }
@@ -128,16 +128,9 @@ mod tests {
     #[test]
     fn a_quantile_is_a_sample() {
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        let check = |sorted: &[f64], q: f64, expected: Option<f64>| {
-            assert_eq!(quantile(sorted, q), expected, "{q}")
-        };
-        check(&[], 0.5, None);
-        check(&[5.0], 0.0, Some(5.0));
-        check(&[5.0], 0.999, Some(5.0));
-        check(&hundred, 0.50, Some(50.0));
-        check(&hundred, 0.99, Some(99.0));
-        check(&hundred, 0.999, Some(100.0));
-        check(&hundred, 1.0, Some(100.0));
+        let found = [0.0, 0.50, 0.99, 0.999, 1.0].map(|q| quantile(&hundred, q));
+        assert_eq!(found, [1.0, 50.0, 99.0, 100.0, 100.0].map(Some));
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]
@@ -151,15 +144,12 @@ mod tests {
             );
             assert_eq!(ratio.verdict, verdict, "{ratio:?}");
         };
-        check(&[0.80, 0.81, 0.79, 0.82, 0.80, 0.78], Verdict::Difference);
-        check(
-            &[1.30, 1.20, 1.25, 1.22, 1.40, 1.30, 1.31],
-            Verdict::Difference,
-        );
-        check(&[0.90, 1.10, 1.00, 0.95, 1.05, 0.99], Verdict::NoDifference);
-        check(&[1.00, 1.00, 1.00, 1.00, 1.00, 1.00], Verdict::NoDifference);
-        check(&[2.00, 2.00, 2.00, 2.00, 2.00], Verdict::TooFewRounds);
-        check(&[2.00], Verdict::TooFewRounds);
+        use Verdict::{Difference, NoDifference, TooFewRounds};
+        check(&[0.80, 0.81, 0.79, 0.82, 0.80, 0.78], Difference);
+        check(&[1.30, 1.20, 1.25, 1.22, 1.40, 1.30, 1.31], Difference);
+        check(&[0.90, 1.10, 1.00, 0.95, 1.05, 0.99], NoDifference);
+        check(&[1.00; 6], NoDifference);
+        check(&[2.00; 5], TooFewRounds);
     }
 
     #[test]
@@ -171,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_pairs_give_the_same_interval() {
+    fn the_interval_is_reproducible() {
         let pairs = [(1.0, 2.0), (3.0, 2.0), (2.0, 2.5), (2.0, 1.9)];
         assert_eq!(paired_ratio(&pairs), paired_ratio(&pairs));
     }

@@ -221,22 +221,24 @@ fn absent_subjects_are_named() {
 
 #[test]
 fn facts_stand_once_if_all_studies_share_them() {
-    let medians: [&[_]; 1] = [&[Some(5.0)]];
-    let mut results = results(&[None], &medians);
+    let mut results = results(&[None], &[&[Some(5.0)]]);
     let facts = |day: &str| vec![("date".to_owned(), day.to_owned())];
     results.studies[0].facts = facts("2026-11-22");
     results.studies.push(results.studies[0].clone());
     results.studies[1].name = "t".to_owned();
-    let lists = |results: &Results| {
-        let mut found = Vec::new();
-        check(results, |document| {
-            found = elements(document, "dl").into_iter().map(text).collect();
-        });
-        found
+    let lists = |document: &Document<'_>| {
+        elements(document, "dl")
+            .into_iter()
+            .map(text)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(lists(&results), ["date 2026-11-22"]);
+    check(&results, |document| {
+        assert_eq!(lists(document), ["date 2026-11-22"])
+    });
     results.studies[1].facts = facts("2026-11-23");
-    assert_eq!(lists(&results), ["date 2026-11-22", "date 2026-11-23"]);
+    check(&results, |document| {
+        assert_eq!(lists(document), ["date 2026-11-22", "date 2026-11-23"])
+    });
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use anyhow::Result;
 
 use super::contest::{AROUND_SECONDS, Contest, Task, metrics};
+use super::plan;
 use crate::load::Load;
 use crate::place::Place;
-use crate::results::{self, Limit, Panel, Point};
+use crate::results::{Limit, Panel, Point};
 use crate::study::{Cell, Measuring, Study};
 
 /// The panels: microseconds of work, and workers.
@@ -21,30 +22,11 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
         .map(|&(_, workers)| Place::apart_or_shared(workers))
         .collect();
     let places = places?;
-    let mut notes: Vec<String> = SETUPS[..2]
-        .iter()
-        .zip(&places)
-        .map(|(&(_, workers), place)| place.describe(workers))
-        .collect();
-    notes.push(
-        "The work is an amount, the same arithmetic in all programs. A server determines it when it starts: what this CPU, \
-         left alone, computes in that time."
-            .to_owned(),
-    );
-    let plan = results::Study::new(
-        [
-            "compute",
-            "Echo with work in each answer",
-            "The same with 20 and 200 us of work before each answer, on one worker and on two. The line is what the work alone \
-             allows, and by Little's law the latency at this rate.",
-        ],
-        notes,
-        contest.subjects.clone(),
-        SETUPS
-            .iter()
-            .map(|&(us, workers)| panel(us, workers))
-            .collect(),
-    );
+    let placed = SETUPS[..2].iter().zip(&places);
+    let notes = placed.map(|(&(_, workers), place)| place.describe(workers));
+    let panels = SETUPS.iter().map(|&(us, workers)| panel(us, workers));
+    let subjects = contest.subjects.clone();
+    let plan = plan("compute", notes.collect(), subjects, panels.collect());
     let seconds = measuring.seconds;
     let measure = move |cell: Cell| {
         let (compute_us, workers) = SETUPS[cell.panel];

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::limits;
-use crate::load::{Load, Report};
+use crate::load::{Load, fairness, latency};
 use crate::measure::Taken;
-use crate::measure::calls::{self, Count, Switches};
+use crate::measure::calls::{self, Switches};
 use crate::measure::memory::Memory;
 use crate::measure::quiet::{Usage, Window, wait_until_quiet};
 use crate::peers::{self, Program};
@@ -15,6 +15,7 @@ use crate::place::Place;
 use crate::results::{Better, Metric, Subject};
 use crate::servers::Server;
 use crate::study::Measuring;
+use uthread_load::Report;
 
 /// Our programs by driver and mode. The others are compared with the first.
 pub(super) const OURS: [(&str, &[&str]); 5] = [
@@ -85,22 +86,23 @@ impl Measured {
         let per_answer_us = |ns: f64| ns / 1e3 / report.answered as f64;
         let cpu = &self.usage.server;
         let (user_ns, system_ns) = cpu.split_ns();
+        let latency = latency(report);
         vec![
             report.per_second,
             per_answer_us(cpu.total_ns() as f64),
             per_answer_us(user_ns),
             per_answer_us(system_ns),
             per_answer_us(cpu.helpers_ns as f64),
-            report.p50_us,
-            report.p90_us,
-            report.p99_us,
-            report.p999_us,
-            report.p9999_us,
-            report.fairness,
+            latency.p50,
+            latency.p90,
+            latency.p99,
+            latency.p999,
+            latency.p9999,
+            fairness(report),
             self.memory[1].rss as f64 / MIB,
             self.system_calls,
             self.switches,
-            report.busy_share.map_or(f64::NAN, |share| share * 100.0),
+            report.cpu_share.map_or(f64::NAN, |share| share * 100.0),
         ]
     }
 
@@ -144,12 +146,10 @@ pub(super) fn measure(
     let after = Memory::read(pid)?;
     drop(running);
     let mut system_calls = f64::NAN;
-    if counts && calls::has_tracepoint() {
+    if counts && calls::can_count() {
         let mut running = load.start(&place.load_cpus, server.address())?;
-        let (report, counted) = calls::count(pid, || running.run())?;
-        if let Count::Known(count) = counted.system_calls {
-            system_calls = count as f64 / report.answered as f64;
-        }
+        let (report, calls) = calls::count(pid, || running.run())?;
+        system_calls = calls.map_or(f64::NAN, |calls| calls as f64 / report.answered as f64);
     }
     Ok(Measured {
         report,

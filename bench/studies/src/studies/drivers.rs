@@ -4,25 +4,24 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use uthread::{Driver, Runtime};
 
 use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
-use crate::files::{Files, Size};
+use super::plan;
+use crate::files::{Files, SMALL};
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{self, Panel, Point, Subject};
+use crate::results::{Panel, Point, Subject};
 use crate::servers::http::{HttpServer, Launch};
 use crate::servers::{pinned, start_listening};
 use crate::setup::find_uthread;
 use crate::study::{Alone, Cell, Study};
 
 const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
-/// Small, so that the cost of a request is that of its calls and not the file's.
-const FILE: &str = "1KiB";
 /// Index of the panel of `uthread echo`.
 const ECHO: usize = 0;
 
@@ -47,15 +46,8 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     let measuring = &args.alone.measuring;
     let place = Place::apart_or_shared(workers)?;
     let uthread = find_uthread(args.server.as_deref())?;
-    let size: Size = FILE.parse().map_err(Error::msg)?;
-    let files = Files::create(&[size])?;
-    let mut notes = vec![
-        place.describe(workers),
-        format!("All connections are open and were answered once before {WARM_UP_SECONDS} s of warm-up."),
-        "Memory is the growth of the server (RSS) and of the kernel (stacks, page tables, slab) for each connection, read \
-         while all are idle after the load. The sockets of both ends are in it."
-            .to_owned(),
-    ];
+    let files = Files::create(&[SMALL])?;
+    let mut notes = vec![place.describe(workers)];
     for driver in DRIVERS {
         let runtime = Runtime::builder().workers(1).driver(driver).build();
         notes.extend(runtime.map(|runtime| runtime.driver().to_string()));
@@ -64,18 +56,9 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         let points = Point::numbers(&connections);
         Panel::new(title, "connections", points, metrics_with_memory())
     };
-    let plan = results::Study::new(
-        [
-            "drivers",
-            "The drivers",
-            "What does an answer cost on each driver?",
-        ],
-        notes,
-        DRIVERS
-            .map(|driver| Subject::ours(&driver.to_string()))
-            .to_vec(),
-        ["uthread echo", "uthread serve"].map(panel).to_vec(),
-    );
+    let subjects = DRIVERS.map(|driver| Subject::ours(&driver.to_string()));
+    let panels = ["uthread echo", "uthread serve"].map(panel);
+    let plan = plan("drivers", notes, subjects.to_vec(), panels.to_vec());
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let fixed = peers::own("fixed", &[])?;
     let measure = move |cell: Cell| {
@@ -92,7 +75,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             command.args(["--workers", &workers.to_string()]);
             start_listening(command)?
         } else {
-            load = load.get(files.path(), FILE);
+            load = load.get(files.path(), SMALL.0);
             let server = HttpServer::Uthread {
                 serve: uthread.clone(),
                 driver: Some(driver),

@@ -3,9 +3,10 @@
 use anyhow::Result;
 
 use super::contest::{AROUND_SECONDS, Contest, OURS, Task, metrics};
+use super::plan;
 use crate::load::Load;
 use crate::place::Place;
-use crate::results::{self, Panel, Point};
+use crate::results::{Panel, Point};
 use crate::study::{Alone, Measuring, Study};
 
 pub(crate) const CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
@@ -25,26 +26,8 @@ pub(crate) fn study(measuring: &Measuring, connections: &[u32]) -> Result<Study>
     let contest = Contest::new(measuring, OURS.len())?;
     let points = Point::numbers(connections);
     let panel = Panel::new("closed loop, 1 worker", "connections", points, metrics());
-    let plan = results::Study::new(
-        [
-            "echo",
-            "Echo: 16 bytes and back",
-            "A server sends each message of 16 bytes back. Each connection sends its next message when it has been \
-             answered. What does an answer cost, how long does it take, and is every connection served alike, from 1 to \
-             15,000 connections?",
-        ],
-        vec![
-            place.describe(1),
-            "Floor is no runtime: a loop around epoll that does this and nothing else.".to_owned(),
-            "Fairness is given only where connections got 30 answers or more on average.".to_owned(),
-            "Polling: a thread of the kernel takes the requests. Here it shares the one CPU of the server.".to_owned(),
-            "Where the load is busy all the time (load busy), the load limits the rate, and the CPU for each answer \
-             says more."
-                .to_owned(),
-        ],
-        contest.subjects.clone(),
-        vec![panel],
-    );
+    let notes = vec![place.describe(1)];
+    let plan = plan("echo", notes, contest.subjects.clone(), vec![panel]);
     let (seconds, spin) = (measuring.seconds, place.is_apart());
     let loads = connections
         .iter()

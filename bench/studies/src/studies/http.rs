@@ -3,20 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use uthread::Driver;
 
 use super::contest::{self, AROUND_SECONDS, metrics};
-use crate::files::{Files, Size};
+use super::plan;
+use crate::files::{Files, LARGE, MIDDLE, SMALL, Size};
 use crate::load::Load;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{self, Panel, Point, Subject};
+use crate::results::{Panel, Point, Subject};
 use crate::servers::http::{FIXED, HttpServer, Launch};
 use crate::setup::find_uthread;
 use crate::study::{Alone, Cell, Measuring, Study};
 
-const SIZES: [&str; 3] = ["1 KiB", "16 KiB", "1 MiB"];
+const SIZES: [Size; 3] = [SMALL, MIDDLE, LARGE];
+const SIZE_NAMES: [&str; 3] = ["1 KiB", "16 KiB", "1 MiB"];
 const CONNECTIONS: [u32; 5] = [1, 10, 100, 1_000, 5_000];
 const WORKERS: [usize; 2] = [1, 2];
 /// Where something else varies.
@@ -37,12 +39,6 @@ const OURS: [(&str, Driver, &[&str]); 3] = [
     ),
 ];
 const PEERS: [&str; 2] = ["nginx", "static-web-server"];
-const NOTES: [&str; 2] = [
-    "Every answer is compared with the file. The files are in the page cache.",
-    "nginx has sendfile and tcp_nopush on and its log off; static-web-server has its log and compression off, uthread its log. \
-     The fixed response is nginx's `return 200`, and for uthread a program of 60 lines around httparse.",
-];
-
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -55,7 +51,7 @@ pub(crate) struct Args {
 /// One measurement, by what varies.
 struct Case {
     /// `None`: the fixed response.
-    file: Option<String>,
+    file: Option<&'static str>,
     connections: u32,
     workers: usize,
 }
@@ -75,29 +71,17 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     subjects.extend(peers);
     servers.extend(programs.into_iter().map(|program| {
         let program = program?;
-        Some(match program.name {
+        Some(match &*program.name {
             "nginx" => HttpServer::Nginx(program.path),
             _ => HttpServer::StaticWebServer(program.path),
         })
     }));
-    let sizes: Result<Vec<Size>> = SIZES.iter().map(|name| size(name)).collect();
-    let files = Files::create(&sizes?)?;
+    let files = Files::create(&SIZES)?;
     // The load reads the expected response from there.
     fs::write(files.path().join(FIXED.0), FIXED.1).context("write the fixed response")?;
-    let place = Place::apart_or_shared(1)?.describe(1);
-    let notes = [place].into_iter().chain(NOTES.map(str::to_owned));
+    let notes = vec![Place::apart_or_shared(1)?.describe(1)];
     let (panels, cases): (Vec<Panel>, Vec<Vec<Case>>) = panels().into_iter().unzip();
-    let plan = results::Study::new(
-        [
-            "http",
-            "HTTP: files and a fixed response",
-            "Each connection requests the same file again and again, and a response that is no file. What does a request cost, \
-             and how long does it take?",
-        ],
-        notes.collect(),
-        subjects,
-        panels,
-    );
+    let plan = plan("http", notes, subjects, panels);
     let fixed_panel = cases.len() - 1;
     let without_fixed = plan.subject("static-web-server");
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
@@ -116,7 +100,7 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
         };
         let server = servers[cell.subject].as_ref().context("it is missing")?;
         let (server, name) = match file {
-            Some(name) => (server.start(&launch)?, name.as_str()),
+            Some(name) => (server.start(&launch)?, *name),
             None => (server.start_fixed(&launch)?, FIXED.0),
         };
         let load = Load::closed(*connections, seconds, place.is_apart()).get(files.path(), name);
@@ -130,19 +114,14 @@ pub(crate) fn study(measuring: &Measuring, uthread: Option<&Path>) -> Result<Stu
     )
 }
 
-/// Parses `1 KiB`. The file has the name without the space.
-fn size(name: &str) -> Result<Size> {
-    name.replace(' ', "").parse().map_err(Error::msg)
-}
-
 /// Returns the panels with the cases of their points; the last is the fixed response.
 fn panels() -> Vec<(Panel, Vec<Case>)> {
-    let case = |file: Option<&str>, connections, workers| Case {
-        file: file.map(|name| name.replace(' ', "")),
+    let case = |file, connections, workers| Case {
+        file,
         connections,
         workers,
     };
-    let small = Some(SIZES[0]);
+    let small = Some(SMALL.0);
     let panel = |title: &str, axis, points| Panel::new(title, axis, points, metrics());
     let by_size = format!("files by size, {CONNECTIONS_ELSE} connections");
     let by_workers = format!("1 KiB by workers, {CONNECTIONS_ELSE} connections");
@@ -151,9 +130,9 @@ fn panels() -> Vec<(Panel, Vec<Case>)> {
     let of_connections = |file| CONNECTIONS.map(|count| case(file, count, 1)).into();
     vec![
         (
-            panel(&by_size, "", SIZES.map(Point::name).to_vec()),
+            panel(&by_size, "", SIZE_NAMES.map(Point::name).to_vec()),
             SIZES
-                .map(|size| case(Some(size), CONNECTIONS_ELSE, 1))
+                .map(|(name, _)| case(Some(name), CONNECTIONS_ELSE, 1))
                 .into(),
         ),
         (

@@ -5,16 +5,15 @@
 use anyhow::Result;
 
 use super::contest::{self, AROUND_SECONDS};
+use super::plan;
 use super::slow::{Http, Servers};
+use crate::files::SMALL;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::Taken;
 use crate::measure::memory::Memory;
-use crate::results::{self, Better, Metric, Panel, Point, Subject};
+use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
 use crate::study::{Alone, Cell, Study};
-
-/// Small, so that the cost of a request is the connection's and not the file's.
-const FILE: &str = "1KiB";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,7 +39,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         servers,
         place,
         files,
-    } = args.http.find(&[FILE])?;
+    } = args.http.find(&[SMALL])?;
     let mut metrics = contest::metrics();
     metrics.push(Metric::new("RSS", "B per idle connection", Better::Less));
     let point = || vec![Point::number(f64::from(busy))];
@@ -48,16 +47,9 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         .iter()
         .map(|name| Panel::new(name, "busy connections", point(), metrics.clone()));
     let with = format!("with {idle} idle");
-    let plan = results::Study::new(
-        [
-            "idle",
-            "Idle connections",
-            "What do idle connections cost the busy ones?",
-        ],
-        vec![place.describe(args.http.workers)],
-        vec![Subject::ours("busy alone"), Subject::ours(&with)],
-        panels.collect(),
-    );
+    let notes = vec![place.describe(args.http.workers)];
+    let subjects = vec![Subject::ours("busy alone"), Subject::ours(&with)];
+    let plan = plan("idle", notes, subjects, panels.collect());
     let (http, seconds, quiet_wait) =
         (args.http.clone(), measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
@@ -65,7 +57,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         let launch = http.launch(&files, &place, idle + busy);
         let server = servers[cell.panel].start(&launch)?;
         let load = |connections, seconds| {
-            Load::closed(connections, seconds, false).get(files.path(), FILE)
+            Load::closed(connections, seconds, false).get(files.path(), SMALL.0)
         };
         let start = |load: Load| load.start(&place.load_cpus, server.address());
         // The memory of the busy connections must be there before that of the idle ones is measured.

@@ -5,9 +5,10 @@
 use anyhow::Result;
 
 use super::contest::{AROUND_SECONDS, Contest, Task, metrics};
+use super::plan;
 use crate::load::Load;
 use crate::place::Place;
-use crate::results::{self, Metric, Panel, Point};
+use crate::results::{Metric, Panel, Point};
 use crate::say::tell;
 use crate::study::{Cell, Journal, Measuring, Study};
 
@@ -28,7 +29,7 @@ pub(crate) fn study(measuring: &Measuring, journal: &mut Journal) -> Result<Stud
         compute_us: 0,
         load,
     };
-    let capacity = journal.found(NAME, "capacity", || {
+    let capacity = journal.found(NAME, || {
         tell!("latency: measuring the capacity of uthread");
         Ok(contest.measure(0, &task(&closed), false)?.report.per_second)
     })?;
@@ -38,22 +39,11 @@ pub(crate) fn study(measuring: &Measuring, journal: &mut Journal) -> Result<Stud
         PERCENT.map(point).to_vec(),
         metrics().into_iter().map(drawn).collect(),
     );
-    let plan = results::Study::new(
-        [
-            NAME,
-            "Latency of a server that is not saturated",
-            "Messages arrive at random times at a fixed mean rate, whether or not earlier ones were answered. How long does an \
-             answer take, counted from when its message was due?",
-        ],
-        vec![
-            place.describe(1),
-            format!("Capacity is what uthread answers in a closed loop, {capacity:.0} a second. All get the same rates."),
-            "The load never sleeps while it has a CPU of its own, so that only the wake-ups of the server are in the figures."
-                .to_owned(),
-        ],
-        contest.subjects.clone(),
-        vec![panel],
+    let capacity_note = format!(
+        "Capacity is what uthread answers in a closed loop, {capacity:.0} a second. All get the same rates."
     );
+    let notes = vec![place.describe(1), capacity_note];
+    let plan = plan(NAME, notes, contest.subjects.clone(), vec![panel]);
     let loads = PERCENT.map(|percent| Load {
         rate: Some(((capacity * f64::from(percent) / 100.0) as u64).max(1)),
         ..closed.clone()

@@ -1,4 +1,4 @@
-//! The studies, one per file.
+//! The studies, one per file. `words.json` has their titles, questions and notes.
 
 pub(crate) mod compute;
 mod contest;
@@ -12,3 +12,30 @@ pub(crate) mod paths;
 pub(crate) mod programs;
 pub(crate) mod requests;
 pub(crate) mod slow;
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::results::{Panel, Study, Subject};
+
+#[derive(Deserialize)]
+struct Words {
+    title: String,
+    question: String,
+    notes: Vec<String>,
+}
+
+/// Describes a study by its words. `notes` come before those in the file.
+fn plan(name: &str, mut notes: Vec<String>, subjects: Vec<Subject>, panels: Vec<Panel>) -> Study {
+    let json = include_str!("words.json");
+    let mut all: HashMap<String, Words> = serde_json::from_str(json).expect("it is committed");
+    let words = all.remove(name).expect("each study has words");
+    notes.extend(words.notes);
+    Study::new(
+        [name, &words.title, &words.question],
+        notes,
+        subjects,
+        panels,
+    )
+}

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use rustix::net::sockopt::set_socket_linger;
 
 use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
+use super::plan;
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::Taken;
@@ -19,7 +20,7 @@ use crate::measure::quiet::Window;
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{self, Panel, Point, Subject};
+use crate::results::{Panel, Point, Subject};
 use crate::servers::Server;
 use crate::study::{Alone, Cell, Study};
 
@@ -76,21 +77,15 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     };
     let all = metrics.len();
     let open_loop = format!("{} messages a second", args.rate);
-    let plan = results::Study::new(
-        [
-            "paths",
-            "Ways to accept, read and send",
-            "Which requests cost a server the least?",
-        ],
-        vec![place.describe(args.workers)],
-        WAYS.map(|(name, _)| Subject::ours(name)).to_vec(),
-        vec![
-            panel("closed loop", "connections", &args.connections, all),
-            panel(&open_loop, "connections", &[LATENCY_CONNECTIONS], all),
-            // Only rate and CPU, each for a connection.
-            panel("a connection for each message", "clients", &[CALLERS], 2),
-        ],
-    );
+    let panels = vec![
+        panel("closed loop", "connections", &args.connections, all),
+        panel(&open_loop, "connections", &[LATENCY_CONNECTIONS], all),
+        // Only rate and CPU, each for a connection.
+        panel("a connection for each message", "clients", &[CALLERS], 2),
+    ];
+    let notes = vec![place.describe(args.workers)];
+    let subjects = WAYS.map(|(name, _)| Subject::ours(name));
+    let plan = plan("paths", notes, subjects.to_vec(), panels);
     let (connections, rate, workers) = (
         args.connections.clone(),
         args.rate,

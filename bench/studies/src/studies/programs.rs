@@ -2,17 +2,20 @@
 //!
 //! Every figure comes from a process of its own; `bench/peers/README.md` describes the commands.
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
+use super::plan;
 use crate::measure::Taken;
 use crate::measure::memory::available;
 use crate::measure::quiet::Window;
 use crate::peers;
-use crate::place::Place;
-use crate::results::{self, Better, Metric, Panel, Point};
+use crate::place::{Place, allowed_cpus};
+use crate::results::{Better, Metric, Panel, Point};
 use crate::servers::pinned;
 use crate::study::{Cell, Measuring, Study};
 
@@ -23,134 +26,49 @@ const CREATED_BYTES: u64 = 6 * 1024;
 /// A thread of the system takes fifty times as long to spawn.
 const SPAWNS_OF_THREADS: &str = "20000";
 
-/// A panel: what its points are, and the command of each.
-struct Commands {
-    title: &'static str,
-    axis: &'static str,
-    /// Names and units of the numbers that the commands print.
-    metrics: &'static [(&'static str, &'static str)],
-    points: &'static [(&'static str, &'static str)],
-    /// Peers that cannot do it.
-    without: &'static [&'static str],
+#[derive(Deserialize)]
+struct Programs {
+    peers: Vec<String>,
+    panels: Vec<Commands>,
 }
 
-const THREADS: &[Commands] = &[
-    Commands {
-        title: "created, all alive at once",
-        axis: "fibers",
-        metrics: &[("time", "ns"), ("memory", "B")],
-        points: &[
-            ("1000", "create 1000"),
-            ("10000", "create 10000"),
-            ("100000", "create 100000"),
-            ("1000000", "create 1000000"),
-        ],
-        without: &[],
-    },
-    Commands {
-        title: "yielding in turn",
-        axis: "fibers",
-        metrics: &[("time", "ns")],
-        points: &[
-            ("2", "yield 2 4000000"),
-            ("100", "yield 100 4000000"),
-            ("10000", "yield 10000 4000000"),
-            ("1000000", "yield 1000000 4000000"),
-        ],
-        without: &[],
-    },
-    Commands {
-        title: "spawned and joined, one after the other",
-        axis: "",
-        metrics: &[("time", "ns")],
-        points: &[("one", "spawn 1000000")],
-        without: &[],
-    },
-];
-
-const MICRO: &[Commands] = &[
-    Commands {
-        title: "fibers",
-        axis: "",
-        metrics: &[("time", "ns")],
-        points: &[
-            ("spawn and join", "spawn 2000000"),
-            ("yield among 2", "yield 2 10000000"),
-            ("yield among 10,000", "yield 10000 10000000"),
-            ("ping-pong, 1 worker", "pingpong 1 500000"),
-            ("ping-pong, 2 workers", "pingpong 2 500000"),
-        ],
-        without: &["rayon"],
-    },
-    Commands {
-        title: "a million sleepers",
-        axis: "",
-        metrics: &[("memory", "B")],
-        points: &[("each", "sleepers 1000000")],
-        without: &["rayon"],
-    },
-    Commands {
-        title: "fork and join",
-        axis: "",
-        metrics: &[("time", "ms")],
-        points: &[
-            ("fib(38), 1 worker", "fib 1"),
-            ("fib(38), 2 workers", "fib 2"),
-            ("sort 10,000,000, 1 worker", "sort 1 10000000"),
-            ("sort 10,000,000, 2 workers", "sort 2 10000000"),
-        ],
-        without: &["tokio", "may", "go"],
-    },
-];
+/// A panel: its points, and the command of each.
+#[derive(Deserialize)]
+struct Commands {
+    title: String,
+    axis: String,
+    /// Names and units of the numbers that the commands print.
+    metrics: Vec<(String, String)>,
+    /// Labels and commands.
+    points: Vec<(String, String)>,
+    /// Peers that cannot do it.
+    #[serde(default)]
+    without: Vec<String>,
+}
 
 /// Compares more and more fibers with threads of the system and other runtimes.
 pub(crate) fn threads(measuring: &Measuring) -> Result<Study> {
-    let words = [
-        "threads",
-        "Creating and yielding",
-        "So many fibers (tasks, goroutines, threads) are created, and all are alive before the first may end: how long until the \
-         last has begun, and by how much has the process grown? And how long is it from one to the next where so many do nothing \
-         but yield?",
-    ];
-    let notes = [
-        "Before each creation as much memory is used and released, so that no figure includes the time in which the host of a \
-         virtual machine provides its first pages.",
-        "One worker, on one CPU. A fiber has a stack from when it begins, at least one page of it in memory; a task of Tokio has \
-         none.",
-        "A row ends at the limit of a peer or of the machine.",
-    ];
-    let place = Place::apart_or_shared(1)?;
-    let peers = ["tokio", "go", "may", "threads"];
-    study(words, &notes, &peers, THREADS, measuring, place.server_cpus)
+    study("threads", measuring, Place::apart_or_shared(1)?.server_cpus)
 }
 
 /// Compares fibers without I/O with other runtimes.
 pub(crate) fn micro(measuring: &Measuring) -> Result<Study> {
-    let question = "What do spawning, yielding, sleeping, messages and forks cost?";
-    let words = ["micro", "Fibers alone", question];
-    let peers = ["tokio", "may", "go", "rayon"];
-    let cpus = crate::place::allowed_cpus()?;
-    study(words, &[], &peers, MICRO, measuring, cpus)
+    study("micro", measuring, allowed_cpus()?)
 }
 
-fn study(
-    words: [&str; 3],
-    notes: &[&str],
-    peers: &[&'static str],
-    panels: &'static [Commands],
-    measuring: &Measuring,
-    cpus: Vec<usize>,
-) -> Result<Study> {
+fn study(name: &str, measuring: &Measuring, cpus: Vec<usize>) -> Result<Study> {
+    let json = include_str!("programs.json");
+    let mut all: HashMap<String, Programs> = serde_json::from_str(json)?;
+    let Programs { peers, panels } = all.remove(name).context("no such study")?;
     let own = peers::own("uthread", &["own"])?;
-    let (subjects, programs) = peers::compared(vec![own], peers, measuring);
-    let notes = notes.iter().map(|&note| note.to_owned()).collect();
-    let described = panels.iter().map(Commands::panel).collect();
-    let plan = results::Study::new(words, notes, subjects, described);
-    let names: Vec<String> = plan
-        .subjects
+    let (subjects, programs) = peers::compared(vec![own], &peers, measuring);
+    let names: Vec<String> = subjects
         .iter()
         .map(|subject| subject.name.clone())
         .collect();
+    let described = panels.iter().map(Commands::panel).collect();
+    let plan = plan(name, Vec::new(), subjects, described);
+    let without: Vec<Vec<String>> = panels.iter().map(|panel| panel.without.clone()).collect();
     let quiet_wait = measuring.quiet_wait();
     let measure = move |cell: Cell| {
         let program = programs[cell.subject].as_ref().context("it is missing")?;
@@ -171,26 +89,22 @@ fn study(
         ensure!(is_complete, "it printed {figures:?}");
         Ok(Taken { figures, usage })
     };
-    let applies =
-        move |panel: usize, subject: usize| !panels[panel].without.contains(&&*names[subject]);
+    let applies = move |panel: usize, subject: usize| !without[panel].contains(&names[subject]);
     Ok(Study::new(plan, SECONDS_EACH, measure).where_it(applies))
 }
 
 impl Commands {
     fn panel(&self) -> Panel {
-        let point = |&(label, _): &(&str, &str)| {
-            label
-                .parse()
-                .map_or_else(|_| Point::name(label), Point::number)
-        };
-        let metric = |&(name, unit): &(&str, &str)| Metric::new(name, unit, Better::Less).drawn();
-        let points = self.points.iter().map(point).collect();
-        Panel::new(
-            self.title,
-            self.axis,
-            points,
-            self.metrics.iter().map(metric).collect(),
-        )
+        let numbered = |label: &String| label.parse().map(Point::number);
+        let point =
+            |(label, _): &(String, String)| numbered(label).unwrap_or_else(|_| Point::name(label));
+        let metric =
+            |(name, unit): &(String, String)| Metric::new(name, unit, Better::Less).drawn();
+        let (points, metrics) = (
+            self.points.iter().map(point),
+            self.metrics.iter().map(metric),
+        );
+        Panel::new(&self.title, &self.axis, points.collect(), metrics.collect())
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::programs::{numbers, output};
 use crate::measure::Taken;
-use crate::measure::calls::{self, Count, Counted};
+use crate::measure::calls::{self, Switches};
 use crate::measure::quiet::Window;
 use crate::peers::{self, Program};
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
@@ -55,7 +55,7 @@ pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
         let usage = window.close()?;
         let mut figures = costs(&text)?;
         figures.extend(match cell.round {
-            0 => per_request(&technique.count()?),
+            0 => technique.count()?,
             _ => [f64::NAN; 2],
         });
         Ok(Taken { figures, usage })
@@ -85,24 +85,8 @@ fn plan(subjects: Vec<Subject>) -> results::Study {
         each("switches", "per request"),
     ];
     let points = vec![Point::name("8 bytes of an eventfd")];
-    let notes = [
-        "A request reads an eventfd that always has something, so that no technique waits. For such a descriptor alone, blocking \
-         calls are best; the other techniques are for programs that would wait.",
-        "uthread: 32 fibers read again and again, and the requests of a round reach the kernel by one call; \"alone\" is one \
-         fiber, whose requests have a call each. Batched: 32 requests by a call.",
-        "POSIX AIO is glibc's, which uses a thread: a pread that the eventfd refuses, and a read. Calls and switches of the \
-         whole process are counted once, in a run of their own.",
-    ];
-    results::Study::new(
-        [
-            "requests",
-            "One request by each technique",
-            "What does a request to the kernel cost that can be answered at once?",
-        ],
-        notes.map(str::to_owned).to_vec(),
-        subjects,
-        vec![Panel::new("", "read", points, metrics)],
-    )
+    let panels = vec![Panel::new("", "read", points, metrics)];
+    super::plan("requests", Vec::new(), subjects, panels)
 }
 
 impl Technique {
@@ -121,27 +105,27 @@ impl Technique {
         command
     }
 
-    /// Counts the calls between the two lines that the program waits for.
-    fn count(&self) -> Result<Counted> {
-        let mut program = self
-            .start(COUNTED)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("run {}", self.program.path.display()))?;
+    /// Counts the system calls and switches of a request between the two lines that the program waits for.
+    fn count(&self) -> Result<[f64; 2]> {
+        let mut command = self.start(COUNTED);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().context("run the program")?;
         let (to, from) = (program.stdin.take(), program.stdout.take());
         let (mut to, from) = (to.context("a pipe")?, from.context("a pipe")?);
         let mut lines = BufReader::new(from).lines();
         lines.next().context("it is not ready")??;
-        let (cost, counted) = calls::count(program.id(), || {
+        let before = Switches::read(program.id())?;
+        let (cost, calls) = calls::count(program.id(), || {
             to.write_all(b"\n")?;
             Ok(lines.next().context("it has ended")??)
         })?;
+        let switches = Switches::read(program.id())?.since(&before);
         costs(&cost)?;
         drop(to);
         let status = program.wait()?;
         ensure!(status.success(), "{}: {status}", self.command);
-        Ok(counted)
+        let each = |count: u64| count as f64 / f64::from(COUNTED);
+        Ok([calls.map_or(f64::NAN, each), each(switches)])
     }
 }
 
@@ -150,39 +134,4 @@ fn costs(text: &str) -> Result<Vec<f64>> {
     let costs = numbers(text)?;
     ensure!(costs.len() == 2, "it printed {text:?}");
     Ok(costs)
-}
-
-/// Returns system calls and switches; `NAN` where they were not counted.
-fn per_request(counted: &Counted) -> [f64; 2] {
-    let each = |count: u64| count as f64 / f64::from(COUNTED);
-    let system_calls = match counted.system_calls {
-        Count::Known(count) => each(count),
-        Count::Unknown(_) => f64::NAN,
-    };
-    [system_calls, each(counted.switches)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_costs_are_the_two_numbers_of_the_last_line() {
-        assert_eq!(costs("ready\n206.0 205.7\n").unwrap(), [206.0, 205.7]);
-        for broken in ["", "ready\n", "206.0\n", "1 2 3\n", "1 two\n"] {
-            assert!(costs(broken).is_err(), "{broken:?}");
-        }
-    }
-
-    #[test]
-    fn what_was_not_counted_is_no_figure() {
-        let counted = |system_calls| Counted {
-            system_calls,
-            switches: u64::from(COUNTED) / 2,
-        };
-        let known = counted(Count::Known(3 * u64::from(COUNTED)));
-        assert_eq!(per_request(&known), [3.0, 0.5]);
-        let [calls, switches] = per_request(&counted(Count::Unknown("no right".to_owned())));
-        assert!(calls.is_nan() && switches == 0.5);
-    }
 }

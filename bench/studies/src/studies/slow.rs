@@ -4,26 +4,23 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 
 use super::contest::{self, AROUND_SECONDS};
-use crate::files::{Files, Size};
+use super::plan;
+use crate::files::{Files, LARGE, SMALL, Size};
 use crate::hostile::Attack;
-use crate::load::Load;
+use crate::load::{Load, latency};
 use crate::measure::Taken;
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{self, Better, Metric, Panel, Point, Subject};
+use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::servers::http::{HttpServer, Launch};
 use crate::setup::{OPEN_FILES_SPARE, find_uthread, raise_open_files};
 use crate::study::{Alone, Cell, Study};
 
-/// The file of the ordinary client.
-const SMALL: &str = "1KiB";
-/// The file of the clients that never read: more than a socket buffers.
-const LARGE: &str = "1MiB";
 /// Time in which all hostile clients connect and fill their buffers.
 const ATTACK_BEFORE: Duration = Duration::from_millis(500);
 
@@ -78,11 +75,7 @@ pub(super) struct Servers {
 
 impl Http {
     /// Finds the programs, and makes files of these sizes.
-    pub(super) fn find(&self, sizes: &[&str]) -> Result<Servers> {
-        let sizes: Result<Vec<Size>> = sizes
-            .iter()
-            .map(|size| size.parse().map_err(Error::msg))
-            .collect();
+    pub(super) fn find(&self, sizes: &[Size]) -> Result<Servers> {
         let (mut names, mut servers) = (Vec::new(), Vec::new());
         for which in &self.servers {
             let (name, server) = match which {
@@ -103,7 +96,7 @@ impl Http {
             names,
             servers,
             place: Place::apart_or_shared(self.workers)?,
-            files: Files::create(&sizes?)?,
+            files: Files::create(sizes)?,
         })
     }
 
@@ -142,37 +135,30 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
         .iter()
         .map(|name| Panel::new(name, "requests per second", point(), metrics.clone()));
     let hostile = format!("beside {slow_header} slow headers and {never_read} that never read");
-    let plan = results::Study::new(
-        [
-            "slow",
-            "Slow and hostile clients",
-            "How much do hostile clients delay an ordinary one?",
-        ],
-        vec![place.describe(args.http.workers)],
-        vec![Subject::ours("undisturbed"), Subject::ours(&hostile)],
-        panels.collect(),
-    );
+    let notes = vec![place.describe(args.http.workers)];
+    let subjects = vec![Subject::ours("undisturbed"), Subject::ours(&hostile)];
+    let plan = plan("slow", notes, subjects, panels.collect());
     let (http, seconds, quiet_wait) =
         (args.http.clone(), measuring.seconds, measuring.quiet_wait());
     // It spins, so that its CPU is equally awake with and without hostile clients.
     let load = Load {
         rate: Some(args.pace),
-        ..Load::closed(1, seconds, true).get(files.path(), SMALL)
+        ..Load::closed(1, seconds, true).get(files.path(), SMALL.0)
     };
     let measure = move |cell: Cell| {
         // On a server of its own, which no hostile client of an earlier round still occupies.
         let launch = http.launch(&files, &place, slow_header + never_read);
         let server = servers[cell.panel].start(&launch)?;
         let attack = (cell.subject == 1)
-            .then(|| Attack::start(server.address(), slow_header, never_read, LARGE));
+            .then(|| Attack::start(server.address(), slow_header, never_read, LARGE.0));
         thread::sleep(ATTACK_BEFORE);
         let measured = contest::measure(&server, &place, &load, quiet_wait, false);
         let dropped = attack.map(Attack::finish).transpose()?;
         let measured = measured?;
-        let report = &measured.report;
+        let latency = latency(&measured.report);
         let cpu_percent = measured.usage.server.total_ns() as f64 / 1e7 / seconds as f64;
         let dropped = dropped.map_or(f64::NAN, |dropped| dropped as f64);
-        let latencies = [report.p50_us, report.p99_us, report.p999_us, report.max_us];
+        let latencies = [latency.p50, latency.p99, latency.p999, latency.max];
         Ok(Taken {
             figures: [&latencies[..], &[cpu_percent, dropped]].concat(),
             usage: measured.usage,

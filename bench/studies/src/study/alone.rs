@@ -10,7 +10,7 @@ use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use crate::measure::stats::{Ratio, Verdict};
 use crate::report::write_whole;
 use crate::results::{Panel, Results, Study as Found, significant};
-use crate::say;
+use crate::say::say;
 
 /// Options of every study.
 #[derive(clap::Args, Clone, Debug)]
@@ -57,9 +57,9 @@ impl Alone {
         let stop = stop_on_interrupt()?;
         let mut journal = Journal::default();
         let studies = run(&mut [study], &self.measuring, &mut journal, &stop)?;
-        studies
-            .iter()
-            .for_each(|study| say::out(format_args!("{}", show(study))));
+        for study in &studies {
+            say!("{}", show(study));
+        }
         let results = Results {
             studies,
             ..Results::default()

@@ -22,8 +22,7 @@ pub(crate) use journal::{Journal, Settings};
 
 use crate::measure::{Taken, least_disturbed};
 use crate::results::{self, Round, significant};
-use crate::say::{self, tell};
-use journal::Entry;
+use crate::say::tell;
 use progress::Progress;
 
 /// A cell that failed in this many rounds is not tried again: each attempt may take as long as the timeout of a server.
@@ -98,63 +97,45 @@ pub(crate) fn run(
     journal: &mut Journal,
     stop: &AtomicBool,
 ) -> Result<Vec<results::Study>> {
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let mut found = Vec::new();
     let of_run = facts::of_this_run(measuring);
     for study in &*studies {
         let mut results = study.plan.clone();
-        prepare(&mut results);
         journal.fill(&mut results, measuring.rounds as usize);
-        if let Some(day) = journal.begun(&results.name) {
-            results.facts = facts::with_day(day, &of_run);
-        }
         progress.expect(cells(study, measuring).len(), study.seconds_each);
         found.push(results);
     }
-    for (index, (study, results)) in studies.iter_mut().zip(&mut found).enumerate() {
+    for (study, results) in studies.iter_mut().zip(&mut found) {
+        let seconds_each = study.seconds_each;
         for cell in cells(study, measuring) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(found);
             }
             if is_known(results, cell) {
-                progress.skip(index);
+                progress.add(seconds_each, None);
                 continue;
             }
-            say::err(format_args!(
-                "{} {}: ",
-                progress.show(),
-                name(results, cell)
-            ));
+            let described = format!("{} {}", progress.show(), name(results, cell));
             let begin = Instant::now();
             let round = match least_disturbed(|| (study.measure)(cell)) {
                 Ok(taken) => to_round(taken),
                 // A Ctrl-C reaches the servers too: this failure says nothing about them.
                 Err(_) if stop.load(Ordering::Relaxed) => {
-                    tell!("left out");
                     return Ok(found);
                 }
                 Err(error) => Round::Cannot(reason(&error)),
             };
-            progress.add(index, begin.elapsed());
-            tell!("{}", show(results, cell, &round));
+            progress.add(seconds_each, Some(begin.elapsed()));
+            tell!("{described}: {}", show(results, cell, &round));
             if results.facts.is_empty() {
-                let day = facts::today();
-                journal.begin(&results.name, &day)?;
-                results.facts = facts::with_day(&day, &of_run);
+                results.facts = facts::with_day(&facts::today(), &of_run);
             }
-            journal.add(Entry::new(results, cell, &round))?;
             results.panels[cell.panel].rounds[cell.point][cell.subject].push(round);
+            journal.keep(results)?;
         }
     }
     Ok(found)
-}
-
-/// Makes room for the rounds of each cell.
-fn prepare(results: &mut results::Study) {
-    let subjects = results.subjects.len();
-    for panel in &mut results.panels {
-        panel.rounds = vec![vec![Vec::new(); subjects]; panel.points.len()];
-    }
 }
 
 /// Returns the cells in the order of measuring.

@@ -23,10 +23,8 @@ pub(crate) fn best(
     metric: usize,
     among: impl IntoIterator<Item = usize>,
 ) -> Option<usize> {
-    let figures = among.into_iter().filter_map(|subject| {
-        let summary = panel.summary(point, subject, metric)?;
-        Some((subject, summary.median))
-    });
+    let median = |subject| Some((subject, panel.summary(point, subject, metric)?.median));
+    let figures = among.into_iter().filter_map(median);
     let order = |a: &(usize, f64), b: &(usize, f64)| match panel.metrics[metric].better {
         Better::More => b.1.total_cmp(&a.1),
         Better::Less | Better::Neither => a.1.total_cmp(&b.1),
@@ -47,8 +45,8 @@ impl Target {
     }
 
     fn points_of(&self, study: &Study) -> Vec<Judged> {
-        let panels = study.panels.iter();
-        let panels = panels.filter(|panel| panel.title.starts_with(&self.panel));
+        let is_meant = |panel: &&Panel| panel.title.starts_with(&self.panel);
+        let panels = study.panels.iter().filter(is_meant);
         let panels = panels.filter_map(|panel| Some((panel, panel.metric(&self.metric)?)));
         let panels: Vec<(&Panel, usize)> = panels.collect();
         let mut judged = Vec::new();
@@ -61,13 +59,17 @@ impl Target {
                     metric,
                 };
                 let is_meant = self.points.is_empty() || self.points.contains(&at.label);
-                if !is_meant || site.is_inapplicable() {
-                    continue;
+                if is_meant && !site.is_inapplicable() {
+                    let place = panel.place(point);
+                    let point = match panels.len() {
+                        1 => place,
+                        _ => format!("{}: {place}", panel.title),
+                    };
+                    judged.push(Judged {
+                        point,
+                        ..self.judge_site(site)
+                    });
                 }
-                judged.push(Judged {
-                    point: site.name(panels.len() > 1),
-                    ..self.judge_site(site)
-                });
             }
         }
         judged
@@ -75,18 +77,21 @@ impl Target {
 
     /// Judges one point, without naming it.
     fn judge_site(&self, site: Site<'_>) -> Judged {
+        let without_ratio = |outcome, note: String| Judged {
+            point: String::new(),
+            outcome,
+            between: String::new(),
+            ratio: None,
+            note,
+        };
         let Some(ours) = site.study.subject(OURS) else {
-            return Judged::without_ratio(Outcome::NotMeasured, format!("{OURS} was not measured"));
+            return without_ratio(Outcome::NotMeasured, format!("{OURS} was not measured"));
         };
         let failures = site.panel.failures(site.point, ours);
         if !site.has_figure(ours) {
             return match failures.keys().next() {
-                Some(reason) => {
-                    Judged::without_ratio(Outcome::Missed, format!("{OURS} cannot: {reason}"))
-                }
-                None => {
-                    Judged::without_ratio(Outcome::NotMeasured, format!("{OURS} has no figure"))
-                }
+                Some(reason) => without_ratio(Outcome::Missed, format!("{OURS} cannot: {reason}")),
+                None => without_ratio(Outcome::NotMeasured, format!("{OURS} has no figure")),
             };
         }
         let unit = &site.panel.metrics[site.metric].unit;
@@ -94,36 +99,29 @@ impl Target {
             && unit != wanted
         {
             let note = format!("the figure is in {unit}, the target in {wanted}");
-            return Judged::without_ratio(Outcome::NotMeasured, note);
+            return without_ratio(Outcome::NotMeasured, note);
         }
-        let absent = self.absent(site);
-        let ratios = self
-            .ratios(site, ours)
-            .into_iter()
-            .map(|(between, ratio)| Judged {
-                outcome: self.outcome(ratio),
-                between,
-                ratio: Some(ratio),
-                ..Judged::without_ratio(Outcome::NotMeasured, String::new())
-            });
+        let ratios = self.ratios(site, ours).into_iter();
+        let ratios = ratios.map(|(between, ratio)| Judged {
+            outcome: self.outcome(ratio),
+            between,
+            ratio: Some(ratio),
+            ..without_ratio(Outcome::NotMeasured, String::new())
+        });
         let worst = ratios.max_by(|a, b| a.order(b, self.goal));
-        let mut judged =
-            worst.unwrap_or_else(|| Judged::without_ratio(Outcome::NotMeasured, String::new()));
-        if !absent.is_empty() {
+        let unknown = || without_ratio(Outcome::NotMeasured, String::new());
+        let mut judged = worst.unwrap_or_else(unknown);
+        let mut notes = self.absent(site);
+        if !notes.is_empty() {
             judged.outcome = judged.outcome.max(Outcome::NotMeasured);
         }
-        let mut notes = absent;
-        match failures.values().sum::<usize>() {
-            0 => {}
-            failed => notes.push(format!(
-                "{OURS} failed in {failed} of {} rounds",
-                site.panel.rounds(site.point, ours).len()
-            )),
+        let failed: usize = failures.values().sum();
+        if failed > 0 {
+            let rounds = site.panel.rounds(site.point, ours).len();
+            notes.push(format!("{OURS} failed in {failed} of {rounds} rounds"));
         }
-        if judged
-            .ratio
-            .is_some_and(|ratio| ratio.verdict == Sureness::TooFewRounds)
-        {
+        let verdict = judged.ratio.map(|ratio| ratio.verdict);
+        if verdict == Some(Sureness::TooFewRounds) {
             notes.push(Sureness::TooFewRounds.name().to_owned());
         }
         notes.extend(self.limit(site));
@@ -141,13 +139,10 @@ impl Target {
 
     /// Returns a note for each peer that has neither a figure nor a reason.
     fn absent(&self, site: Site<'_>) -> Vec<String> {
-        let is_absent = |name: &&String| {
-            let peer = site.study.subject(name);
-            peer.is_none_or(|peer| {
-                !site.has_figure(peer) && site.panel.failures(site.point, peer).is_empty()
-            })
-        };
-        let absent = self.peers().iter().filter(is_absent);
+        let has_neither =
+            |peer| !site.has_figure(peer) && site.panel.failures(site.point, peer).is_empty();
+        let peers = self.peers().iter();
+        let absent = peers.filter(|name| site.study.subject(name).is_none_or(has_neither));
         absent
             .map(|name| format!("{name} was not measured"))
             .collect()
@@ -162,12 +157,10 @@ impl Target {
             metric,
         } = site;
         if let Beside::Nobody(_) = self.beside {
-            let figures = panel
-                .rounds(point, ours)
-                .iter()
-                .filter_map(|round| round.figure(metric));
-            let pairs: Vec<(f64, f64)> = figures.map(|figure| (figure, 1.0)).collect();
-            return stats::paired_ratio(&pairs)
+            let figures = panel.rounds(point, ours).iter();
+            let pairs = figures.filter_map(|round| Some((round.figure(metric)?, 1.0)));
+            let ratio = stats::paired_ratio(&pairs.collect::<Vec<_>>());
+            return ratio
                 .map(|ratio| (OURS.to_owned(), ratio))
                 .into_iter()
                 .collect();
@@ -183,34 +176,28 @@ impl Target {
                 _ => (ours, peer),
             };
             let ratio = panel.ratio(point, metric, (above, below))?;
-            let name = |subject: usize| &study.subjects[subject].name;
-            Some((format!("{} / {}", name(above), name(below)), ratio))
+            let [above, below] = [above, below].map(|subject| &study.subjects[subject].name);
+            Some((format!("{above} / {below}"), ratio))
         };
         peers.into_iter().filter_map(pair).collect()
     }
 
     /// Returns a note if a limit of the panel makes the target impossible.
     fn limit(&self, site: Site<'_>) -> Option<String> {
-        let Site {
-            study,
-            panel,
-            point,
-            metric,
-        } = site;
-        let Goal::AtLeast(bound) = self.goal else {
+        let (Goal::AtLeast(bound), Beside::Best(_)) = (self.goal, &self.beside) else {
             return None;
         };
-        let limit = panel.limits.iter().find(|limit| limit.metric == metric)?;
-        let peers = self.peers().iter().filter_map(|name| study.subject(name));
-        let peer = best(panel, point, metric, peers)?;
-        let most = limit.figures.get(point)? / panel.summary(point, peer, metric)?.median;
-        let is_reachable = most >= bound || matches!(self.beside, Beside::Above(_));
-        (!is_reachable).then(|| {
-            format!(
-                "{} is {most:.2} times {}",
-                limit.name, study.subjects[peer].name
-            )
-        })
+        let mut limits = site.panel.limits.iter();
+        let limit = limits.find(|limit| limit.metric == site.metric)?;
+        let peers = self
+            .peers()
+            .iter()
+            .filter_map(|name| site.study.subject(name));
+        let peer = best(site.panel, site.point, site.metric, peers)?;
+        let median = site.panel.summary(site.point, peer, site.metric)?.median;
+        let most = limit.figures.get(site.point)? / median;
+        let (limit, peer) = (&limit.name, &site.study.subjects[peer].name);
+        (most < bound).then(|| format!("{limit} is {most:.2} times {peer}"))
     }
 
     fn outcome(&self, ratio: Ratio) -> Outcome {
@@ -223,38 +210,20 @@ impl Target {
 }
 
 impl Site<'_> {
-    fn name(self, with_panel: bool) -> String {
-        let place = self.panel.place(self.point);
-        match with_panel {
-            true => format!("{}: {place}", self.panel.title),
-            false => place,
-        }
-    }
-
     fn has_figure(self, subject: usize) -> bool {
         self.panel
             .summary(self.point, subject, self.metric)
             .is_some()
     }
 
-    /// Returns whether the metric does not apply here: all were measured and nobody has a figure. A single connection has no fairness.
+    /// Returns whether the metric does not apply here: all were measured and nobody has a figure. A single connection has no
+    /// fairness.
     fn is_inapplicable(self) -> bool {
         let all = || 0..self.study.subjects.len();
-        let rounds = |subject| self.panel.rounds(self.point, subject);
-        let taken = all().flat_map(rounds).count();
-        let failed = all().any(|subject| !self.panel.failures(self.point, subject).is_empty());
-        taken > 0 && !failed && !all().any(|subject| self.has_figure(subject))
-    }
-}
-
-impl Judged {
-    fn without_ratio(outcome: Outcome, note: String) -> Judged {
-        Judged {
-            point: String::new(),
-            outcome,
-            between: String::new(),
-            ratio: None,
-            note,
-        }
+        let taken = all()
+            .flat_map(|subject| self.panel.rounds(self.point, subject))
+            .count();
+        let failed = |subject| !self.panel.failures(self.point, subject).is_empty();
+        taken > 0 && !all().any(failed) && !all().any(|subject| self.has_figure(subject))
     }
 }

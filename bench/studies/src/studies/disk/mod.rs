@@ -71,7 +71,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     let (peer, fio) = peers::find("fio");
     let ours = OURS.map(|(name, ..)| Subject::ours(name));
     let others = fio::ENGINES
-        .map(|engine| Subject::peer(engine.name, peer.version.clone(), peer.missing.clone()));
+        .map(|(name, ..)| Subject::peer(name, peer.version.clone(), peer.missing.clone()));
     let plan = plan(ours.into_iter().chain(others).collect(), place.mib);
     let disk = Disk {
         file,
@@ -85,7 +85,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
         let window = Window::open(None, quiet_wait)?;
         let report = match cell.subject.checked_sub(OURS.len()) {
             None => disk.read_by_ours(&cell)?,
-            Some(engine) => disk.read_by_fio(&cell, &fio::ENGINES[engine])?,
+            Some(engine) => disk.read_by_fio(&cell, engine)?,
         };
         let usage = window.close()?;
         let latencies = [report.p50_us, report.p99_us, report.p999_us];
@@ -118,32 +118,11 @@ fn plan(subjects: Vec<Subject>, mib: u64) -> results::Study {
         let points = Point::numbers(&DEPTHS);
         Panel::new(title, "at a time", points, metrics.clone())
     };
-    let notes = [
-        "CPU is that of a read: what our process used, and what fio reports of its threads, so that its start is not in it. Ours \
-         also compares the number at the beginning of each block; fio checks nothing.",
-        "Latency is from the start of a read to when its result is seen. Random blocks may come again, and are the same in each \
-         round. At 64 at a time, fio's psync and our threads are 64 threads; epoll cannot wait for a disk, so a pool of threads \
-         reads there.",
-        "The kernel merges neighbouring blocks that are submitted together into one read of the disk. Ours submits the requests of \
-         several fibers together, fio by default one at a time, so above 1 at a time the sequential rates show batches and not \
-         the disk.",
-        "Registered: buffers and the file are registered with the ring beforehand, by ours and by fio. No device is polled for \
-         completions, which takes a device with polled queues.",
-    ];
     let file = format!(
         "A file of {mib} MiB, written and synced before, opened with O_DIRECT. One worker, a fiber for each read at a time; fio has \
          one thread, but psync as many as reads. No process is pinned to a CPU."
     );
-    results::Study::new(
-        [
-            "disk",
-            "Disk",
-            "How close do reads past the page cache come to fio on the same disk?",
-        ],
-        [file].into_iter().chain(notes.map(str::to_owned)).collect(),
-        subjects,
-        PATTERNS.map(panel).to_vec(),
-    )
+    super::plan("disk", vec![file], subjects, PATTERNS.map(panel).to_vec())
 }
 
 impl Disk {
@@ -161,7 +140,7 @@ impl Disk {
         serde_json::from_str(&text).with_context(|| format!("it printed {text:?}"))
     }
 
-    fn read_by_fio(&self, cell: &Cell, engine: &fio::Engine) -> Result<Report> {
+    fn read_by_fio(&self, cell: &Cell, engine: usize) -> Result<Report> {
         let fio = self.fio.as_ref().context("it is missing")?;
         let job = fio::Job {
             file: &self.file,
