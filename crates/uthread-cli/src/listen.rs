@@ -2,11 +2,10 @@
 
 use std::io;
 use std::time::{Duration, Instant};
-use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::net::{AcceptFailure, SocketAddr, TcpListener, TcpStream};
 use uthread::sleep;
 
 use anyhow::{Context, anyhow};
-use rustix::io::Errno;
 
 use crate::tell;
 
@@ -52,7 +51,7 @@ pub(crate) fn accept_each(
         }
         match accepted {
             Ok((stream, addr)) => handle(stream, addr),
-            Err(error) if concerns_one_connection(&error) => {}
+            Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
             Err(error) => {
                 if reported.is_none_or(|at| at.elapsed() >= SHORTAGE_REPORT_INTERVAL) {
                     reported = Some(Instant::now());
@@ -64,24 +63,4 @@ pub(crate) fn accept_each(
             }
         }
     }
-}
-
-/// Returns true for errors of a single connection, which broke while it waited in the queue, as listed in accept(2).
-/// Other errors may occur again immediately, so the caller pauses.
-fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(
-            Errno::CONNABORTED
-                | Errno::INTR
-                | Errno::PROTO
-                | Errno::NOPROTOOPT
-                | Errno::OPNOTSUPP
-                | Errno::NETDOWN
-                | Errno::NETUNREACH
-                | Errno::HOSTDOWN
-                | Errno::HOSTUNREACH
-                | Errno::NONET
-        )
-    )
 }

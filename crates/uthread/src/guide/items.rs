@@ -19,7 +19,7 @@
 //! | `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6`, `AddrParseError` | `std`'s | |
 //! | `Shutdown` | `std`'s | |
 //!
-//! New here: [`serve`](crate::net::serve), [`TcpSocket`](crate::net::TcpSocket) for options to set before a socket listens or
+//! New here: [`serve`](crate::net::serve), [`AcceptFailure`](crate::net::AcceptFailure) for accept loops of your own, [`TcpSocket`](crate::net::TcpSocket) for options to set before a socket listens or
 //! connects, [`Keepalive`](crate::net::Keepalive).
 //!
 //! # `os::unix::net`

@@ -20,7 +20,7 @@ pub use std::net::{
 };
 
 pub use resolve::ToSocketAddrs;
-pub use serve::{Listener, serve};
+pub use serve::{AcceptFailure, Listener, serve};
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};

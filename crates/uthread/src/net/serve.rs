@@ -120,25 +120,25 @@ where
         let why = "the maximum number of connections must not be zero";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    let places = Places::new(connections_max);
+    let permits = Permits::new(connections_max);
     thread::scope(|scope| {
         loop {
-            let place = places.take()?;
+            let permit = permits.take()?;
             let (stream, address) = match listener.accept() {
                 Ok(connection) => connection,
-                Err(error) => match Errno::from_io_error(&error).map(Trouble::of) {
-                    Some(Trouble::Ended) => return Ok(()),
-                    Some(Trouble::OfOne) => continue,
-                    Some(Trouble::Shortage) => {
-                        drop(place);
-                        places.pause()?;
+                Err(error) => match AcceptFailure::of(&error) {
+                    AcceptFailure::Closed => return Ok(()),
+                    AcceptFailure::Connection => continue,
+                    AcceptFailure::Shortage => {
+                        drop(permit);
+                        permits.pause()?;
                         continue;
                     }
-                    Some(Trouble::Other) | None => return Err(error),
+                    AcceptFailure::Other => return Err(error),
                 },
             };
             scope.spawn(|| {
-                let _place = place;
+                let _permit = permit;
                 // The panic hook has reported the panic; the other connections go on.
                 let _ = wait::catch_unwind(|| handler(stream, address));
             });
@@ -146,39 +146,61 @@ where
     })
 }
 
-/// How the loop reacts to an error of `accept`.
-enum Trouble {
-    /// The listener was shut down.
-    Ended,
-    /// The connection broke before it was accepted. The list of errors is that of accept(2).
-    OfOne,
-    /// Descriptors or memory have run out.
+/// The kinds of errors of `accept`, by what a server does about them.
+///
+/// [`serve`] handles them itself; a server with an accept loop of its own asks [`AcceptFailure::of`].
+///
+/// ```
+/// use uthread::net::{AcceptFailure, TcpListener};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// listener.shutdown()?;
+/// let error = listener.accept().unwrap_err();
+/// assert_eq!(AcceptFailure::of(&error), AcceptFailure::Closed);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcceptFailure {
+    /// A single connection broke before it was accepted. Accept the next one.
+    Connection,
+    /// Descriptors or memory have run out. Wait until a connection ends, or for a moment, then accept again.
     Shortage,
+    /// The listener was shut down. No connection comes any more.
+    Closed,
+    /// Any other error. It may occur again immediately.
     Other,
 }
 
-impl Trouble {
-    fn of(errno: Errno) -> Trouble {
-        match errno {
-            Errno::INVAL => Trouble::Ended,
-            Errno::CONNABORTED
-            | Errno::INTR
-            | Errno::PERM
-            | Errno::PROTO
-            | Errno::NOPROTOOPT
-            | Errno::NETDOWN
-            | Errno::NETUNREACH
-            | Errno::HOSTDOWN
-            | Errno::HOSTUNREACH
-            | Errno::NONET => Trouble::OfOne,
-            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Trouble::Shortage,
-            _ => Trouble::Other,
+impl AcceptFailure {
+    /// Classifies an error of `accept`, by the list in `accept(2)`; see the example of [`AcceptFailure`].
+    #[must_use]
+    pub fn of(error: &io::Error) -> AcceptFailure {
+        match Errno::from_io_error(error) {
+            Some(Errno::INVAL) => AcceptFailure::Closed,
+            Some(
+                Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET,
+            ) => AcceptFailure::Connection,
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                AcceptFailure::Shortage
+            }
+            // EOPNOTSUPP among them: of a connection by `accept(2)`, but of every call if the socket is no listener.
+            _ => AcceptFailure::Other,
         }
     }
 }
 
 /// Permits for connections, and the acceptor that waits for one.
-struct Places {
+struct Permits {
     state: Mutex<State>,
     acceptor: WakeHandle,
 }
@@ -191,10 +213,10 @@ struct State {
     is_awaited: bool,
 }
 
-impl Places {
+impl Permits {
     /// Creates `count` permits, which the calling fiber acquires.
-    fn new(count: usize) -> Places {
-        Places {
+    fn new(count: usize) -> Permits {
+        Permits {
             state: Mutex::new(State {
                 free: count,
                 returned: 0,
@@ -209,10 +231,10 @@ impl Places {
     }
 
     /// Acquires a permit, waiting until one is free.
-    fn take(&self) -> io::Result<Place<'_>> {
+    fn take(&self) -> io::Result<Permit<'_>> {
         self.wait_until(None, |state| state.free > 0)?;
         self.lock().free -= 1;
-        Ok(Place(self))
+        Ok(Permit(self))
     }
 
     /// Waits until a permit is returned, at most for `SHORTAGE_PAUSE`.
@@ -246,9 +268,9 @@ impl Places {
 }
 
 /// A permit for one connection, returned on drop.
-struct Place<'a>(&'a Places);
+struct Permit<'a>(&'a Permits);
 
-impl Drop for Place<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.free += 1;
