@@ -16,6 +16,7 @@ pub(crate) mod epoll;
 mod latest;
 pub(crate) mod native;
 pub(crate) mod page_cache;
+mod readiness;
 #[cfg(test)]
 pub(crate) mod sim;
 pub(crate) mod uring;
@@ -45,39 +46,27 @@ pub(crate) trait Driver {
     /// The kernel's: `EMFILE`.
     fn waker(&self) -> io::Result<Box<dyn Wake>>;
 
-    /// Whether there is room for an operation of so many entries, or a cancellation, which takes one. Where
-    /// there is none, a flush makes some, provided that completions are reaped.
-    fn has_room(&mut self, entries: usize) -> bool;
-
-    /// Takes an operation, for which there must be room; its completion will carry `token`. It reaches
-    /// the kernel with the next flush or wait, not earlier.
+    /// Starts an operation. Whatever it has to wait for, the driver carries it on by itself; its completion will carry
+    /// `token`. An operation that only waits for events, or completes many times, is never done at once.
+    ///
+    /// Where others than the worker reap, nothing of a pending operation happens before the next flush or wait: its fiber
+    /// has to leave its stack first.
     ///
     /// # Safety
     ///
-    /// All that the operation borrows stays alive and, where it is borrowed mutably, untouched
+    /// Where the operation is pending, all that it borrows stays alive and, where it is borrowed mutably, untouched
     /// until its last completion was reaped; so does the operation itself. One that completes many times need only
     /// live until the driver [is flushed](Driver::is_flushed).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token);
+    unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start;
 
-    /// Carries an operation out at once, where that takes one system call that does not wait; its result. Where there is
-    /// none, nothing was done.
-    fn attempt(&mut self, _operation: &mut Operation<'_>) -> Option<i32> {
-        None
-    }
-
-    /// Lets an operation wait for an event of which the driver will be told anyway. Then `token` completes with
-    /// [`op::READY`](crate::op::READY), or with an error, and the operation is untouched. False where it has to be
-    /// [submitted](Driver::submit).
-    fn await_event(&mut self, _operation: &Operation<'_>, _token: Token) -> bool {
-        false
-    }
-
-    /// Asks for the end of an operation whose last completion was not handed out, for which there must be room. That still
-    /// comes, cancelled or not.
+    /// Asks for the end of an operation whose last completion was not handed out. That still comes, cancelled or not.
     fn cancel(&mut self, target: Token);
 
-    /// Whether to pass on what gathered before more does: a device waits for it.
+    /// Whether an operation reaches the kernel only with the next flush or wait.
+    fn needs_flush(&self) -> bool;
+
+    /// Whether to flush before more gathers: a device waits for it.
     fn is_flush_due(&self) -> bool {
         false
     }
@@ -147,6 +136,17 @@ pub(crate) trait Driver {
 
     /// The time by the clock that its waits go by.
     fn now(&self) -> Instant;
+}
+
+/// How an operation has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It is complete by this result, a count or descriptor, or a negated errno. No completion follows.
+    Done(i32),
+    /// Its completion follows.
+    Pending,
+    /// There is no room for it, and nothing was done. A flush makes some, provided that completions are reaped.
+    Full,
 }
 
 /// Where the results of a driver's operations arrive.

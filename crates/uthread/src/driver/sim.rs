@@ -25,10 +25,10 @@ use rustix::io::Errno;
 
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
-use super::{Completion, Completions, Counts, Driver, Token, Wake};
+use super::{Completion, Completions, Counts, Driver, Start, Token, Wake};
+use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
-use crate::op::{self, Operation};
 
 /// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);
@@ -128,6 +128,8 @@ struct Flight {
     /// Whether it completes again.
     more: bool,
     due: Option<Duration>,
+    /// Whether it waits for an event, of which the driver is told without a request.
+    waits: bool,
     /// Whether a request to cancel it has missed it.
     was_missed: bool,
     result: i32,
@@ -283,13 +285,11 @@ impl Kernel {
 
     /// Ends the wait for an event; false if none of that name waits.
     fn end_wait(&mut self, target: Token, arrivals: &Arrivals) -> bool {
-        let waits = |flight: &Flight| flight.token == target && flight.result == op::READY;
+        let waits = |flight: &Flight| flight.token == target && flight.waits;
         let Some(index) = self.in_flight.iter().position(waits) else {
             return false;
         };
         self.in_flight.swap_remove(index);
-        // Of those only what ends them is counted.
-        self.counts.submissions += 1;
         let completion = Completion::last(-Errno::CANCELED.raw_os_error());
         let arrival = Arrival::Completion(target, completion);
         arrivals.lock().push_back(arrival);
@@ -331,6 +331,7 @@ impl Flight {
             ends: !is_endless(operation),
             more: matches!(operation, Operation::Multishot(_)),
             due: None,
+            waits: false,
             was_missed: false,
             result,
             buffer,
@@ -410,60 +411,38 @@ impl Driver for Sim {
     }
 
     #[allow(unsafe_code, reason = "the contract's")]
-    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        assert!(self.has_room(1), "whoever submits has looked for room");
-        let flight = Flight::new(&mut self.world.borrow_mut(), operation, token);
+    unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        let mut world = self.world.borrow_mut();
         let mut kernel = self.kernel.borrow_mut();
+        let (may_succeed, may_wait) = match operation {
+            Operation::Socket(SocketOperation::Receive { .. }) => (true, true),
+            Operation::Socket(SocketOperation::Send { .. }) => (true, false),
+            _ => (false, false),
+        };
+        if may_succeed && world.below(4) == 0 {
+            let flight = Flight::new(&mut world, operation, token);
+            deliver(&flight);
+            world.attempted += 1;
+            kernel.counts.submissions += 1;
+            return Start::Done(flight.result);
+        }
+        let waits = may_wait && world.below(4) == 0;
+        if !waits && kernel.submitted.len() == ENTRIES_MAX {
+            return Start::Full;
+        }
         kernel.counts.submissions += 1;
-        kernel.submitted.push(flight);
-    }
-
-    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
-        let mut world = self.world.borrow_mut();
-        let may_succeed = matches!(
-            operation,
-            Operation::Socket(SocketOperation::Receive { .. } | SocketOperation::Send { .. })
-        );
-        if !may_succeed || world.below(4) > 0 {
-            return None;
+        let mut flight = Flight::new(&mut world, operation, token);
+        if waits {
+            flight.waits = true;
+            flight.due = Some(world.clock + world.latency());
+            kernel.in_flight.push(flight);
+        } else {
+            kernel.submitted.push(flight);
         }
-        let flight = Flight::new(&mut world, operation, Token(0));
-        deliver(&flight);
-        world.attempted += 1;
-        self.kernel.borrow_mut().counts.submissions += 1;
-        Some(flight.result)
-    }
-
-    fn await_event(&mut self, operation: &Operation<'_>, token: Token) -> bool {
-        let mut world = self.world.borrow_mut();
-        let may_wait = matches!(
-            operation,
-            Operation::Socket(SocketOperation::Receive { .. })
-        );
-        if !may_wait || world.below(4) > 0 {
-            return false;
-        }
-        let due = world.clock + world.latency();
-        self.kernel.borrow_mut().in_flight.push(Flight {
-            token,
-            submitted_at: world.clock,
-            ends: true,
-            more: false,
-            due: Some(due),
-            was_missed: false,
-            result: op::READY,
-            buffer: None,
-        });
-        true
-    }
-
-    fn has_room(&mut self, entries: usize) -> bool {
-        let kernel = self.kernel.borrow();
-        kernel.submitted.len() + entries <= ENTRIES_MAX
+        Start::Pending
     }
 
     fn cancel(&mut self, target: Token) {
-        assert!(self.has_room(1), "whoever submits has looked for room");
         let Arrivals { cancellations, .. } = &self.arrivals;
         let mut kernel = self.kernel.borrow_mut();
         if !kernel.end_wait(target, &self.arrivals) {
@@ -474,6 +453,10 @@ impl Driver for Sim {
     fn flush(&mut self) {
         let mut world = self.world.borrow_mut();
         self.kernel.borrow_mut().flush(&mut world, &self.arrivals);
+    }
+
+    fn needs_flush(&self) -> bool {
+        !self.kernel.borrow().submitted.is_empty()
     }
 
     fn is_flushed(&mut self) -> bool {

@@ -116,12 +116,11 @@ fn more_operations_than_the_queue_holds_all_complete() {
         let state = FdState::new();
         let mut operations = polls(&reader, &state, COUNT as usize);
         for (index, operation) in operations.iter_mut().enumerate() {
-            while !both.driver.has_room(1) {
+            // SAFETY: `operations` and the pipe outlive the completions awaited below.
+            while unsafe { both.driver.start(operation, Token(index as u64)) } == Start::Full {
                 both.driver.flush();
                 done.append(&mut both.reap());
             }
-            // SAFETY: `operations` and the pipe outlive the completions awaited below.
-            unsafe { both.driver.submit(operation, Token(index as u64)) };
         }
         done.append(&mut both.wait_for(COUNT as usize - done.len()));
         done.sort_by_key(|(token, _)| token.0);
@@ -145,7 +144,8 @@ fn a_cancelled_operation_still_completes_itself() {
                 offset: None,
             });
             // SAFETY: the read's completion is awaited below.
-            unsafe { both.driver.submit(&mut read, Token(1)) };
+            let start = unsafe { both.driver.start(&mut read, Token(1)) };
+            assert_eq!(start, Start::Pending);
             if flushed {
                 both.driver.flush();
             }
@@ -230,7 +230,8 @@ fn no_more_completions_are_reaped_than_asked_for() {
         let mut operations = polls(&reader, &state, 5);
         for (index, operation) in operations.iter_mut().enumerate() {
             // SAFETY: `operations` and the pipe outlive the completions awaited below.
-            unsafe { both.driver.submit(operation, Token(index as u64)) };
+            let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+            assert_eq!(start, Start::Pending);
         }
         let mut some = 0;
         let deadline = Instant::now() + TEST_TIMEOUT;
@@ -258,7 +259,8 @@ fn shared_completions_arrive_without_the_worker() {
             offset: None,
         });
         // SAFETY: the read's completion is awaited below.
-        unsafe { driver.submit(&mut read, Token(1)) };
+        let start = unsafe { driver.start(&mut read, Token(1)) };
+        assert_eq!(start, Start::Pending);
         driver.flush();
         let start = Instant::now();
         writer.write_all(b"now").unwrap();

@@ -35,10 +35,6 @@ pub(crate) const TIMED_OUT: i32 = rustix::io::Errno::AGAIN.raw_os_error();
 /// The errno of an operation that has exceeded the deadline of its fiber.
 pub(crate) const DEADLINE_PASSED: i32 = rustix::io::Errno::TIMEDOUT.raw_os_error();
 
-/// Not a result of the kernel: the event that the operation waited for may have occurred, so it has to be
-/// attempted again.
-pub(crate) const READY: i32 = i32::MIN;
-
 /// The errno of an invalid argument.
 pub(crate) const INVALID: i32 = rustix::io::Errno::INVAL.raw_os_error();
 

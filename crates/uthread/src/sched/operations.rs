@@ -92,43 +92,38 @@ impl Operations {
         self.slots.is_empty()
     }
 
-    /// Adds an operation for which `fiber` waits.
-    pub(crate) fn insert(&mut self, fiber: Started, urgent: bool) -> Token {
-        let token = self.insert_for(Recipient::Fiber(fiber), urgent);
-        fiber.control().operation.store(token.0, Ordering::Relaxed);
+    /// The token of the operation that is inserted next. An operation that completes at once needs no more.
+    #[inline]
+    pub(crate) fn next_token(&self) -> Token {
+        let token = name(self.slots.vacant_key(), self.next_sequence);
+        debug_assert!(token.0 < Token::RESERVED, "the highest are the driver's");
         token
     }
 
-    /// Adds an operation whose completions go to `sink`.
-    pub(super) fn insert_with_sink(
-        &mut self,
-        sink: Arc<dyn CompletionSink>,
-        urgent: bool,
-    ) -> Token {
-        self.insert_for(Recipient::Sink(sink), urgent)
+    /// Inserts an operation by the [next token](Operations::next_token), for which `fiber` waits, no longer than the
+    /// timer.
+    pub(crate) fn insert(&mut self, fiber: Started, urgent: bool, timer: Option<timers::Key>) {
+        let token = self.next_token();
+        fiber.control().operation.store(token.0, Ordering::Relaxed);
+        self.insert_for(Recipient::Fiber(fiber), urgent, timer);
     }
 
-    fn insert_for(&mut self, recipient: Recipient, urgent: bool) -> Token {
+    /// As [`insert`](Operations::insert), of an operation whose completions go to `sink`.
+    pub(super) fn insert_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) {
+        self.insert_for(Recipient::Sink(sink), urgent, None);
+    }
+
+    fn insert_for(&mut self, recipient: Recipient, urgent: bool, timer: Option<timers::Key>) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         let slot = self.slots.insert(InFlight {
             sequence,
             recipient,
             urgent,
-            timer: None,
+            timer,
             timed_out: false,
         });
-        let slot = u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
-        let token = name(slot as usize, sequence);
-        debug_assert!(token.0 < Token::RESERVED, "the highest are the driver's");
-        token
-    }
-
-    /// Attaches the timer that bounds an operation just inserted.
-    pub(crate) fn set_timer(&mut self, token: Token, timer: timers::Key) {
-        if let Some(operation) = self.find(token) {
-            operation.timer = Some(timer);
-        }
+        u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
     }
 
     /// The operation's timer has expired; false if its completion came first.

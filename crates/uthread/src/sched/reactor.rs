@@ -14,7 +14,6 @@ use super::reap_gate::ReapGate;
 use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
-use crate::op;
 
 /// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
 /// nor timers.
@@ -76,24 +75,23 @@ impl Reactor {
         self.live.iter().map(|(_, fiber)| fiber)
     }
 
-    /// Adds an operation, urgent or not, for which `fiber` waits until the deadline, if there is one.
-    pub(crate) fn begin(
-        &mut self,
-        fiber: Started,
-        urgent: bool,
-        deadline: Option<Instant>,
-    ) -> Token {
-        let token = self.operations.insert(fiber, urgent);
-        if let Some(deadline) = deadline {
-            let timer = self.timers.insert(deadline, Expiry::TimeOut(token));
-            self.operations.set_timer(token, timer);
-        }
-        token
+    /// The token of the operation that is begun next.
+    #[inline]
+    pub(crate) fn next_token(&self) -> Token {
+        self.operations.next_token()
     }
 
-    /// Notes that an operation was started of which `note` is told; its name.
-    pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) -> Token {
-        self.operations.insert_with_sink(sink, urgent)
+    /// Adds an operation by the [next token](Reactor::next_token), urgent or not, for which `fiber` waits until the
+    /// deadline, if there is one.
+    pub(crate) fn begin(&mut self, fiber: Started, urgent: bool, deadline: Option<Instant>) {
+        let token = self.operations.next_token();
+        let timer = deadline.map(|at| self.timers.insert(at, Expiry::TimeOut(token)));
+        self.operations.insert(fiber, urgent, timer);
+    }
+
+    /// Adds an operation by the [next token](Reactor::next_token) whose completions go to `sink`.
+    pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) {
+        self.operations.insert_with_sink(sink, urgent);
     }
 
     /// Marks an operation for cancellation by its worker, unless it has ended.
@@ -157,8 +155,7 @@ impl Reactor {
         }
         let mut count = 0;
         for (token, completion) in arrived.drain(..) {
-            // One that is only ready is counted when it has been carried out.
-            count += u64::from(!completion.more && completion.result != op::READY);
+            count += u64::from(!completion.more);
             let completed = self.operations.complete(token, completion);
             if let Some(timer) = completed.timer {
                 self.timers.cancel(timer);

@@ -1,7 +1,7 @@
 //! The epoll driver: system calls that do not wait, and where they would, a wait for readiness.
 //!
 //! ```text
-//!   at once          one on a connection, unless it would be in vain
+//!   at once          one on a connection, unless it would be in vain; then it waits at once, too
 //!   flush or wait    each operation that gathered is attempted
 //!     done             its result is kept until it is reaped
 //!     not ready        it waits for an event of its descriptor, and is attempted again
@@ -9,31 +9,34 @@
 //! ```
 //!
 //! Where completions are shared, another worker that reaps also asks for events, and attempts what
-//! they were for.
+//! they were for. So there an operation that has to wait gathers: its fiber has to leave its stack first.
 
-mod attempt;
 mod events;
+mod file;
 mod interest_table;
 mod returned;
 
 pub(crate) mod probe;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
 
-use self::attempt::Attempt;
 use self::events::Events;
+use self::file::Attempt;
 use self::interest_table::InterestTable;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
 use super::latest::Latest;
-use super::{Completion, Completions, Counts, Driver, Pair, Token, Wake, in_one};
+use super::readiness::{self, Event, Interest, Readiness, Waiting};
+use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
+use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
 
@@ -50,7 +53,9 @@ const WAKE_UP: u64 = u64::MAX;
 /// One worker's end at which operations go in.
 pub(crate) struct Epoll {
     core: Arc<Core>,
-    gathered: Vec<Pending>,
+    gathered: Vec<Waiting>,
+    /// Whether others than the worker reap.
+    shared: bool,
     counts: Counts,
     /// Waits since the last look at events.
     blind_waits: u32,
@@ -83,21 +88,14 @@ struct State {
     attempts: u64,
 }
 
-/// An operation that is not complete.
-struct Pending {
-    token: Token,
-    operation: NonNull<Operation<'static>>,
+/// How far an operation has come.
+enum Progress {
+    Done(rustix::io::Result<u32>),
+    /// It waits for an event of a registered descriptor.
+    Waits(RawFd, Interest),
+    /// Only a thread that may block can complete it, of which so many bytes are done.
+    Blocks(usize),
 }
-
-#[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: whoever has it is the only one to use the operation, until the completion is reaped, as promised
-// to `submit`; and an operation may be sent, as is checked below.
-unsafe impl Send for Pending {}
-
-const _: fn() = || {
-    fn may_be_sent<T: Send>() {}
-    may_be_sent::<Operation<'_>>();
-};
 
 /// Makes a driver; `shared` where others than the worker reap its completions.
 ///
@@ -132,6 +130,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     let driver = Epoll {
         core,
         gathered: Vec::new(),
+        shared,
         counts: Counts::default(),
         blind_waits: 0,
     };
@@ -145,8 +144,8 @@ impl Epoll {
             return;
         }
         let mut state = self.core.state();
-        for pending in self.gathered.drain(..) {
-            self.core.proceed(&mut state, pending);
+        for waiting in self.gathered.drain(..) {
+            self.core.proceed(&mut state, waiting);
         }
     }
 
@@ -178,31 +177,40 @@ impl Driver for Epoll {
         }
     }
 
-    fn has_room(&mut self, entries: usize) -> bool {
-        self.gathered.len() + entries <= GATHERED_MAX
-    }
-
     #[allow(unsafe_code, reason = "the contract's")]
-    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        assert!(self.has_room(1), "whoever submits has looked for room");
+    unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        if is_on_connection(operation) {
+            let mut state = self.core.state();
+            match state.advance(operation) {
+                Progress::Done(result) => {
+                    self.counts.submissions += 1;
+                    return Start::Done(in_one(result));
+                }
+                Progress::Waits(fd, interest) if !self.shared => {
+                    self.counts.submissions += 1;
+                    // SAFETY: promised by the caller.
+                    let waiting = unsafe { Waiting::new(operation, token) };
+                    state.interests.wait(fd, interest, waiting);
+                    return Start::Pending;
+                }
+                Progress::Waits(..) | Progress::Blocks(_) => {}
+            }
+        }
+        if self.gathered.len() == GATHERED_MAX {
+            return Start::Full;
+        }
         self.counts.submissions += 1;
-        self.gathered.push(Pending {
-            token,
-            operation: NonNull::from(operation).cast(),
-        });
-    }
-
-    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
-        let result = self.core.state().attempt(operation)?;
-        self.counts.submissions += 1;
-        Some(in_one(result))
+        // SAFETY: promised by the caller.
+        let waiting = unsafe { Waiting::new(operation, token) };
+        self.gathered.push(waiting);
+        Start::Pending
     }
 
     fn cancel(&mut self, target: Token) {
         let gathered = self
             .gathered
             .iter()
-            .position(|pending| pending.token == target);
+            .position(|waiting| waiting.token == target);
         let mut state = self.core.state();
         let found = match gathered {
             Some(index) => {
@@ -222,6 +230,10 @@ impl Driver for Epoll {
         if self.core.state().interests.has_waiting() {
             self.look(Some(Duration::ZERO));
         }
+    }
+
+    fn needs_flush(&self) -> bool {
+        !self.gathered.is_empty()
     }
 
     fn is_flushed(&mut self) -> bool {
@@ -272,28 +284,117 @@ impl State {
         ticket.and_then(pool::withdraw).is_some()
     }
 
-    /// Carries an operation on a connection out, unless it would be in vain.
-    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
-        if !attempt::is_on_connection(operation) {
-            return None;
-        }
-        let (descriptor, interest) = attempt::interest(operation)?;
-        let interests = &mut self.interests;
-        if interests.is_unready(descriptor, interest) {
-            return None;
-        }
-        self.attempts += 1;
-        match attempt::try_now(operation, interests) {
-            Attempt::Done(result) => Some(result),
-            Attempt::NotReady | Attempt::Blocks(_) => {
-                // The submission that follows need not try again. It also tells of what cannot be watched.
-                if interests.register(descriptor).is_ok() {
-                    interests.mark_unready(descriptor, interest);
-                }
-                None
+    /// Carries an operation on as far as it goes now.
+    #[inline]
+    fn advance(&mut self, operation: &mut Operation<'_>) -> Progress {
+        match operation {
+            Operation::Socket(operation) => self.advance_socket(operation),
+            Operation::File(_) => self.advance_file(operation),
+            Operation::Multishot(_) | Operation::Raw(_) => {
+                Progress::Done(Err(rustix::io::Errno::OPNOTSUPP))
             }
         }
     }
+
+    fn advance_socket(&mut self, operation: &mut SocketOperation<'_>) -> Progress {
+        let descriptor = operation.target();
+        let interest = readiness::interest_of_socket(operation);
+        let fd = descriptor.fd.as_raw_fd();
+        if let Some(readiness) = self.interests.registered(descriptor) {
+            if readiness.is_unready(interest) {
+                return Progress::Waits(fd, interest);
+            }
+            self.attempts += 1;
+            return match try_socket(readiness, operation, interest) {
+                Some(result) => Progress::Done(result),
+                None => Progress::Waits(fd, interest),
+            };
+        }
+        self.attempts += 1;
+        if let Some(result) = try_socket(&mut Readiness::new(), operation, interest) {
+            return Progress::Done(result);
+        }
+        if let Err(errno) = self.interests.register(descriptor) {
+            return Progress::Done(Err(errno));
+        }
+        let readiness = self.interests.file(fd);
+        readiness.mark_unready(interest);
+        match readiness.at_end(operation) {
+            Some(result) => Progress::Done(result),
+            None => Progress::Waits(fd, interest),
+        }
+    }
+
+    fn advance_file(&mut self, operation: &mut Operation<'_>) -> Progress {
+        let waits_for = readiness::interest(operation);
+        if let Some((descriptor, interest)) = waits_for
+            && let Some(readiness) = self.interests.registered(descriptor)
+            && readiness.is_unready(interest)
+        {
+            return Progress::Waits(descriptor.fd.as_raw_fd(), interest);
+        }
+        let Operation::File(operation) = operation else {
+            unreachable!("only files come here");
+        };
+        self.attempts += 1;
+        match file::try_file(operation, &mut self.interests) {
+            Attempt::Done(result) => Progress::Done(result),
+            Attempt::Blocks(done) => Progress::Blocks(done),
+            Attempt::NotReady => {
+                let (descriptor, interest) = waits_for.expect("what is not ready will be");
+                match self.interests.register(descriptor) {
+                    Ok(_) => {
+                        let fd = descriptor.fd.as_raw_fd();
+                        self.interests.file(fd).mark_unready(interest);
+                        Progress::Waits(fd, interest)
+                    }
+                    Err(errno) => Progress::Done(Err(errno)),
+                }
+            }
+        }
+    }
+}
+
+/// Tries an operation on a socket, of which one that accepts makes its listener non-blocking first.
+#[inline]
+fn try_socket(
+    readiness: &mut Readiness,
+    operation: &mut SocketOperation<'_>,
+    interest: Interest,
+) -> Option<rustix::io::Result<u32>> {
+    if let SocketOperation::Accept {
+        listener,
+        raised_nonblock,
+        ..
+    } = operation
+        && let Err(errno) = raise_nonblock(listener.fd, raised_nonblock)
+    {
+        return Some(Err(errno));
+    }
+    readiness.try_socket(operation, interest)
+}
+
+/// `accept` has no flag for "do not wait"; our own calls do not notice, and a conversion to `std` undoes it.
+fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result<()> {
+    if !raised.load(Ordering::Relaxed) {
+        rustix::io::ioctl_fionbio(fd, true)?;
+        raised.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Whether an operation moves bytes over a connection, or a datagram.
+#[inline]
+fn is_on_connection(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Socket(
+            SocketOperation::Receive { .. }
+                | SocketOperation::ReceiveMessage { .. }
+                | SocketOperation::Send { .. }
+                | SocketOperation::SendMessage { .. }
+        )
+    )
 }
 
 impl Core {
@@ -306,52 +407,23 @@ impl Core {
     }
 
     /// Carries an operation on as far as it goes now.
-    #[allow(unsafe_code, reason = "the operation is there by promise")]
-    fn proceed(self: &Arc<Core>, state: &mut State, mut pending: Pending) {
-        // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
-        let operation = unsafe { pending.operation.as_mut() };
-        let interests = &mut state.interests;
-        let waits_for = attempt::interest(operation);
-        if let Some((descriptor, interest)) = waits_for
-            && interests.is_unready(descriptor, interest)
-        {
-            return interests.wait(descriptor.fd.as_raw_fd(), interest, pending);
+    fn proceed(self: &Arc<Core>, state: &mut State, mut waiting: Waiting) {
+        match state.advance(waiting.operation()) {
+            Progress::Done(result) => state.done.push_back((waiting.token, in_one(result))),
+            Progress::Waits(fd, interest) => state.interests.wait(fd, interest, waiting),
+            Progress::Blocks(done) => self.send_to_pool(state, waiting, done),
         }
-        state.attempts += 1;
-        let result = match attempt::try_now(operation, interests) {
-            Attempt::Done(result) => result,
-            Attempt::Blocks(done) => return self.send_to_pool(state, pending, done),
-            Attempt::NotReady => {
-                let (descriptor, interest) = waits_for.expect("what is not ready will be");
-                let fd = descriptor.fd.as_raw_fd();
-                match interests.register(descriptor) {
-                    Ok(_) => {
-                        interests.mark_unready(descriptor, interest);
-                        let is_final = interests.is_final(fd);
-                        match is_final.then(|| attempt::at_end(operation)).flatten() {
-                            Some(result) => result,
-                            None => return interests.wait(fd, interest, pending),
-                        }
-                    }
-                    Err(errno) => Err(errno),
-                }
-            }
-        };
-        state.done.push_back((pending.token, in_one(result)));
     }
 
     /// Lets a thread that may block carry on an operation of which so many bytes are done.
-    #[allow(unsafe_code, reason = "the operation is there by promise")]
-    fn send_to_pool(self: &Arc<Core>, state: &mut State, mut pending: Pending, done: usize) {
+    fn send_to_pool(self: &Arc<Core>, state: &mut State, mut waiting: Waiting, done: usize) {
         let core = Arc::clone(self);
-        let token = pending.token;
+        let token = waiting.token;
         let ticket = pool::run(Box::new(move || {
             // Whole, as only whole it may be sent.
-            let pending = &mut pending;
-            // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it.
-            let operation = unsafe { pending.operation.as_mut() };
-            let result = in_one(attempt::block(operation, done));
-            if core.returned.give((pending.token, result)) {
+            let waiting = &mut waiting;
+            let result = in_one(file::block(waiting.operation(), done));
+            if core.returned.give((waiting.token, result)) {
                 core.eventfd.wake();
             }
         }));
@@ -370,14 +442,15 @@ impl Core {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {
                 WAKE_UP => state.woken = true,
-                fd => {
-                    let event = state.interests.on_event(fd as RawFd, flags);
-                    for _ in 0..event.waiting {
-                        if let Some(pending) = state.interests.take(&event) {
-                            self.proceed(&mut state, pending);
-                        }
-                    }
-                }
+                fd => readiness::on_event(
+                    &mut *state,
+                    |state| state.interests.file(fd as RawFd),
+                    Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
+                    |state, waiting| {
+                        state.interests.end_wait();
+                        self.proceed(state, waiting);
+                    },
+                ),
             }
         }
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::fs::OFlags;
 
-use super::attempt::{Attempt, try_now};
 use super::events;
+use super::file::{Attempt, try_file};
 use super::interest_table::InterestTable;
 use crate::driver::feature::{Feature, Usage};
 use crate::op::Operation;
@@ -39,18 +39,18 @@ pub(crate) fn probe() -> [Feature; 4] {
 
 /// What is always cached.
 fn opens_cached() -> Option<bool> {
-    let mut open = Operation::File(FileOperation::Open {
+    let mut open = FileOperation::Open {
         directory: None,
         path: c"/",
         how: OpenHow {
             flags: u64::from((OFlags::PATH | OFlags::CLOEXEC).bits()),
             ..OpenHow::default()
         },
-    });
+    };
     let mut interests = interests()?;
-    match try_now(&mut open, &mut interests) {
+    match try_file(&mut open, &mut interests) {
         Attempt::Done(Ok(result)) => {
-            drop(open.descriptor(result));
+            drop(Operation::File(open).descriptor(result));
             Some(true)
         }
         Attempt::Blocks(_) => Some(false),
@@ -73,15 +73,15 @@ fn reads_pipes() -> Option<bool> {
 /// Whether a byte that is there is read without a thread.
 fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
     let state = FdState::new();
-    let mut read = Operation::File(FileOperation::Read {
+    let mut read = FileOperation::Read {
         file: Descriptor {
             fd: file.as_fd(),
             state: &state,
         },
         buffer: &mut [0],
         offset,
-    });
-    match try_now(&mut read, &mut interests()?) {
+    };
+    match try_file(&mut read, &mut interests()?) {
         Attempt::Done(Ok(1)) => Some(true),
         Attempt::Blocks(_) => Some(false),
         _ => None,

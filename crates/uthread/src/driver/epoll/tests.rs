@@ -4,15 +4,14 @@
     reason = "the tests keep their operations alive themselves"
 )]
 
-use std::io::{IoSliceMut, Read, Write};
+mod files;
+
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use rustix::io::{Errno, ReadWriteFlags};
-
 use super::*;
-use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::resource::descriptor::{Descriptor, FdState};
 
@@ -56,9 +55,13 @@ impl Both {
     /// Carries an operation out; `meanwhile` it may be waiting.
     fn perform(&mut self, mut operation: Operation<'_>, meanwhile: impl FnOnce()) -> i32 {
         // SAFETY: its completion is awaited below.
-        unsafe { self.driver.submit(&mut operation, Token(0)) };
+        let start = unsafe { self.driver.start(&mut operation, Token(0)) };
         self.driver.flush();
         meanwhile();
+        if let Start::Done(result) = start {
+            return result;
+        }
+        assert_eq!(start, Start::Pending);
         let start = Instant::now();
         let mut found = None;
         while found.is_none() {
@@ -221,7 +224,8 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     });
     for (operation, token) in waiting.iter_mut().zip(1..) {
         // SAFETY: it is cancelled below, and its completion awaited.
-        unsafe { both.driver.submit(operation, Token(token)) };
+        let start = unsafe { both.driver.start(operation, Token(token)) };
+        assert_eq!(start, Start::Pending);
         both.driver.flush();
     }
     let mut receive = || {
@@ -258,12 +262,20 @@ fn what_is_there_is_taken_at_once_and_what_is_not_costs_one_call() {
             drains: true,
         });
         let before = both.driver.counts().enters;
-        let result = both.driver.attempt(&mut operation);
+        // SAFETY: it is cancelled below where it is pending.
+        let start = unsafe { both.driver.start(&mut operation, Token(1)) };
         let calls = both.driver.counts().enters - before;
-        if result.is_none() && calls == 0 {
+        if let Start::Done(result) = start {
+            return (Some(result), calls);
+        }
+        both.driver.cancel(Token(1));
+        let mut cancelled = 0;
+        both.completions.reap(2, &mut |_, _| cancelled += 1);
+        assert_eq!((start, cancelled), (Start::Pending, 1));
+        if calls == 0 {
             both.driver.wait(Some(Duration::ZERO));
         }
-        (result, calls)
+        (None, calls)
     };
     assert_eq!([attempt(), attempt()], [(None, 1), (None, 0)]);
     peer.write_all(b"one").unwrap();
@@ -308,7 +320,8 @@ fn who_waits_is_not_forgotten_while_others_use_the_file() {
     let mut meanwhile = Some(|| peer.write_all(b"two").unwrap());
     for (operation, token) in waiting.iter_mut().zip(0..) {
         // SAFETY: its completion is awaited below.
-        unsafe { one.driver.submit(operation, Token(token)) };
+        let start = unsafe { one.driver.start(operation, Token(token)) };
+        assert_eq!(start, Start::Pending);
         one.driver.flush();
         if let Some(write) = meanwhile.take() {
             assert_eq!(other.receive(&ours, 8, write), 3);
@@ -360,7 +373,8 @@ fn who_waits_in_line_is_served_in_that_order() {
         .collect();
     for (operation, token) in operations.iter_mut().zip(0..) {
         // SAFETY: all completions are awaited below.
-        unsafe { both.driver.submit(operation, Token(token)) };
+        let start = unsafe { both.driver.start(operation, Token(token)) };
+        assert_eq!(start, Start::Pending);
     }
     both.driver.flush();
     let mut order = Vec::new();
@@ -389,54 +403,23 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
         drains: true,
     });
     // SAFETY: its completion is awaited below.
-    unsafe { both.driver.submit(&mut waiting, Token(1)) };
+    let start = unsafe { both.driver.start(&mut waiting, Token(1)) };
+    assert_eq!(start, Start::Pending);
     both.driver.flush();
     peer.write_all(b"x").unwrap();
     let mut done = Vec::new();
     for _ in 0..=BLIND_WAITS_MAX {
-        let mut send = Operation::Socket(SocketOperation::Send {
-            socket: busy.descriptor(),
-            buffer: b"y",
+        let mut ready = Operation::Socket(SocketOperation::Poll {
+            descriptor: busy.descriptor(),
+            events: PollFlags::OUT,
         });
         // SAFETY: it is reaped just below.
-        unsafe { both.driver.submit(&mut send, Token(2)) };
+        let start = unsafe { both.driver.start(&mut ready, Token(2)) };
+        assert_eq!(start, Start::Pending);
         both.driver.wait(Some(TEST_TIMEOUT));
         let mut note = |token, _| done.push(token);
         both.completions.reap(usize::MAX, &mut note);
     }
     assert_eq!(done.iter().filter(|token| **token == Token(1)).count(), 1);
     assert_eq!(done.len() as u32, BLIND_WAITS_MAX + 2);
-}
-
-/// The flag by which a call does not wait is none for the disk.
-#[test]
-fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
-    let file = tempfile::tempfile().unwrap();
-    (&file).write_all(b"in memory").unwrap();
-    let mut one = [0];
-    let slices = &mut [IoSliceMut::new(&mut one)];
-    // Files in memory know no such flag before Linux 6.6.
-    let read = rustix::io::preadv2(&file, slices, 0, ReadWriteFlags::NOWAIT);
-    let is_known = read != Err(Errno::OPNOTSUPP);
-    for is_direct in [false, true] {
-        let blocks = is_direct || !is_known;
-        let mut state = FdState::new();
-        state.set_direct(is_direct);
-        let mut buffer = [0; 9];
-        let mut read = Operation::File(FileOperation::Read {
-            file: Descriptor {
-                fd: file.as_fd(),
-                state: &state,
-            },
-            buffer: &mut buffer,
-            offset: Some(0),
-        });
-        let mut both = Both::new();
-        let attempted = attempt::try_now(&mut read, &mut both.driver.core.state().interests);
-        assert_eq!(matches!(attempted, Attempt::Blocks(0)), blocks);
-        assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !blocks);
-        if blocks {
-            assert_eq!(both.perform(read, || ()), 9);
-        }
-    }
 }

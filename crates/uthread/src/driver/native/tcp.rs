@@ -31,6 +31,17 @@ fn is_plain(socket: BorrowedFd<'_>) -> bool {
     result == 0 && length == 0
 }
 
+/// Whether the next byte is behind the mark of urgent data, at which a receive ends short.
+#[allow(unsafe_code, reason = "a request that no crate offers")]
+pub(in crate::driver) fn is_at_mark(socket: BorrowedFd<'_>) -> bool {
+    const SIOCATMARK: libc::Ioctl = 0x8905;
+    let mut is_at_mark: libc::c_int = 0;
+    // SAFETY: the request writes an integer, which is live and writable.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &raw mut is_at_mark) };
+    // Where the socket does not tell, another receive finds out.
+    result != 0 || is_at_mark != 0
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::{AsFd, OwnedFd};

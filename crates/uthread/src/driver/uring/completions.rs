@@ -10,6 +10,7 @@ use super::Ring;
 use super::devices::Devices;
 use super::user_data::{Target, UserData};
 use crate::driver::{Completion, Completions, Token};
+use crate::op;
 
 /// Of one ring. Where completions are shared, whoever has the reactor's lock uses it.
 pub(crate) struct UringCompletions {
@@ -63,9 +64,9 @@ impl Completions for UringCompletions {
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut max = max - self.reap_devices(max, complete);
-        for (token, result) in self.ring.polls.take_done(max) {
-            self.ring
-                .hand_out(token, Completion::last(result), complete);
+        for token in self.ring.polls.take_done(max) {
+            let cancelled = Completion::last(-op::CANCELLED);
+            self.ring.hand_out(token, cancelled, complete);
             max -= 1;
         }
         let mut woken = false;
@@ -106,7 +107,14 @@ impl Ring {
                 operation,
                 entry: index,
             } => (self.raws).on_completion(operation, index, result, flags, &self.cancellations),
-            Target::Poll(key) => self.polls.on_completion(key, entry, &self.cancellations),
+            Target::Poll(key) => {
+                let complete = |token, result| {
+                    self.hand_out(token, Completion::last(result), complete);
+                };
+                return self
+                    .polls
+                    .on_completion(key, entry, &self.cancellations, complete);
+            }
         };
         if let Some((token, result)) = completed {
             self.hand_out(token, Completion::last(result), complete);

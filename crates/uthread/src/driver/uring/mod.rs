@@ -12,6 +12,7 @@ mod polls;
 mod raw;
 mod registered;
 mod setup;
+mod start;
 mod submissions;
 pub(super) mod user_data;
 pub(crate) mod waker;
@@ -35,18 +36,15 @@ use self::batch_sizer::BatchSizer;
 use self::cancellations::Cancellations;
 use self::completions::UringCompletions;
 use self::devices::Devices;
-use self::polls::{Needs, Polls};
+use self::polls::Polls;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{PendingSubmissions, Submissions};
-use self::user_data::{Target, UserData};
+use self::user_data::UserData;
 use self::waker::Waker;
-use super::{Counts, Driver, Pair, Token, Wake, in_one, native};
+use super::{Counts, Driver, Pair, Start, Token, Wake};
 use crate::op::Operation;
-use crate::op::net::SocketOperation;
-use crate::op::raw::RawOperation;
 use crate::resource::buffer_group::BufferGroup;
-use crate::resource::descriptor::{Descriptor, FdState};
 use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
 
@@ -159,31 +157,6 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
 }
 
 impl Uring {
-    /// # Safety
-    ///
-    /// As [`Driver::submit`].
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn submit_raw(&mut self, operation: &mut RawOperation<'_>, token: Token) {
-        self.counts.submissions += 1;
-        // SAFETY: promised by the caller.
-        unsafe { self.ring.raws.begin(operation, token) };
-        let entries = operation.requests.iter().map(|request| &request.entry);
-        // SAFETY: promised by the caller.
-        unsafe { self.submissions.push(entries) };
-    }
-
-    /// The key of a poll for a connection that has none.
-    fn add_poll(&mut self, connection: Descriptor<'_>) -> Option<u32> {
-        if self.registered.slot_of(connection).is_some() {
-            return None;
-        }
-        // Whoever else drops the connection must not wait for the worker.
-        self.registered.set_wake(&self.waker).ok()?;
-        let key = self.ring.polls.add();
-        connection.state.set_poll(self.registered.add_poll(key));
-        matches!(self.registered.poll_of(connection), Some(Ok(of)) if of == key).then_some(key)
-    }
-
     /// Has the ring forget what nobody uses any more, polls among it.
     fn forget_retired(&mut self) {
         self.registered.forget_retired(&self.ring.io.submitter());
@@ -303,78 +276,18 @@ impl Driver for Uring {
     }
 
     fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    fn has_room(&mut self, entries: usize) -> bool {
-        self.submissions.has_room(entries)
+        Counts {
+            enters: self.counts.enters + self.ring.polls.calls(),
+            ..self.counts
+        }
     }
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) {
-        if let Operation::Raw(operation) = operation {
-            // SAFETY: promised by the caller.
-            return unsafe { self.submit_raw(operation, token) };
-        }
-        self.counts.submissions += 1;
-        // SAFETY: promised by the caller; there is one `Uring` to a ring, borrowed mutably here.
-        let submit_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
-        if self.ring.devices.as_ref().is_some_and(submit_polled) {
-            return;
-        }
-        if devices::fd_state(operation).is_some_and(FdState::is_direct) {
-            self.batch_sizer.count();
-        }
-        let user_data = UserData::Entry(Target::Operation(token)).encode();
-        let entry = encode::encode(operation, &self.registered).user_data(user_data);
-        // SAFETY: the caller keeps what the entry points to alive.
-        unsafe { self.submissions.push([&entry]) };
-    }
-
-    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
-        if !self.is_own {
-            return None;
-        }
-        let result = match operation {
-            Operation::Socket(send @ SocketOperation::Send { .. })
-                if self.registered.slot_of(send.target()).is_none() =>
-            {
-                native::socket::try_now(send).map(in_one)
-            }
-            _ => {
-                let connection = polls::connection(operation)?;
-                let key = self.registered.poll_of(connection)?.ok()?;
-                self.ring.polls.attempt(key, operation)
-            }
-        };
-        if result.is_some() {
-            self.counts.submissions += 1;
-            self.counts.enters += 1;
-        }
-        result
-    }
-
-    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
-    fn await_event(&mut self, operation: &Operation<'_>, token: Token) -> bool {
-        let Some(connection) = polls::connection(operation).filter(|_| self.is_own) else {
-            return false;
-        };
-        let key = match self.registered.poll_of(connection) {
-            Some(key) => key.ok(),
-            None if connection.state.lasts() && native::tcp::drains(connection) => {
-                self.add_poll(connection)
-            }
-            None => None,
-        };
-        let Some(key) = key else {
-            return false;
-        };
-        let needs = self.ring.polls.wait(key, token);
-        if needs == Needs::Poll {
-            // SAFETY: a poll request points to no memory.
-            unsafe { self.submissions.push([&polls::entry(connection, key)]) };
-        }
-        needs != Needs::Request
+    unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        // SAFETY: promised by the caller.
+        let start = unsafe { self.start_any(operation, token) };
+        self.counts.submissions += u64::from(start != Start::Full);
+        start
     }
 
     fn has_ring(&self) -> bool {
@@ -395,9 +308,7 @@ impl Driver for Uring {
             cancellations,
             ..
         } = &*self.ring;
-        if polls.cancel(target) {
-            self.counts.submissions += 1;
-        } else if !raws.cancel(target, cancellations) {
+        if !polls.cancel(target) && !raws.cancel(target, cancellations) {
             cancellations.cancel(target);
         }
     }
@@ -428,6 +339,10 @@ impl Driver for Uring {
         self.registered.reserve_file(&self.ring.io.submitter())
     }
 
+    fn needs_flush(&self) -> bool {
+        self.submissions.are_unpublished()
+    }
+
     fn is_flush_due(&self) -> bool {
         self.batch_sizer.is_full()
     }
@@ -437,6 +352,7 @@ impl Driver for Uring {
         self.poll_devices();
         self.listen();
         self.forget_retired();
+        self.push_due();
         self.push_cancellations();
         let pending = self.submissions.publish();
         if !pending.is_empty() || self.submissions.owes_completions() {
@@ -456,8 +372,11 @@ impl Driver for Uring {
         self.batch_sizer.reset();
         self.forget_retired();
         let woken = self.listen();
+        self.push_due();
         let pause = self.push_cancellations();
-        let may_sleep = !woken && pause != Some(Duration::ZERO) && !self.ring.polls.are_done();
+        let polls = &self.ring.polls;
+        let is_busy = woken || polls.are_done() || polls.are_due();
+        let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
         let pending = self.submissions.publish();
         self.enter(pending, u32::from(may_sleep), timeout);

@@ -1,4 +1,4 @@
-//! Receives from connections that last: a poll that stands, and system calls that do not wait.
+//! Receives from connections that last: a standing poll, and system calls that do not wait.
 //!
 //! A receive that has to wait enters the socket's queue of waiters, and the ring's table of what may be cancelled, and
 //! leaves both: cold memory, where there are thousands. Connections that go on and on are spared that:
@@ -6,20 +6,18 @@
 //! ```text
 //!   the first receives   requests to the ring, as any operation: most short connections see no more
 //!   the next             begins a poll, which completes each time that something has come
-//!   from then on         a receive is attempted where something may be there, and else waits for the poll
-//!                        to tell its fiber to attempt it again
-//!   after urgent data    requests again: a receive ends short at its mark, whatever comes behind it
+//!   from then on         a receive is tried where something may be there, and else waits for the poll; the end
+//!                        that reaps its completion tries it again
 //! ```
 //!
-//! That a receive of less than asked for has drained a socket holds for plain TCP alone, so nothing else gets a poll. What
-//! comes later than the poll's last look causes an event of its own, urgent data too: so a short receive for which no event
-//! of urgent data has come, but at the mark of what came since, is followed by that event.
+//! That a receive of less than asked for has drained a socket holds for plain TCP alone, so nothing else gets a poll; and
+//! not at the mark of urgent data, of which the completions do not tell: so the socket is asked.
 //!
 //! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Resource::Poll`].
 //!
 //! [`Resource::Poll`]: crate::resource::registration::Resource::Poll
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec;
@@ -33,69 +31,78 @@ use slab::Slab;
 use super::cancellations::Cancellations;
 use super::user_data::{Target, UserData};
 use crate::driver::latest::Latest;
-use crate::driver::{Token, in_one, native};
+use crate::driver::readiness::{self, Event, Interest, Readiness, Waiting};
+use crate::driver::{Token, in_one};
+use crate::op::Operation;
 use crate::op::net::SocketOperation;
-use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 
-const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::PRI).union(PollFlags::RDHUP);
-
-/// What comes after these may come without another event.
-const FINAL: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
+/// Not `PRI`: a completion of a standing poll carries the flags of the wake-up, and each arrival of bytes wakes waiters for
+/// that, too.
+const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::RDHUP);
 
 /// Of one ring whose completions only its worker takes, so that all is called by one thread.
 #[derive(Default)]
 pub(super) struct Polls {
     state: Mutex<State>,
-    /// Whether there is something in `done`. Relaxed: the calls of one thread.
+    /// Whether there is something in `done`. Relaxed, as the next: the calls of one thread.
     are_done: AtomicBool,
+    /// Whether there is something in `due`.
+    are_due: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     polls: Slab<Poll>,
-    /// Results of receives that came without a completion of the ring; bounded by the fibers.
-    done: Vec<(Token, i32)>,
+    /// Receives that were cancelled; bounded by the fibers.
+    done: Vec<Token>,
+    /// Entries that the end which submits has to make; bounded by the fibers.
+    due: Vec<Due>,
     /// The poll for which the operation of a token waited last.
     latest: Latest<u32>,
+    /// System calls made.
+    calls: u64,
 }
 
-#[derive(Default)]
 struct Poll {
-    /// Whether the kernel has it.
-    stands: bool,
-    /// Whether something may be there: no receive has found that there is nothing since the last event.
-    is_ready: bool,
-    /// Whether a final event has come.
-    is_final: bool,
-    /// Whether receives go by requests of their own: the kernel did not take the poll, for lack of memory, or urgent data
-    /// has come.
-    is_left: bool,
+    fd: RawFd,
+    readiness: Readiness,
+    /// Whether receives go by requests of their own: the kernel did not take the poll, for lack of memory.
+    has_failed: bool,
     /// Whether its socket is gone.
     is_retired: bool,
-    /// The receive that waits for the next event.
-    waiting: Option<Token>,
 }
 
-/// What a receive that waits needs of the ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
-    Nothing,
-    /// Its poll has to be begun.
-    Poll,
-    /// It goes by a request of its own: another one waits already, or there is no poll.
+/// An entry that is to be submitted.
+pub(super) enum Due {
+    /// A poll, by its key.
+    Poll(u32),
+    /// A receive that goes by a request of its own.
+    Receive(Waiting),
+}
+
+/// How a receive has started.
+pub(super) enum Started {
+    Done(i32),
+    /// It waits for an event.
+    Waits,
+    /// It waits for an event of a poll that is to be submitted.
+    WaitsUnarmed,
+    /// It goes by a request of its own.
     Request,
+    /// It would wait for a poll, for which there is no room.
+    Full,
 }
 
 /// The entry that begins the poll of this key.
-pub(super) fn entry(socket: Descriptor<'_>, key: u32) -> Entry {
-    let poll = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), u32::from(EVENTS.bits()));
-    poll.multi(true)
-        .build()
-        .user_data(UserData::Entry(Target::Poll(key)).encode())
+fn entry(fd: RawFd, key: u32) -> Entry {
+    let poll = opcode::PollAdd::new(Fd(fd), u32::from(EVENTS.bits()));
+    let user_data = UserData::Entry(Target::Poll(key)).encode();
+    poll.multi(true).build().user_data(user_data)
 }
 
 /// The connection from which an operation receives as here.
+#[inline]
 pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>> {
     match operation {
         Operation::Socket(SocketOperation::Receive {
@@ -110,16 +117,24 @@ pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>
 
 impl Polls {
     /// The key of a new poll, which is still to be begun.
-    pub(super) fn add(&self) -> u32 {
-        let key = self.lock().polls.insert(Poll::default());
+    pub(super) fn add(&self, connection: Descriptor<'_>) -> u32 {
+        let key = self.lock().polls.insert(Poll {
+            fd: connection.fd.as_raw_fd(),
+            readiness: Readiness::without_urgent_events(),
+            has_failed: false,
+            is_retired: false,
+        });
         u32::try_from(key).expect("there are not so many descriptors")
     }
 
     /// Its socket is gone: ends the poll.
     pub(super) fn retire(&self, key: u32, cancellations: &Cancellations) {
-        let mut state = self.lock();
+        let state = &mut *self.lock();
+        let before = state.due.len();
+        (state.due).retain(|due| !matches!(due, Due::Poll(other) if *other == key));
+        let was_due = state.due.len() < before;
         let poll = &mut state.polls[key as usize];
-        if poll.stands {
+        if poll.readiness.is_armed() && !was_due {
             poll.is_retired = true;
             cancellations.cancel_entries([Target::Poll(key)].into_iter());
         } else {
@@ -127,40 +142,71 @@ impl Polls {
         }
     }
 
-    /// Receives what is there, if something may be.
-    pub(super) fn attempt(&self, key: u32, operation: &mut Operation<'_>) -> Option<i32> {
-        self.lock().polls[key as usize].attempt(operation)
+    /// Starts a receive from the connection of a poll. Where it waits for one that is not armed, that needs room.
+    ///
+    /// # Safety
+    ///
+    /// Where it waits, the operation stays alive and untouched until its completion is reaped.
+    #[allow(unsafe_code, reason = "the operation is kept by address")]
+    pub(super) unsafe fn start(
+        &self,
+        key: u32,
+        operation: &mut Operation<'_>,
+        token: Token,
+        has_room: impl FnOnce() -> bool,
+    ) -> Started {
+        let state = &mut *self.lock();
+        let poll = &mut state.polls[key as usize];
+        if poll.has_failed {
+            return Started::Request;
+        }
+        let is_armed = poll.readiness.is_armed();
+        // What is there when it is armed is its first event.
+        if is_armed && !poll.readiness.is_unready(Interest::IN) {
+            state.calls += 1;
+            if let Some(result) = poll.receive(operation) {
+                return Started::Done(result);
+            }
+        }
+        if !is_armed && !has_room() {
+            return Started::Full;
+        }
+        poll.readiness.mark_unready(Interest::IN);
+        // SAFETY: promised by the caller.
+        let waiting = unsafe { Waiting::new(operation, token) };
+        poll.readiness.wait(Interest::IN, waiting);
+        state.latest.insert(token, key);
+        match is_armed {
+            true => Started::Waits,
+            false => Started::WaitsUnarmed,
+        }
     }
 
-    /// Lets a receive wait for an event.
-    pub(super) fn wait(&self, key: u32, token: Token) -> Needs {
-        let mut state = self.lock();
+    /// The entry by which a poll begins that is not armed.
+    pub(super) fn arm(&self, key: u32) -> Entry {
+        let state = &mut *self.lock();
         let poll = &mut state.polls[key as usize];
-        if poll.waiting.is_some() || poll.is_left {
-            return Needs::Request;
-        }
-        if poll.is_ready {
-            self.give(&mut state, token, op::READY);
-            return Needs::Nothing;
-        }
-        let begins = !poll.stands;
-        poll.stands = true;
-        poll.waiting = Some(token);
-        state.latest.insert(token, key);
-        if begins { Needs::Poll } else { Needs::Nothing }
+        poll.readiness.arm();
+        entry(poll.fd, key)
     }
 
     /// Ends the wait of a receive; false if none of that name waits.
     pub(super) fn cancel(&self, token: Token) -> bool {
-        let mut state = self.lock();
-        let waits = |poll: &Poll| poll.waiting == Some(token);
-        let is_waited_for = |key: &u32| state.polls.get(*key as usize).is_some_and(waits);
-        let Some(key) = state.latest.get(token).filter(is_waited_for) else {
-            return false;
-        };
-        state.polls[key as usize].waiting = None;
-        self.give(&mut state, token, -op::CANCELLED);
-        true
+        let state = &mut *self.lock();
+        let mut waited = false;
+        if let Some(key) = state.latest.get(token)
+            && let Some(poll) = state.polls.get_mut(key as usize)
+        {
+            waited = poll.readiness.cancel(token);
+        }
+        let before = state.due.len();
+        (state.due).retain(|due| !matches!(due, Due::Receive(waiting) if waiting.token == token));
+        if waited || state.due.len() < before {
+            state.done.push(token);
+            self.are_done.store(true, Ordering::Relaxed);
+            return true;
+        }
+        false
     }
 
     /// Takes the answer to a request to cancel a poll, which is repeated until the poll has ended.
@@ -172,26 +218,73 @@ impl Polls {
         }
     }
 
-    /// Takes note of an event, or of the end of a poll; who has waited, and what it is told.
+    /// Takes an event, or the end of a poll, and hands out the results of the receives that it completes.
     pub(super) fn on_completion(
         &self,
         key: u32,
         completion: &cqueue::Entry,
         cancellations: &Cancellations,
-    ) -> Option<(Token, i32)> {
-        let mut state = self.lock();
+        mut complete: impl FnMut(Token, i32),
+    ) {
+        let state = &mut *self.lock();
         let poll = state.polls.get_mut(key as usize);
         let poll = poll.expect("it ends with the last completion");
-        poll.on_event(completion.result());
-        poll.stands = cqueue::more(completion.flags());
+        let has_ended = !cqueue::more(completion.flags());
         if poll.is_retired {
-            if !poll.stands {
+            if has_ended {
                 state.polls.remove(key as usize);
                 cancellations.forget(Target::Poll(key));
             }
+            return;
+        }
+        if has_ended {
+            poll.readiness.disarm();
+        }
+        let Ok(events) = u16::try_from(completion.result()) else {
+            poll.has_failed = true;
+            (state.due).extend(poll.readiness.take_all().map(Due::Receive));
+            self.are_due.store(true, Ordering::Relaxed);
+            return;
+        };
+        let event = Event::new(PollFlags::from_bits_retain(events));
+        let calls = &mut state.calls;
+        readiness::on_event(
+            poll,
+            |poll| &mut poll.readiness,
+            event,
+            |poll, mut waiting| {
+                if poll.readiness.is_unready(Interest::IN) {
+                    return poll.readiness.wait(Interest::IN, waiting);
+                }
+                *calls += 1;
+                match poll.receive(waiting.operation()) {
+                    Some(result) => complete(waiting.token, result),
+                    None => poll.readiness.wait(Interest::IN, waiting),
+                }
+            },
+        );
+        if !poll.readiness.is_armed() && poll.readiness.has_waiting() {
+            // It counts as armed from now on, so that nobody else submits it.
+            poll.readiness.arm();
+            state.due.push(Due::Poll(key));
+            self.are_due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether entries are to be submitted.
+    pub(super) fn are_due(&self) -> bool {
+        self.are_due.load(Ordering::Relaxed)
+    }
+
+    /// Takes one that is to be submitted.
+    pub(super) fn take_due(&self) -> Option<Due> {
+        if !self.are_due() {
             return None;
         }
-        poll.waiting.take().map(|token| (token, op::READY))
+        let due = &mut self.lock().due;
+        let taken = due.pop();
+        self.are_due.store(!due.is_empty(), Ordering::Relaxed);
+        taken
     }
 
     /// Whether results wait to be handed out.
@@ -199,26 +292,28 @@ impl Polls {
         self.are_done.load(Ordering::Relaxed)
     }
 
-    /// Hands out results that came without a completion, so many at most.
-    pub(super) fn take_done(&self, max: usize) -> vec::IntoIter<(Token, i32)> {
+    /// Takes receives that were cancelled, so many at most.
+    pub(super) fn take_done(&self, max: usize) -> vec::IntoIter<Token> {
         if !self.are_done() {
             return Vec::new().into_iter();
         }
-        let mut state = self.lock();
-        let rest = state.done.len().saturating_sub(max);
-        let taken = state.done.split_off(rest);
+        let done = &mut self.lock().done;
+        let rest = done.len().saturating_sub(max);
+        let taken = done.split_off(rest);
         self.are_done.store(rest > 0, Ordering::Relaxed);
         taken.into_iter()
     }
 
     /// Whether the kernel has any.
     pub(super) fn stand(&self) -> bool {
-        self.lock().polls.iter().any(|(_, poll)| poll.stands)
+        let state = self.lock();
+        let mut polls = state.polls.iter();
+        polls.any(|(_, poll)| poll.readiness.is_armed())
     }
 
-    fn give(&self, state: &mut State, token: Token, result: i32) {
-        state.done.push((token, result));
-        self.are_done.store(true, Ordering::Relaxed);
+    /// How many system calls were made.
+    pub(super) fn calls(&self) -> u64 {
+        self.lock().calls
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -227,34 +322,13 @@ impl Polls {
 }
 
 impl Poll {
-    fn on_event(&mut self, result: i32) {
-        let events = u16::try_from(result).map_or(PollFlags::empty(), PollFlags::from_bits_retain);
-        self.is_left |= result < 0 || events.contains(PollFlags::PRI);
-        self.is_ready = !self.is_left;
-        self.is_final |= events.intersects(FINAL);
-    }
-
-    /// Receives what is there, if something may be.
-    fn attempt(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
-        if !self.is_ready {
-            return None;
-        }
+    /// Receives what is there; none where nothing is.
+    #[inline]
+    fn receive(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
         let Operation::Socket(operation) = operation else {
             unreachable!("only receives come here");
         };
-        let Some(result) = native::socket::try_now(operation) else {
-            self.is_ready = false;
-            return None;
-        };
-        let SocketOperation::Receive { buffer, .. } = operation else {
-            unreachable!("only receives come here");
-        };
-        let is_drained = match result {
-            Err(_) => false,
-            // The event of what comes from now on is still to come, but for what the final one has told.
-            Ok(count) => (1..buffer.len()).contains(&(count as usize)),
-        };
-        self.is_ready = !is_drained || self.is_final;
+        let result = self.readiness.try_socket(operation, Interest::IN)?;
         Some(in_one(result))
     }
 }

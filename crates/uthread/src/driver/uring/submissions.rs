@@ -18,6 +18,8 @@ pub(super) struct Submissions {
     ring: Arc<Ring>,
     /// What is not published yet, where a thread of the kernel polls; as many at most as the queue has room for.
     gathered: Option<Vec<Entry>>,
+    /// Whether entries were put in since the last publication.
+    are_unpublished: bool,
 }
 
 /// Published entries that the kernel has not been told of, and how to tell it.
@@ -41,6 +43,7 @@ impl Submissions {
         Submissions {
             ring,
             gathered: kernel_polls.then(Vec::new),
+            are_unpublished: false,
         }
     }
 
@@ -57,6 +60,7 @@ impl Submissions {
     /// What they point to stays valid until their completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
+        self.are_unpublished = true;
         let mut queue = Self::queue(&mut self.ring);
         if let Some(gathered) = &mut self.gathered {
             gathered.extend(entries.into_iter().cloned());
@@ -82,6 +86,11 @@ impl Submissions {
         has_room
     }
 
+    /// Whether entries wait for the next publication.
+    pub(super) fn are_unpublished(&self) -> bool {
+        self.are_unpublished
+    }
+
     /// Whether the kernel has taken all entries.
     pub(super) fn are_taken(&mut self) -> bool {
         let is_empty = Self::queue(&mut self.ring).is_empty();
@@ -100,6 +109,7 @@ impl Submissions {
     /// Publishes the gathered entries to the kernel.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn publish(&mut self) -> PendingSubmissions {
+        self.are_unpublished = false;
         let mut queue = Self::queue(&mut self.ring);
         let mut flags = EnterFlags::empty();
         let Some(gathered) = &mut self.gathered else {

@@ -16,13 +16,14 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
 use rustix::net::{AddressFamily, SocketType, socket};
 
+use super::user_data::Target;
 use super::*;
 use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::SocketOperation;
-use crate::op::raw::RawRequest;
+use crate::op::raw::{RawOperation, RawRequest};
 use crate::resource::descriptor::{Descriptor, FdState};
 
 /// No single step of these tests takes longer, on the slowest machine.
@@ -89,7 +90,7 @@ fn wait_for(ring: &mut Uring, completions: &mut UringCompletions, count: usize) 
 }
 
 #[test]
-fn there_is_room_for_as_many_entries_as_it_says() {
+fn a_full_ring_says_so_and_begins_nothing_more() {
     const ENTRIES: usize = 30;
     for (mut ring, mut completions) in rings() {
         let mut raws = Vec::from_iter(
@@ -97,10 +98,13 @@ fn there_is_room_for_as_many_entries_as_it_says() {
         );
         let mut operations = Vec::from_iter(raws.iter_mut().map(Raw::operation));
         let mut submitted = 0;
-        while ring.has_room(ENTRIES) {
+        loop {
+            let operation = &mut operations[submitted];
             // SAFETY: all operations outlive the completions that are awaited below.
-            unsafe { ring.submit(&mut operations[submitted], Token(submitted as u64)) };
-            submitted += 1;
+            match unsafe { ring.start(operation, Token(submitted as u64)) } {
+                Start::Pending => submitted += 1,
+                start => break assert_eq!(start, Start::Full),
+            }
         }
         assert!(submitted < operations.len());
         let mut done = wait_for(&mut ring, &mut completions, submitted);
@@ -124,7 +128,8 @@ fn an_operation_is_complete_once_all_its_entries_are() {
         let mut raw = Raw::new([opcode::Nop::new().build(), read, opcode::Nop::new().build()]);
         let mut operation = raw.operation();
         // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut operation, Token(1)) };
+        let start = unsafe { ring.start(&mut operation, Token(1)) };
+        assert_eq!(start, Start::Pending);
         let mut early = Vec::new();
         for _ in 0..3 {
             ring.wait(Some(Duration::from_millis(1)));
@@ -161,7 +166,8 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
             let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
             let mut operation = raw.operation();
             // SAFETY: it outlives its completion, which is awaited below.
-            unsafe { ring.submit(&mut operation, Token(1)) };
+            let start = unsafe { ring.start(&mut operation, Token(1)) };
+            assert_eq!(start, Start::Pending);
             if flushed {
                 ring.flush();
             }
@@ -186,11 +192,10 @@ fn many_chains_that_are_cancelled_together_all_end() {
             let mut raws = Vec::from_iter(bytes.iter_mut().map(|bytes| chain(bytes)));
             let mut operations = Vec::from_iter(raws.iter_mut().map(Raw::operation));
             for (index, operation) in operations.iter_mut().enumerate() {
-                while !ring.has_room(6) {
+                // SAFETY: all operations outlive the completions that are awaited below.
+                while unsafe { ring.start(operation, Token(index as u64)) } == Start::Full {
                     ring.flush();
                 }
-                // SAFETY: all operations outlive the completions that are awaited below.
-                unsafe { ring.submit(operation, Token(index as u64)) };
             }
             ring.flush();
             (0..CHAINS).for_each(|index| ring.cancel(Token(index as u64)));
@@ -223,7 +228,8 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
                 address: &address,
             });
             // SAFETY: the connect's completion is awaited below.
-            unsafe { ring.submit(&mut connect, Token(round as u64)) };
+            let start = unsafe { ring.start(&mut connect, Token(round as u64)) };
+            assert_eq!(start, Start::Pending);
             if round % 2 == 1 {
                 ring.flush();
             }
@@ -315,7 +321,8 @@ fn nothing_is_begun_before_the_flush() {
         let mut raw = Raw::new([opcode::Nop::new().build()]);
         let mut operation = raw.operation();
         // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut operation, Token(1)) };
+        let start = unsafe { ring.start(&mut operation, Token(1)) };
+        assert_eq!(start, Start::Pending);
         for _ in 0..LOOKS {
             assert!(completions.is_empty());
             std::thread::yield_now();
@@ -363,7 +370,8 @@ fn a_chain_is_taken_whole() {
         let mut raw = Raw::new(entries);
         let mut operation = raw.operation();
         // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut operation, Token(1)) };
+        let start = unsafe { ring.start(&mut operation, Token(1)) };
+        assert_eq!(start, Start::Pending);
         flush(&mut ring);
         assert_eq!(rustix::io::ioctl_fionread(&later_reader).unwrap(), 0);
         drop(writer);
@@ -386,7 +394,8 @@ fn what_is_flushed_needs_its_descriptor_no_more() {
                 events: rustix::event::PollFlags::IN,
             });
             // SAFETY: it lives until the ring is flushed.
-            unsafe { ring.submit(&mut poll, Token(round)) };
+            let start = unsafe { ring.start(&mut poll, Token(round)) };
+            assert_eq!(start, Start::Pending);
             flush(&mut ring);
             drop(reader);
             ring.cancel(Token(round));

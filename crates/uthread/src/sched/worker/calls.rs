@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
+use crate::driver::Start;
 use crate::fiber::control::{FiberKey, OperationResult};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{self, Operation};
@@ -103,66 +104,122 @@ impl Worker {
         }
     }
 
-    /// Carries an operation out for the running fiber, where that goes without a wait; its result.
-    fn attempt(&self, operation: &mut Operation<'_>) -> Option<i32> {
-        let result = self.driver.borrow_mut().attempt(operation)?;
-        self.remote.counters.completions.add(1);
-        // The fiber keeps its turn: who computes between calls would else wait for all others once more.
-        if self.is_flush_due() {
-            self.flush();
-        }
-        Some(result)
-    }
-
-    /// Hands the operation to the driver for the running fiber, which suspends next.
+    /// Starts a call of the running fiber, if nothing limits how long it may wait.
     ///
     /// # Safety
     ///
-    /// All that the operation borrows, and itself, stays alive and untouched until its completion was
-    /// reaped.
+    /// As [`Worker::start_call`].
     #[allow(unsafe_code, reason = "the contract's")]
-    unsafe fn submit(&self, operation: &mut Operation<'_>, deadline: Option<Instant>) {
-        self.make_room(operation.entries());
-        let token =
-            self.reactor
-                .lock()
-                .begin(self.running_fiber(), operation.is_urgent(), deadline);
-        let mut driver = self.driver.borrow_mut();
-        if driver.await_event(operation, token) {
-            drop(driver);
-            return self.count_awaited();
+    #[inline]
+    unsafe fn start_unlimited_call(
+        &self,
+        operation: &mut Operation<'_>,
+        timeout: Option<Duration>,
+    ) -> Call {
+        let fiber = self.running_fiber();
+        let control = fiber.control();
+        // Before the look whether it may wait: who ends the wait goes the other way round.
+        control.last_worker.set(self.index as u32);
+        if control.limits.are_any() || self.shared.is_shut_down() {
+            return Call::Limited;
         }
         // SAFETY: promised by the caller.
-        unsafe { driver.submit(operation, token) };
-        drop(driver);
-        self.mark_unflushed();
+        unsafe { self.start_call(operation, timeout, None) }
     }
+
+    /// Starts a call of the running fiber, which ends after the timeout or at the deadline.
+    ///
+    /// # Safety
+    ///
+    /// Where it is pending, the fiber suspends next, and all that the operation borrows, and itself, stays alive and
+    /// untouched until its completion was reaped.
+    #[allow(unsafe_code, reason = "the contract's")]
+    #[inline]
+    unsafe fn start_call(
+        &self,
+        operation: &mut Operation<'_>,
+        timeout: Option<Duration>,
+        deadline: Option<Instant>,
+    ) -> Call {
+        let fiber = self.running_fiber();
+        let urgent = operation.is_urgent();
+        loop {
+            // Held until the operation is in the table: where completions are shared, others reap under its lock.
+            let mut reactor = self.reactor.lock();
+            let mut driver = self.driver.borrow_mut();
+            // SAFETY: promised by the caller.
+            match unsafe { driver.start(operation, reactor.next_token()) } {
+                Start::Done(result) => {
+                    drop((driver, reactor));
+                    self.remote.counters.completions.add(1);
+                    // The fiber continues: one that computes between calls would else wait for all others once more.
+                    if self.is_flush_due() {
+                        self.flush();
+                    }
+                    return Call::Done(fiber, result);
+                }
+                Start::Pending => {
+                    let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
+                    let deadline = own.into_iter().chain(deadline).min();
+                    let needs_flush = driver.needs_flush();
+                    reactor.begin(fiber, urgent, deadline);
+                    drop((driver, reactor));
+                    match needs_flush {
+                        true => self.mark_unflushed(),
+                        false => self.count_awaited(),
+                    }
+                    return Call::Pending(fiber);
+                }
+                Start::Full => {}
+            }
+            drop((driver, reactor));
+            self.make_room();
+        }
+    }
+}
+
+/// How a call of a fiber has started.
+enum Call {
+    /// The operation is complete, by this result.
+    Done(Started, i32),
+    /// The fiber has to suspend until the completion.
+    Pending(Started),
+    /// Not at all: the fiber may have to wait for less long, or not at all.
+    Limited,
 }
 
 /// Operations for which no fiber is suspended.
 impl Worker {
-    /// Begins one for the running fiber, whose note is told of it.
+    /// Begins one for the running fiber, whose completions go to `sink`: one that only waits for events, or completes
+    /// many times.
     ///
     /// # Safety
     ///
-    /// As [`Worker::submit`].
+    /// All that the operation borrows, and itself, stays alive and untouched until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     pub(in crate::sched) unsafe fn begin(
         &self,
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
     ) -> OperationId {
-        self.make_room(operation.entries());
-        let token = self
-            .reactor
-            .lock()
-            .begin_with_sink(sink, operation.is_urgent());
-        // SAFETY: promised by the caller.
-        unsafe { self.driver.borrow_mut().submit(operation, token) };
-        self.mark_unflushed();
-        OperationId {
-            worker: self.index,
-            token,
+        let urgent = operation.is_urgent();
+        loop {
+            let mut reactor = self.reactor.lock();
+            let token = reactor.next_token();
+            // SAFETY: promised by the caller.
+            match unsafe { self.driver.borrow_mut().start(operation, token) } {
+                Start::Pending => {
+                    reactor.begin_with_sink(sink, urgent);
+                    drop(reactor);
+                    self.mark_unflushed();
+                    let worker = self.index;
+                    return OperationId { worker, token };
+                }
+                Start::Done(_) => unreachable!("it has to wait"),
+                Start::Full => {}
+            }
+            drop(reactor);
+            self.make_room();
         }
     }
 
@@ -211,35 +268,34 @@ pub(in crate::sched) fn perform(
     operation: &mut Operation<'_>,
     timeout: Option<Duration>,
 ) -> Option<io::Result<u32>> {
-    let (fiber, own) = current::with_fiber(|worker| {
-        let fiber = worker.running_fiber();
-        // Before the look whether it may wait: who ends the wait goes the other way round.
-        fiber.control().last_worker.set(worker.index as u32);
-        let own = timeout.and_then(|timeout| worker.now().checked_add(timeout));
-        (fiber, own)
-    })?;
-    let completion = loop {
+    // SAFETY: where it is pending, the fiber is suspended below until this very completion was reaped: until then nothing
+    // can touch or free what the operation borrows, nor the operation itself.
+    let start = |worker: &Worker| unsafe { worker.start_unlimited_call(operation, timeout) };
+    let mut call = current::with_fiber(start)?;
+    if let Call::Limited = call {
         if let Some(refusal) = cancellation::refusal() {
             return Some(Err(refusal));
         }
-        if let Some(result) = current::with_fiber(|worker| worker.attempt(operation))? {
+        let deadline = cancellation::deadline();
+        // SAFETY: as above.
+        let start = |worker: &Worker| unsafe { worker.start_call(operation, timeout, deadline) };
+        call = current::with_fiber(start)?;
+    }
+    let completion = match call {
+        Call::Done(fiber, result) => {
             if budget::is_used_up_by_system_call() {
                 suspend(fiber, Pause::Yielded);
             }
-            break OperationResult {
+            OperationResult {
                 result,
                 timed_out: false,
-            };
+            }
         }
-        let deadline = cancellation::earliest(own);
-        // SAFETY: the fiber is suspended below until this very completion was reaped: until then nothing
-        // can touch or free what the operation borrows, nor the operation itself.
-        current::with_fiber(|worker| unsafe { worker.submit(operation, deadline) })?;
-        suspend(fiber, Pause::Submitted);
-        let completion = fiber.control().operation_result.take();
-        if completion.result != op::READY {
-            break completion;
+        Call::Pending(fiber) => {
+            suspend(fiber, Pause::Submitted);
+            fiber.control().operation_result.take()
         }
+        Call::Limited => unreachable!("it was started whatever its limits"),
     };
     if let Ok(result) = u32::try_from(completion.result) {
         return Some(Ok(result));

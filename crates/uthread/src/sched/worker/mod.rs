@@ -389,7 +389,6 @@ impl Worker {
     /// Asks for the end of the operations that are late.
     fn cancel_late(&self) {
         while let Some(token) = self.take_late() {
-            self.make_room(1);
             // Under its lock: else somebody might hand out the last completion in between.
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
@@ -403,12 +402,11 @@ impl Worker {
         self.reactor.lock().take_late()
     }
 
-    /// Makes room for so many more entries of the driver.
-    fn make_room(&self, entries: usize) {
-        while !self.driver.borrow_mut().has_room(entries) {
-            self.flush();
-            self.collect();
-        }
+    /// Makes room in a driver that is full.
+    #[cold]
+    fn make_room(&self) {
+        self.flush();
+        self.collect();
     }
 
     fn has_own_work(&self) -> bool {

@@ -43,6 +43,20 @@ impl Receiving {
     }
 }
 
+impl Uring {
+    /// Ends the poll of a descriptor, by a request that the ring knows nothing of.
+    fn cancel_poll_of(&mut self, state: &FdState) {
+        let (_, key) = state.poll().expect("it has one");
+        let poll = UserData::Entry(Target::Poll(key)).encode();
+        let cancel = CancelBuilder::user_data(poll);
+        self.ring
+            .io
+            .submitter()
+            .register_sync_cancel(None, cancel)
+            .unwrap();
+    }
+}
+
 /// Waits for so many completions, and then until the ring has nothing to cancel.
 fn settle(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
     let done = wait_for(ring, completions, count);
@@ -65,11 +79,10 @@ fn nothing_is_left_of_a_cancelled_receive() {
             for token in 0..8 {
                 let (token, mut buffer) = (Token(token), [0; 8]);
                 let mut operation = receiving.operation(&mut buffer);
-                // A standing poll after some, where the ring has such.
-                if !ring.await_event(&operation, token) {
-                    // SAFETY: its completion is awaited below.
-                    unsafe { ring.submit(&mut operation, token) };
-                }
+                // By a standing poll after some, where the ring has such.
+                // SAFETY: its completion is awaited below.
+                let start = unsafe { ring.start(&mut operation, token) };
+                assert_eq!(start, Start::Pending);
                 if flushed {
                     ring.flush();
                 }
@@ -81,47 +94,98 @@ fn nothing_is_left_of_a_cancelled_receive() {
     }
 }
 
-/// Its result is known before it is cancelled, and was not handed out.
-#[test]
-fn nothing_is_left_of_a_receive_that_is_cancelled_when_it_is_ready() {
-    for (mut ring, mut completions) in rings() {
-        let mut receiving = Receiving::new();
-        receiving.age();
-        let mut buffer = [0; 8];
-        let operation = receiving.operation(&mut buffer);
-        if !ring.await_event(&operation, Token(1)) {
-            continue;
-        }
-        receiving.theirs.write_all(b"x").unwrap();
-        let done = settle(&mut ring, &mut completions, 1);
-        assert_eq!(done, [(1, crate::op::READY)]);
-        let operation = receiving.operation(&mut buffer);
-        assert!(ring.await_event(&operation, Token(2)));
-        ring.cancel(Token(2));
-        let done = settle(&mut ring, &mut completions, 1);
-        assert_eq!(done, [(2, crate::op::READY)]);
-    }
-}
-
-/// In a round with the event for which it waits.
+/// By a standing poll, where the ring has such: the event has come, and was not reaped.
 #[test]
 fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
-    for (mut ring, mut completions) in rings() {
-        let mut receiving = Receiving::new();
+    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+        let receiving = Receiving::new();
         receiving.age();
         let mut buffer = [0; 8];
-        let operation = receiving.operation(&mut buffer);
-        if !ring.await_event(&operation, Token(1)) {
-            continue;
-        }
+        let mut operation = receiving.operation(&mut buffer);
+        // SAFETY: its completion is awaited below.
+        let start = unsafe { ring.start(&mut operation, Token(1)) };
+        assert_eq!(start, Start::Pending);
         ring.flush();
-        receiving.theirs.write_all(b"x").unwrap();
+        (&receiving.theirs).write_all(b"x").unwrap();
         while completions.is_empty() {
             ring.flush();
         }
         (0..2).for_each(|_| ring.cancel(Token(1)));
         let done = settle(&mut ring, &mut completions, 1);
         assert_eq!(done, [(1, -libc::ECANCELED)]);
+        assert_eq!(buffer, [0; 8]);
+    }
+}
+
+/// The end that reaps receives what has come, for each receive in turn.
+#[test]
+fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
+    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+        let receiving = Receiving::new();
+        receiving.age();
+        let mut buffers = [[0; 3]; 3];
+        let [first, second, third] = &mut buffers;
+        let operations = [first, second, third].map(|buffer| receiving.operation(buffer));
+        let mut operations = operations;
+        for (operation, token) in operations.iter_mut().zip(1..) {
+            // SAFETY: its completion is awaited below.
+            let start = unsafe { ring.start(operation, Token(token)) };
+            assert_eq!(start, Start::Pending);
+        }
+        let before = ring.counts().enters;
+        (&receiving.theirs).write_all(b"onetwo").unwrap();
+        let done = wait_for(&mut ring, &mut completions, 2);
+        assert_eq!(done, [(1, 3), (2, 3)]);
+        (&receiving.theirs).write_all(b"x").unwrap();
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(3, 1)]);
+        assert!(ring.counts().enters > before);
+        drop(operations);
+        assert_eq!(buffers, [*b"one", *b"two", [b'x', 0, 0]]);
+        // The last was shorter than asked for: the next waits without a call.
+        let before = ring.counts().enters;
+        let mut buffer = [0; 8];
+        let mut operation = receiving.operation(&mut buffer);
+        // SAFETY: its completion is awaited below.
+        let start = unsafe { ring.start(&mut operation, Token(4)) };
+        assert_eq!((start, ring.counts().enters), (Start::Pending, before));
+        ring.cancel(Token(4));
+        let done = settle(&mut ring, &mut completions, 1);
+        assert_eq!(done, [(4, -libc::ECANCELED)]);
+    }
+}
+
+/// As a kernel without memory for it: what waits goes by requests.
+#[test]
+fn receives_whose_poll_fails_go_by_requests() {
+    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+        let receiving = Receiving::new();
+        receiving.age();
+        let mut buffers = [[0; 8]; 2];
+        let mut operations = buffers.each_mut().map(|buffer| receiving.operation(buffer));
+        let [first, later] = &mut operations;
+        // SAFETY: its completion is awaited below.
+        let start = unsafe { ring.start(first, Token(1)) };
+        assert_eq!(start, Start::Pending);
+        ring.flush();
+        // Its completion is that of a poll which has ended, by an error of the kernel's.
+        ring.cancel_poll_of(&receiving.state);
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while !ring.ring.polls.are_due() {
+            assert!(Instant::now() < deadline, "the poll has not ended");
+            ring.wait(Some(Duration::from_millis(1)));
+            completions.reap(usize::MAX, &mut |_, _| panic!("there is none"));
+        }
+        // SAFETY: its completion is awaited below.
+        let start = unsafe { ring.start(later, Token(2)) };
+        assert_eq!(start, Start::Pending);
+        ring.flush();
+        (&receiving.theirs).write_all(b"one").unwrap();
+        let done = wait_for(&mut ring, &mut completions, 1);
+        (&receiving.theirs).write_all(b"three").unwrap();
+        let both = [done, wait_for(&mut ring, &mut completions, 1)].concat();
+        let mut results = both.iter().map(|(_, result)| *result).collect::<Vec<_>>();
+        results.sort_unstable();
+        assert_eq!(results, [3, 5]);
     }
 }
 
@@ -142,9 +206,11 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
             let mut raw = hard_chain(&reader, &mut bytes, Flags::empty());
             let mut operation = raw.operation();
             // SAFETY: it outlives its completion, which is awaited below.
-            unsafe { ring.submit(&mut poll, Token(1)) };
+            let start = unsafe { ring.start(&mut poll, Token(1)) };
+            assert_eq!(start, Start::Pending);
             // SAFETY: as above.
-            unsafe { ring.submit(&mut operation, Token(2)) };
+            let start = unsafe { ring.start(&mut operation, Token(2)) };
+            assert_eq!(start, Start::Pending);
             ring.flush();
             for token in [1, 2].repeat(times) {
                 ring.cancel(Token(token));

@@ -39,7 +39,8 @@ fn what_cannot_be_polled_for_completes_as_ever() {
             offset,
         });
         // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut write, Token(1)) };
+        let start = unsafe { ring.start(&mut write, Token(1)) };
+        assert_eq!(start, Start::Pending);
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 4096)]);
         let buffer = &mut read.0[..];
         let mut read_back = Operation::File(FileOperation::Read {
@@ -48,7 +49,8 @@ fn what_cannot_be_polled_for_completes_as_ever() {
             offset,
         });
         // SAFETY: it outlives its completion, which is awaited below.
-        unsafe { ring.submit(&mut read_back, Token(2)) };
+        let start = unsafe { ring.start(&mut read_back, Token(2)) };
+        assert_eq!(start, Start::Pending);
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(2, 4096)]);
         assert_eq!(read.0, written.0);
         if flags.is_empty() {
@@ -77,7 +79,8 @@ fn what_a_disk_can_begin_with_is_due() {
                 offset: Some(0),
             });
             // SAFETY: it outlives its completion, which is awaited below.
-            unsafe { ring.submit(&mut read, Token(1)) };
+            let start = unsafe { ring.start(&mut read, Token(1)) };
+            assert_eq!(start, Start::Pending);
             assert_eq!(ring.is_flush_due(), is_direct);
             ring.flush();
             assert!(!ring.is_flush_due(), "it is handed over");

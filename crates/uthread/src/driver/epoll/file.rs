@@ -1,19 +1,17 @@
-//! Operations by system calls that do not wait.
+//! Operations on files by system calls that do not wait.
 
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::PollFlags;
 use rustix::fs::{CWD, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::interest_table::{Interest, InterestTable};
+use super::interest_table::InterestTable;
 use crate::driver::native;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
-use crate::op::net::SocketOperation;
 use crate::op::{Operation, transfer_length};
 use crate::resource::descriptor::Descriptor;
 
@@ -23,76 +21,15 @@ pub(super) enum Attempt {
     Done(rustix::io::Result<u32>),
     /// Another attempt is worth making after an event.
     NotReady,
-    /// Only who may block can complete it, of which so many bytes are done.
+    /// Only a thread that may block can complete it, of which so many bytes are done.
     Blocks(usize),
 }
 
-/// For what an operation waits, if there are events for it.
-pub(super) fn interest<'a>(operation: &Operation<'a>) -> Option<(Descriptor<'a>, Interest)> {
-    let interest = match operation {
-        Operation::Socket(
-            SocketOperation::Accept { .. }
-            | SocketOperation::Receive { .. }
-            | SocketOperation::ReceiveMessage { .. },
-        )
-        | Operation::File(FileOperation::Read { .. } | FileOperation::ReadVectored { .. }) => {
-            Interest::IN
-        }
-        Operation::Socket(
-            SocketOperation::Send { .. }
-            | SocketOperation::SendMessage { .. }
-            | SocketOperation::Connect { .. },
-        )
-        | Operation::File(FileOperation::Write { .. } | FileOperation::WriteVectored { .. }) => {
-            Interest::OUT
-        }
-        Operation::Socket(SocketOperation::Poll { events, .. }) => {
-            let directions = (
-                events.intersects(PollFlags::IN | PollFlags::PRI),
-                events.contains(PollFlags::OUT),
-            );
-            match directions {
-                (true, false) => Interest::IN,
-                (false, true) => Interest::OUT,
-                _ => Interest::BOTH,
-            }
-        }
-        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
-        | Operation::Multishot(_)
-        | Operation::Raw(_) => return None,
-    };
-    Some((operation.target()?, interest))
-}
-
-/// Whether an operation moves bytes over a connection, or a datagram.
-pub(super) fn is_on_connection(operation: &Operation<'_>) -> bool {
-    matches!(
-        operation,
-        Operation::Socket(
-            SocketOperation::Receive { .. }
-                | SocketOperation::ReceiveMessage { .. }
-                | SocketOperation::Send { .. }
-                | SocketOperation::SendMessage { .. }
-        )
-    )
-}
-
-/// Tries to carry an operation out.
-pub(super) fn try_now(operation: &mut Operation<'_>, interests: &mut InterestTable) -> Attempt {
-    match operation {
-        Operation::Socket(operation) => {
-            let Some(result) = try_socket(operation) else {
-                return Attempt::NotReady;
-            };
-            mark_drained(operation, &result, interests);
-            Attempt::Done(result)
-        }
-        Operation::File(operation) => try_file(operation, interests),
-        Operation::Multishot(_) | Operation::Raw(_) => Attempt::Done(Err(Errno::OPNOTSUPP)),
-    }
-}
-
-fn try_file(operation: &mut FileOperation<'_>, interests: &mut InterestTable) -> Attempt {
+/// Tries to carry an operation on a file out.
+pub(super) fn try_file(
+    operation: &mut FileOperation<'_>,
+    interests: &mut InterestTable,
+) -> Attempt {
     match operation {
         FileOperation::Read {
             file,
@@ -165,76 +102,6 @@ fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
         result => Attempt::Done(result.map(native::result_of)),
     }
-}
-
-fn try_socket(operation: &mut SocketOperation<'_>) -> Option<rustix::io::Result<u32>> {
-    if let SocketOperation::Accept {
-        listener,
-        raised_nonblock,
-        ..
-    } = operation
-        && let Err(errno) = raise_nonblock(listener.fd, raised_nonblock)
-    {
-        return Some(Err(errno));
-    }
-    native::socket::try_now(operation)
-}
-
-/// What an operation comes to that finds nothing after the end: of a shut down listener or datagram socket
-/// the kernel says so only to who blocks.
-pub(super) fn at_end(operation: &mut Operation<'_>) -> Option<rustix::io::Result<u32>> {
-    let (descriptor, _) = interest(operation)?;
-    let ready = retry_on_intr(|| native::ready_now(descriptor.fd, PollFlags::RDHUP));
-    let has_ended = ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP));
-    let Operation::Socket(operation) = operation else {
-        return None;
-    };
-    match operation {
-        _ if !has_ended => None,
-        SocketOperation::Accept { .. } => Some(Err(Errno::INVAL)),
-        SocketOperation::Receive { .. } => Some(Ok(0)),
-        SocketOperation::ReceiveMessage { message, .. } => {
-            message.clear();
-            Some(Ok(0))
-        }
-        _ => None,
-    }
-}
-
-/// A connection that gave less than it was asked for, or took less, has no more at the moment; or an event of urgent data has
-/// come, which counts as final.
-fn mark_drained(
-    operation: &SocketOperation<'_>,
-    result: &rustix::io::Result<u32>,
-    interests: &mut InterestTable,
-) {
-    let count = result.map_or(0, |count| count as usize);
-    match operation {
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek: false,
-            drains: true,
-        } if (1..buffer.len()).contains(&count)
-            && interests.is_registered(*socket)
-            && native::tcp::drains(*socket) =>
-        {
-            interests.mark_unready(*socket, Interest::IN);
-        }
-        SocketOperation::Send { socket, buffer } if (1..buffer.len()).contains(&count) => {
-            interests.mark_unready(*socket, Interest::OUT);
-        }
-        _ => {}
-    }
-}
-
-/// `accept` has no flag for "do not wait"; our own calls do not notice, and a conversion to `std` undoes it.
-fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result<()> {
-    if !raised.load(Ordering::Relaxed) {
-        rustix::io::ioctl_fionbio(fd, true)?;
-        raised.store(true, Ordering::Relaxed);
-    }
-    Ok(())
 }
 
 /// Moves bytes by calls that do not wait, each of which moves the operation on past what it has done.

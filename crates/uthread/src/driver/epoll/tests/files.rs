@@ -1,0 +1,42 @@
+//! Files, which have no readiness.
+
+use std::io::{IoSliceMut, Write};
+use std::os::fd::AsFd;
+
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::*;
+use crate::op::fs::FileOperation;
+
+/// The flag by which a call does not wait is none for the disk.
+#[test]
+fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
+    let disk = tempfile::tempfile().unwrap();
+    (&disk).write_all(b"in memory").unwrap();
+    let mut one = [0];
+    let slices = &mut [IoSliceMut::new(&mut one)];
+    // Files in memory know no such flag before Linux 6.6.
+    let read = rustix::io::preadv2(&disk, slices, 0, ReadWriteFlags::NOWAIT);
+    let is_known = read != Err(Errno::OPNOTSUPP);
+    for is_direct in [false, true] {
+        let blocks = is_direct || !is_known;
+        let mut state = FdState::new();
+        state.set_direct(is_direct);
+        let mut buffer = [0; 9];
+        let mut read = FileOperation::Read {
+            file: Descriptor {
+                fd: disk.as_fd(),
+                state: &state,
+            },
+            buffer: &mut buffer,
+            offset: Some(0),
+        };
+        let mut both = Both::new();
+        let attempted = file::try_file(&mut read, &mut both.driver.core.state().interests);
+        assert_eq!(matches!(attempted, Attempt::Blocks(0)), blocks);
+        assert_eq!(matches!(attempted, Attempt::Done(Ok(9))), !blocks);
+        if blocks {
+            assert_eq!(both.perform(Operation::File(read), || ()), 9);
+        }
+    }
+}

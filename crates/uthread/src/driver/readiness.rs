@@ -1,0 +1,403 @@
+//! The readiness of a descriptor, and the operations that wait for it: one state machine for every driver that is told
+//! of readiness by edges.
+//!
+//! ```text
+//!               an event
+//!   unready -----------------> ready     every operation is tried at once
+//!      ^                         |
+//!      +-------------------------+
+//!        `EAGAIN`, or fewer bytes moved than asked for
+//! ```
+//!
+//! An operation on an unready descriptor waits without a system call, as the event of what comes is still to come.
+//! After a final event that is not so: bytes, or errors, may come without another one. Then every operation is tried.
+//!
+//! The drivers differ in how they have the kernel report events, and by which number events name a descriptor.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use rustix::event::PollFlags;
+use rustix::io::retry_on_intr;
+
+use super::{Token, native};
+use crate::op::Operation;
+use crate::op::fs::FileOperation;
+use crate::op::net::SocketOperation;
+use crate::resource::descriptor::Descriptor;
+
+/// The readiness that an operation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Interest(u8);
+
+impl Interest {
+    pub(super) const NONE: Interest = Interest(0);
+    pub(super) const IN: Interest = Interest(1);
+    pub(super) const OUT: Interest = Interest(2);
+    pub(super) const BOTH: Interest = Interest(3);
+
+    fn intersects(self, other: Interest) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn contains(self, other: Interest) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// An edge: what has become ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Event {
+    ready: Interest,
+    is_final: bool,
+}
+
+impl Event {
+    /// Flags after which more may come without another event. After urgent data that is what follows its mark, at which
+    /// a receive ends short.
+    const FINAL: PollFlags = PollFlags::RDHUP
+        .union(PollFlags::HUP)
+        .union(PollFlags::ERR)
+        .union(PollFlags::PRI);
+
+    #[inline]
+    pub(super) fn new(flags: PollFlags) -> Event {
+        let is_final = flags.intersects(Event::FINAL);
+        let mut ready = Interest::NONE;
+        if is_final || flags.contains(PollFlags::IN) {
+            ready.0 |= Interest::IN.0;
+        }
+        if is_final || flags.contains(PollFlags::OUT) {
+            ready.0 |= Interest::OUT.0;
+        }
+        Event { ready, is_final }
+    }
+}
+
+/// An operation that is not complete.
+pub(super) struct Waiting {
+    pub(super) token: Token,
+    operation: NonNull<Operation<'static>>,
+}
+
+#[allow(unsafe_code, reason = "a reference without a lifetime")]
+// SAFETY: its holder is the only one to use the operation until the completion is reaped, as promised to `new`; and an
+// operation may be sent, as is checked below.
+unsafe impl Send for Waiting {}
+
+const _: fn() = || {
+    fn may_be_sent<T: Send>() {}
+    may_be_sent::<Operation<'_>>();
+};
+
+impl Waiting {
+    /// # Safety
+    ///
+    /// The operation stays alive and untouched until its completion is reaped.
+    #[allow(unsafe_code, reason = "the operation is kept by address")]
+    pub(super) unsafe fn new(operation: &mut Operation<'_>, token: Token) -> Waiting {
+        let operation = NonNull::from(operation).cast();
+        Waiting { token, operation }
+    }
+
+    /// The operation, which nobody else uses.
+    #[allow(unsafe_code, reason = "the operation is there by promise")]
+    pub(super) fn operation(&mut self) -> &mut Operation<'static> {
+        // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it, as promised to `new`.
+        unsafe { self.operation.as_mut() }
+    }
+}
+
+/// The readiness of one descriptor.
+pub(super) struct Readiness {
+    /// Whether the kernel reports events.
+    is_armed: bool,
+    /// Whether events tell of urgent data.
+    has_urgent_events: bool,
+    /// What an attempt has found unready, without an event since.
+    unready: Interest,
+    /// Whether a final event has come.
+    is_final: bool,
+    /// In the order in which they came; bounded by the number of fibers.
+    waiting: VecDeque<(Interest, Waiting)>,
+}
+
+impl Readiness {
+    /// A descriptor of which the kernel reports nothing yet.
+    pub(super) const fn new() -> Readiness {
+        Readiness {
+            is_armed: false,
+            has_urgent_events: true,
+            unready: Interest::NONE,
+            is_final: false,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// As [`new`](Readiness::new), where events do not tell of urgent data.
+    pub(super) fn without_urgent_events() -> Readiness {
+        Readiness {
+            has_urgent_events: false,
+            ..Readiness::new()
+        }
+    }
+
+    /// The kernel reports events from now on, and what is there now as the first.
+    pub(super) fn arm(&mut self) {
+        self.is_armed = true;
+    }
+
+    /// Forgets what was found of another file.
+    pub(super) fn reset(&mut self) {
+        self.is_final = false;
+        self.unready = Interest::NONE;
+    }
+
+    /// Lets the next attempt be made without an event.
+    pub(super) fn assume_ready(&mut self) {
+        self.unready = Interest::NONE;
+    }
+
+    /// The kernel reports no more events.
+    pub(super) fn disarm(&mut self) {
+        self.is_armed = false;
+    }
+
+    pub(super) fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// Whether an attempt would be in vain: the next event is still to come.
+    #[inline]
+    pub(super) fn is_unready(&self, interest: Interest) -> bool {
+        self.is_armed && !self.is_final && self.unready.contains(interest)
+    }
+
+    /// Remembers that an attempt was in vain, or that the next will be.
+    pub(super) fn mark_unready(&mut self, interest: Interest) {
+        self.unready.0 |= interest.0;
+    }
+
+    /// Tries an operation on a socket; none where it has to wait for an event.
+    #[inline]
+    pub(super) fn try_socket(
+        &mut self,
+        operation: &mut SocketOperation<'_>,
+        interest: Interest,
+    ) -> Option<rustix::io::Result<u32>> {
+        let Some(result) = native::socket::try_now(operation) else {
+            self.mark_unready(interest);
+            return self.at_end(operation);
+        };
+        // The event of what is still to come is not reported where the kernel reports none.
+        if self.is_armed
+            && let Ok(count) = result
+            && is_drained(operation, count as usize)
+            && (self.has_urgent_events || !native::tcp::is_at_mark(operation.target().fd))
+        {
+            self.mark_unready(interest);
+        }
+        Some(result)
+    }
+
+    /// The result of an operation that finds nothing after a final event: of a shut down listener or datagram socket the
+    /// kernel reports the end only to calls that block.
+    pub(super) fn at_end(
+        &self,
+        operation: &mut SocketOperation<'_>,
+    ) -> Option<rustix::io::Result<u32>> {
+        if !self.is_final {
+            return None;
+        }
+        let fd = operation.target().fd;
+        let ready = retry_on_intr(|| native::ready_now(fd, PollFlags::RDHUP));
+        if !ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP)) {
+            return None;
+        }
+        match operation {
+            SocketOperation::Accept { .. } => Some(Err(rustix::io::Errno::INVAL)),
+            SocketOperation::Receive { .. } => Some(Ok(0)),
+            SocketOperation::ReceiveMessage { message, .. } => {
+                message.clear();
+                Some(Ok(0))
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets an operation wait for an event.
+    pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting) {
+        self.waiting.push_back((interest, waiting));
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Removes a waiting operation; `false` if it does not wait.
+    pub(super) fn cancel(&mut self, token: Token) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(_, waiting)| waiting.token != token);
+        self.waiting.len() < before
+    }
+
+    /// Removes all waiting operations.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
+        self.waiting.drain(..).map(|(_, waiting)| waiting)
+    }
+
+    /// Looks at the first waiting operation: removes it if the event may be for it, or else puts it behind the others.
+    fn take_first(&mut self, ready: Interest) -> Option<Waiting> {
+        let (interest, waiting) = self.waiting.pop_front()?;
+        if interest.intersects(ready) {
+            return Some(waiting);
+        }
+        self.waiting.push_back((interest, waiting));
+        None
+    }
+}
+
+/// Takes an event of the descriptor that `readiness` finds in `table`. Lets `proceed` carry on each operation that it may
+/// be for, in their order; one that has to wait again goes behind the others.
+pub(super) fn on_event<T>(
+    table: &mut T,
+    readiness: impl Fn(&mut T) -> &mut Readiness,
+    event: Event,
+    mut proceed: impl FnMut(&mut T, Waiting),
+) {
+    let descriptor = readiness(table);
+    descriptor.unready.0 &= !event.ready.0;
+    descriptor.is_final |= event.is_final;
+    for _ in 0..descriptor.waiting.len() {
+        if let Some(waiting) = readiness(table).take_first(event.ready) {
+            proceed(table, waiting);
+        }
+    }
+}
+
+/// The descriptor and the readiness that an operation waits for, if there are events for it.
+pub(super) fn interest<'a>(operation: &Operation<'a>) -> Option<(Descriptor<'a>, Interest)> {
+    match operation {
+        Operation::Socket(operation) => Some((operation.target(), interest_of_socket(operation))),
+        Operation::File(FileOperation::Read { .. } | FileOperation::ReadVectored { .. }) => {
+            Some((operation.target()?, Interest::IN))
+        }
+        Operation::File(FileOperation::Write { .. } | FileOperation::WriteVectored { .. }) => {
+            Some((operation.target()?, Interest::OUT))
+        }
+        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
+        | Operation::Multishot(_)
+        | Operation::Raw(_) => None,
+    }
+}
+
+#[inline]
+pub(super) fn interest_of_socket(operation: &SocketOperation<'_>) -> Interest {
+    match operation {
+        SocketOperation::Accept { .. }
+        | SocketOperation::Receive { .. }
+        | SocketOperation::ReceiveMessage { .. } => Interest::IN,
+        SocketOperation::Send { .. }
+        | SocketOperation::SendMessage { .. }
+        | SocketOperation::Connect { .. } => Interest::OUT,
+        SocketOperation::Poll { events, .. } => {
+            let directions = (
+                events.intersects(PollFlags::IN | PollFlags::PRI),
+                events.contains(PollFlags::OUT),
+            );
+            match directions {
+                (true, false) => Interest::IN,
+                (false, true) => Interest::OUT,
+                _ => Interest::BOTH,
+            }
+        }
+    }
+}
+
+/// Whether a socket that has moved so many bytes has no more, or no more room, at the moment.
+fn is_drained(operation: &SocketOperation<'_>, count: usize) -> bool {
+    match operation {
+        SocketOperation::Receive {
+            socket,
+            buffer,
+            peek: false,
+            drains: true,
+        } => (1..buffer.len()).contains(&count) && native::tcp::drains(*socket),
+        SocketOperation::Send { buffer, .. } => (1..buffer.len()).contains(&count),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::resource::descriptor::FdState;
+
+    const READABLE: Event = Event {
+        ready: Interest::IN,
+        is_final: false,
+    };
+
+    /// Receives up to four bytes.
+    fn receive(readiness: &mut Readiness, stream: &UnixStream, state: &FdState) -> Option<u32> {
+        let mut receive = SocketOperation::Receive {
+            socket: Descriptor {
+                fd: stream.as_fd(),
+                state,
+            },
+            buffer: &mut [0; 4],
+            peek: false,
+            drains: true,
+        };
+        let result = readiness.try_socket(&mut receive, Interest::IN)?;
+        Some(result.unwrap())
+    }
+
+    fn on_edge(readiness: &mut Readiness, event: Event) {
+        on_event(
+            readiness,
+            |same| same,
+            event,
+            |_, _| unreachable!("nothing waits"),
+        );
+    }
+
+    #[test]
+    fn an_edge_makes_ready_and_a_short_receive_unready() {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let (mut readiness, state) = (Readiness::new(), FdState::of_tcp());
+        readiness.arm();
+        assert!(!readiness.is_unready(Interest::IN));
+        assert_eq!(receive(&mut readiness, &ours, &state), None);
+        assert!(readiness.is_unready(Interest::IN));
+        assert!(!readiness.is_unready(Interest::OUT));
+        peer.write_all(b"and more").unwrap();
+        on_edge(&mut readiness, READABLE);
+        assert_eq!(receive(&mut readiness, &ours, &state), Some(4));
+        assert!(!readiness.is_unready(Interest::IN), "there may be more");
+        peer.write_all(b"!").unwrap();
+        assert_eq!(receive(&mut readiness, &ours, &state), Some(4));
+        assert_eq!(receive(&mut readiness, &ours, &state), Some(1));
+        assert!(readiness.is_unready(Interest::IN));
+    }
+
+    #[test]
+    fn after_a_final_event_and_without_events_every_receive_is_tried() {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let state = FdState::of_tcp();
+        let mut readiness = Readiness::new();
+        peer.write_all(b"one").unwrap();
+        assert_eq!(receive(&mut readiness, &ours, &state), Some(3));
+        assert!(!readiness.is_unready(Interest::IN), "no event would come");
+        readiness.arm();
+        drop(peer);
+        on_edge(&mut readiness, Event::new(PollFlags::IN | PollFlags::RDHUP));
+        readiness.mark_unready(Interest::BOTH);
+        assert!(!readiness.is_unready(Interest::IN));
+        assert_eq!(receive(&mut readiness, &ours, &state), Some(0));
+    }
+}
