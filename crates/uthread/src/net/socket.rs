@@ -21,7 +21,8 @@ use crate::driver::native::{self, Deadline, Interrupted};
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
 use crate::op::message::{Header, Message};
-use crate::op::net::{PeerAddress, SocketOperation};
+use crate::op::net::SocketOperation;
+use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 

@@ -7,7 +7,7 @@ use std::mem;
 use rustix::net::SocketAddrAny;
 
 use super::buffers::BUFFERS_MAX;
-use super::net::PeerAddress;
+use super::peer_address::PeerAddress;
 
 /// The kernel's `struct msghdr`. Its pointers are valid while the [`Message`] that uses it exists; the other
 /// fields describe the received message.

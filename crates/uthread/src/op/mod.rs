@@ -9,6 +9,7 @@ pub(crate) mod fs;
 pub(crate) mod message;
 pub(crate) mod multishot;
 pub(crate) mod net;
+pub(crate) mod peer_address;
 pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
-use crate::op::net::{PeerAddress, SocketOperation};
+use crate::op::net::SocketOperation;
+use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 use crate::sched::wait;

@@ -8,7 +8,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use super::{Deadline, count_of, message, ready_now, wait_ready};
-use crate::op::net::{PeerAddress, SOCKET_FLAGS, SocketOperation};
+use crate::op::net::{SOCKET_FLAGS, SocketOperation};
+use crate::op::peer_address::PeerAddress;
 
 /// Carries an operation out by one system call, which may block only where `wait` is set; but an accept does as its
 /// listener is set.

@@ -227,7 +227,8 @@ mod tests {
     use crate::driver::uring::registered::Registered;
     use crate::op::fs::{FileOperation, OpenHow};
     use crate::op::message::{Header, Message};
-    use crate::op::net::{PeerAddress, SocketOperation};
+    use crate::op::net::SocketOperation;
+    use crate::op::peer_address::PeerAddress;
     use crate::resource::descriptor::Descriptor;
 
     /// An operation that is added has to be added to the list too.

@@ -9,7 +9,7 @@ use std::os::unix::net::SocketAddr;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix};
 
-use crate::op::net::PeerAddress;
+use crate::op::peer_address::PeerAddress;
 use crate::sched::offload;
 
 /// Converts an address to the kernel's form.
