@@ -3,25 +3,82 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{
-    cancellation, in_fiber, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned,
-};
+use super::cancellation::{self, End};
+use super::{in_fiber, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned};
 use crate::driver::native::{self, Deadline, Interrupted};
+use crate::fiber::Pause;
+use crate::fiber::control::OperationResult;
 use crate::op::{self, Operation};
-use crate::sched::threads;
-use crate::sched::worker::{Worker, calls, current};
+use crate::sched::worker::calls::{self, Call};
+use crate::sched::worker::{Worker, current};
+use crate::sched::{budget, threads};
 
-/// Carries an operation out; returns only after its terminal completion.
+/// Carries out an operation, and returns after its terminal completion.
 ///
 /// # Errors
 ///
-/// The kernel's; `EAGAIN` after the timeout, `ECANCELED` once the fiber is cancelled.
+/// `EAGAIN` after `timeout`; `ECANCELED` if the caller is cancelled; any other error of the system call.
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    calls::perform(operation, timeout).unwrap_or_else(|| block_in(operation, timeout))
+    perform_in_fiber(operation, timeout).unwrap_or_else(|| perform_on_thread(operation, timeout))
 }
 
-/// The same of a thread.
-fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+/// Carries out an operation for the calling fiber. Returns `None` if the caller is no fiber on a worker.
+#[allow(
+    unsafe_code,
+    reason = "the kernel gets pointers to memory that the operation borrows"
+)]
+fn perform_in_fiber(
+    operation: &mut Operation<'_>,
+    timeout: Option<Duration>,
+) -> Option<io::Result<u32>> {
+    // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
+    // nothing can touch or free the operation and the memory it borrows.
+    let start = |worker: &Worker| unsafe { worker.start_unlimited_call(operation, timeout) };
+    let mut call = current::with_fiber(start)?;
+    if let Call::Limited = call {
+        if let Some(refusal) = cancellation::refusal() {
+            return Some(Err(refusal));
+        }
+        let deadline = cancellation::deadline();
+        // SAFETY: as above.
+        let start = |worker: &Worker| unsafe { worker.start_call(operation, timeout, deadline) };
+        call = current::with_fiber(start)?;
+    }
+    let completion = match call {
+        Call::Done(fiber, result) => {
+            if budget::is_used_up_by_system_call() {
+                calls::suspend(fiber, Pause::Yielded);
+            }
+            OperationResult {
+                result,
+                timed_out: false,
+            }
+        }
+        Call::Pending(fiber) => {
+            calls::suspend(fiber, Pause::Submitted);
+            fiber.control().operation_result.take()
+        }
+        Call::Limited => unreachable!("the second start ignores limits"),
+    };
+    if let Ok(result) = u32::try_from(completion.result) {
+        return Some(Ok(result));
+    }
+    let cut_off = op::CANCELLED_RESULTS.contains(&completion.result);
+    if cut_off {
+        cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
+    }
+    let errno = match cut_off.then(cancellation::end).flatten() {
+        // One error for all, and none on which loops retry.
+        Some(End::Cancelled) => op::CANCELLED,
+        Some(End::Elapsed) => op::DEADLINE_PASSED,
+        None if completion.timed_out => op::TIMED_OUT,
+        None => -completion.result,
+    };
+    Some(Err(io::Error::from_raw_os_error(errno)))
+}
+
+/// Carries out an operation on a thread, which blocks.
+fn perform_on_thread(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
     if let Some(context) = threads::current() {
         context.begin_call();
     }
@@ -40,7 +97,7 @@ fn block_in(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Res
     }
 }
 
-/// What a thread does whose call a signal has interrupted. To a fiber signals mean nothing, as on a worker.
+/// Decides how a thread continues after a signal has interrupted its call. A fiber ignores signals, as on a worker.
 fn interrupted() -> Interrupted {
     match in_fiber() {
         true if is_cancelled() => Interrupted::Cancelled,
@@ -49,7 +106,7 @@ fn interrupted() -> Interrupted {
     }
 }
 
-/// Has the caller's worker pass on now what its driver has, if it has a worker.
+/// Flushes the driver of the caller's worker, if it has one.
 pub(crate) fn flush() {
     current::with_worker(Worker::try_flush);
 }

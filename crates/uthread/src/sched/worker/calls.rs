@@ -1,6 +1,5 @@
 //! What the running fiber asks of its worker.
 
-use std::io;
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
@@ -10,14 +9,12 @@ use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
 use crate::driver::Start;
-use crate::fiber::control::{FiberKey, OperationResult};
+use crate::fiber::control::FiberKey;
 use crate::fiber::{FiberRef, Pause, Started};
-use crate::op::{self, Operation};
-use crate::sched::budget;
+use crate::op::Operation;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
-use crate::sched::wait::cancellation::{self, End};
 
 impl Worker {
     /// Queues a fiber that has not started where idle workers find it.
@@ -104,21 +101,21 @@ impl Worker {
         }
     }
 
-    /// Starts a call of the running fiber, if nothing limits how long it may wait.
+    /// Starts a call of the running fiber, unless the fiber has limits.
     ///
     /// # Safety
     ///
-    /// As [`Worker::start_call`].
+    /// The contract of [`Worker::start_call`].
     #[allow(unsafe_code, reason = "the contract's")]
     #[inline]
-    unsafe fn start_unlimited_call(
+    pub(in crate::sched) unsafe fn start_unlimited_call(
         &self,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
     ) -> Call {
         let fiber = self.running_fiber();
         let control = fiber.control();
-        // Before the look whether it may wait: who ends the wait goes the other way round.
+        // Before the check whether it may wait: a canceller goes the other way round.
         control.last_worker.set(self.index as u32);
         if control.limits.are_any() || self.shared.is_shut_down() {
             return Call::Limited;
@@ -127,15 +124,15 @@ impl Worker {
         unsafe { self.start_call(operation, timeout, None) }
     }
 
-    /// Starts a call of the running fiber, which ends after the timeout or at the deadline.
+    /// Starts a call of the running fiber that ends after `timeout` or at `deadline`.
     ///
     /// # Safety
     ///
-    /// Where it is pending, the fiber suspends next, and all that the operation borrows, and itself, stays alive and
-    /// untouched until its completion was reaped.
+    /// If the call is pending, the fiber suspends next. The operation and the memory it borrows stay alive and untouched
+    /// until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     #[inline]
-    unsafe fn start_call(
+    pub(in crate::sched) unsafe fn start_call(
         &self,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
@@ -144,7 +141,7 @@ impl Worker {
         let fiber = self.running_fiber();
         let urgent = operation.is_urgent();
         loop {
-            // Held until the operation is in the table: where completions are shared, others reap under its lock.
+            // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
             let mut driver = self.driver.borrow_mut();
             // SAFETY: promised by the caller.
@@ -152,7 +149,7 @@ impl Worker {
                 Start::Done(result) => {
                     drop((driver, reactor));
                     self.remote.counters.completions.add(1);
-                    // The fiber continues: one that computes between calls would else wait for all others once more.
+                    // The fiber continues: otherwise one that computes between calls would wait for all others again.
                     if self.is_flush_due() {
                         self.flush();
                     }
@@ -178,13 +175,13 @@ impl Worker {
     }
 }
 
-/// How a call of a fiber has started.
-enum Call {
-    /// The operation is complete, by this result.
+/// The outcome of starting a fiber's call.
+pub(in crate::sched) enum Call {
+    /// The operation has completed with this result.
     Done(Started, i32),
     /// The fiber has to suspend until the completion.
     Pending(Started),
-    /// Not at all: the fiber may have to wait for less long, or not at all.
+    /// The operation has not started: the fiber's limits decide whether, and how long, it may wait.
     Limited,
 }
 
@@ -257,61 +254,6 @@ impl Worker {
             self.shared.remote(worker).wake();
         }
     }
-}
-
-/// Carries an operation out for the calling fiber and returns its result; none if the caller is no fiber.
-#[allow(
-    unsafe_code,
-    reason = "the kernel gets pointers to what the operation borrows"
-)]
-pub(in crate::sched) fn perform(
-    operation: &mut Operation<'_>,
-    timeout: Option<Duration>,
-) -> Option<io::Result<u32>> {
-    // SAFETY: where it is pending, the fiber is suspended below until this very completion was reaped: until then nothing
-    // can touch or free what the operation borrows, nor the operation itself.
-    let start = |worker: &Worker| unsafe { worker.start_unlimited_call(operation, timeout) };
-    let mut call = current::with_fiber(start)?;
-    if let Call::Limited = call {
-        if let Some(refusal) = cancellation::refusal() {
-            return Some(Err(refusal));
-        }
-        let deadline = cancellation::deadline();
-        // SAFETY: as above.
-        let start = |worker: &Worker| unsafe { worker.start_call(operation, timeout, deadline) };
-        call = current::with_fiber(start)?;
-    }
-    let completion = match call {
-        Call::Done(fiber, result) => {
-            if budget::is_used_up_by_system_call() {
-                suspend(fiber, Pause::Yielded);
-            }
-            OperationResult {
-                result,
-                timed_out: false,
-            }
-        }
-        Call::Pending(fiber) => {
-            suspend(fiber, Pause::Submitted);
-            fiber.control().operation_result.take()
-        }
-        Call::Limited => unreachable!("it was started whatever its limits"),
-    };
-    if let Ok(result) = u32::try_from(completion.result) {
-        return Some(Ok(result));
-    }
-    let cut_off = op::CANCELLED_RESULTS.contains(&completion.result);
-    if cut_off {
-        cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
-    }
-    let errno = match cut_off.then(cancellation::end).flatten() {
-        // One error for all, and none that loops take for a reason to try again.
-        Some(End::Cancelled) => op::CANCELLED,
-        Some(End::Elapsed) => op::DEADLINE_PASSED,
-        None if completion.timed_out => op::TIMED_OUT,
-        None => -completion.result,
-    };
-    Some(Err(io::Error::from_raw_os_error(errno)))
 }
 
 /// Waits for a wake-up of the calling fiber until the deadline at the latest; may return without either.
