@@ -13,6 +13,8 @@ mod opening;
 
 mod layers;
 
+mod cycles;
+
 mod size;
 
 mod unsafety;
@@ -39,9 +41,10 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     opening::check,
     layers::check,
+    cycles::check,
     size::check,
     unsafety::check,
     words::check,
