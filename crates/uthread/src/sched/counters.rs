@@ -1,4 +1,4 @@
-//! What a worker counts: written by the worker alone, read by anybody at any time.
+//! The counters of a worker: written by the worker alone, read by any thread at any time.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,17 +8,17 @@ use crossbeam_utils::atomic::AtomicCell;
 
 use crate::driver;
 
-/// One count. Relaxed throughout: it orders nothing, and a reader may find it a little old.
+/// A counter. Relaxed throughout: it orders nothing, and a reader may see a slightly old value.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Called by the one thread that writes it: no locked instruction.
+    /// Called only by the thread that writes the counter, so it needs no atomic read-modify-write.
     pub(crate) fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
 
-    /// Called by the one thread that writes it.
+    /// Called only by the thread that writes the counter.
     pub(crate) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
     }
@@ -39,28 +39,28 @@ pub(crate) struct Counters {
     pub(crate) injected: Counter,
     pub(crate) sleeps: Counter,
     pub(crate) idle_ns: Counter,
-    /// How often queued work woke a worker.
+    /// Number of times that queued work has woken a worker.
     pub(crate) wakes_sent: Counter,
-    /// How often it did not have to.
+    /// Number of times that queued work did not have to wake a worker.
     pub(crate) wakes_spared: Counter,
     enters: Counter,
     submissions: Counter,
     pub(crate) completions: Counter,
-    /// Those of them that were collected for another worker.
+    /// Number of these completions that were collected for another worker.
     pub(crate) served: Counter,
-    /// How many `join`s are between the offer of their second part and the look whether it was taken. Wraps: where fibers
-    /// migrate, only the sum of all workers is meant.
+    /// Number of `join`s whose second closure is offered and not yet taken back. Wraps: if fibers migrate,
+    /// only the sum over all workers is meaningful.
     pub(crate) forks: Counter,
     /// Written by the monitor.
     pub(crate) stalls: Counter,
-    /// The id of the running fiber, none of which is zero: for the monitor.
+    /// The nonzero id of the running fiber, for the monitor.
     pub(crate) running: Counter,
-    /// Where that fiber was spawned, or one before it.
+    /// The place where that fiber, or an earlier one, was spawned.
     pub(crate) spawn_site: AtomicCell<Option<&'static Location<'static>>>,
 }
 
 impl Counters {
-    /// Takes over what the driver counted.
+    /// Copies the driver's counts.
     pub(crate) fn set_driver(&self, driver: driver::Counts) {
         self.enters.set(driver.enters);
         self.submissions.set(driver.submissions);

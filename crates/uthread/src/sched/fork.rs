@@ -1,4 +1,4 @@
-//! What becomes of a fiber that calls `fork`: the only thread of the child, and a plain one.
+//! A fiber that calls `fork`: in the child it is the only thread, and a plain one.
 //!
 //! ```text
 //!   parent   fork -------------------------------------------> the fiber goes on as ever
@@ -8,7 +8,8 @@
 //!               the process ends, as there is no loop to return to
 //! ```
 //!
-//! `fork` tells of children by the handlers of `pthread_atfork`; `vfork`, `posix_spawn` and a bare `clone` do not.
+//! Forks are detected by the handlers of `pthread_atfork`, which `vfork`, `posix_spawn` and a bare `clone` do
+//! not call.
 
 use std::sync::Once;
 
@@ -25,18 +26,18 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// Has the C library tell of forks from now on. Called before there are fibers, or threads that wait for one another.
+/// Registers the handlers. Called before there are fibers, or threads that wait for each other.
 #[allow(unsafe_code, reason = "a call that no crate offers")]
 pub(crate) fn attend() {
     static ATTENDED: Once = Once::new();
     ATTENDED.call_once(|| {
-        // SAFETY: the handlers are there as long as the program: it does not unload what has threads.
+        // SAFETY: the handlers remain loaded as long as the program: a library with threads is not unloaded.
         let result = unsafe { pthread_atfork(Some(before), None, Some(in_child)) };
         assert_eq!(result, 0, "pthread_atfork: no memory");
     });
 }
 
-/// Makes what the child's end is noted in, while memory may be allocated without a thought.
+/// Allocates the state that the child needs, as allocating in the child may not be safe.
 extern "C" fn before() {
     wait::with_locals(|_| ());
 }

@@ -1,53 +1,53 @@
-//! Who sleeps, who searches, who wakes whom. The protocol and why no wake-up is lost: README.md.
+//! Sleeping, searching and waking workers. README.md describes the protocol and why no wake-up is lost.
 
 use crate::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence};
 
-/// Running, or about to look for work before it sleeps.
+/// The worker runs, or looks for work before it sleeps.
 const AWAKE: u8 = 0;
-/// Asleep, or about to be: whoever adds work must wake it.
+/// The worker sleeps, or is about to: after adding work, it must be woken.
 const SLEEPING: u8 = 1;
 
-/// What is known of all workers of a runtime.
+/// The state of all workers of a runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
-    /// Below zero for a moment when a worker ends a search that its waker has yet to count.
+    /// Briefly negative when a worker ends a search that its waker has not counted yet.
     searching: AtomicIsize,
     sleeping: AtomicUsize,
 }
 
-/// One worker's part.
+/// The state of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
     state: AtomicU8,
 }
 
 impl Idle {
-    /// The worker found nothing of its own and starts to look at others'.
+    /// Called when a worker has no work of its own and starts to search that of others.
     pub(crate) fn begin_search(&self) {
         self.searching.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The search found something; true if nobody else is known to search: the caller then looks
-    /// at every queue that any worker may take from, since wakers relied on this search.
+    /// Ends a successful search. Returns `true` if no other worker is known to search: the caller must then
+    /// check every queue that any worker may take from, as wakers have relied on this search.
     pub(crate) fn end_search(&self) -> bool {
         let last = self.searching.fetch_sub(1, Ordering::SeqCst) <= 1;
-        // Pairs with the fence in `wanted`: see README.md.
+        // Pairs with the fence in `wanted`; see README.md.
         fence(Ordering::SeqCst);
         last
     }
 
-    /// Announces sleep after a search in vain. The worker must look at every queue once more.
+    /// Announces sleep after an unsuccessful search. The worker must check every queue once more.
     pub(crate) fn announce_sleep(&self, sleeper: &Sleeper) {
-        // Counted before it can be claimed, so that the count never drops below zero.
+        // Counted before the worker can be claimed, so that the count never becomes negative.
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         sleeper.state.store(SLEEPING, Ordering::SeqCst);
         self.searching.fetch_sub(1, Ordering::SeqCst);
-        // Pairs with the fences in `wanted` and `claim_owner`: see README.md.
+        // Pairs with the fences in `wanted` and `claim_owner`; see README.md.
         fence(Ordering::SeqCst);
     }
 
-    /// The worker is up, for whatever reason; true if it counts as searching: a waker had claimed
-    /// it, or its last look `saw_work` for any worker, which its waker may have left to it.
+    /// Ends the sleep of a worker. Returns `true` if the worker counts as searching: because a waker has
+    /// claimed it, or because its last check `saw_work` for any worker, which may have been left to it.
     pub(crate) fn end_sleep(&self, sleeper: &Sleeper, saw_work: bool) -> bool {
         if !sleeper.claim() {
             return true;
@@ -59,13 +59,14 @@ impl Idle {
         saw_work
     }
 
-    /// Whether work that any worker may take should wake one. Called after the work was queued.
+    /// Returns `true` if a worker should be woken for work that any worker may take. Called after the work
+    /// was queued.
     pub(crate) fn wanted(&self) -> bool {
         fence(Ordering::SeqCst);
         self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) > 0
     }
 
-    /// Claims a sleeping worker for waking; it then counts as searching.
+    /// Claims a sleeping worker, to be woken. It then counts as searching.
     pub(crate) fn claim(&self, sleeper: &Sleeper) -> bool {
         let claimed = sleeper.claim();
         if claimed {
@@ -75,7 +76,7 @@ impl Idle {
         claimed
     }
 
-    /// The same for work that only this worker may take. Called after the work was queued.
+    /// Claims a sleeping worker for work that only this worker may take. Called after the work was queued.
     pub(crate) fn claim_owner(&self, sleeper: &Sleeper) -> bool {
         fence(Ordering::SeqCst);
         self.claim(sleeper)
@@ -87,7 +88,7 @@ impl Sleeper {
         self.state.load(Ordering::SeqCst) == SLEEPING
     }
 
-    /// One side wins: the waker that will wake the worker, or the worker that is up already.
+    /// Decides between a waker and a worker that has woken up by itself: only one of them succeeds.
     fn claim(&self) -> bool {
         self.is_asleep()
             && self

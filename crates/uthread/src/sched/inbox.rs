@@ -1,13 +1,13 @@
-//! What one worker is handed by others.
+//! Messages to one worker from others.
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// A fiber is in it at most once to run, and once for each end of what it waits in, so the number of live
-/// fibers bounds it. Once the worker has ended it takes nothing: nobody would empty it.
+/// A fiber is contained at most once as ready, and once per interrupt of its wait, so the number of live
+/// fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
 pub(crate) struct Inbox<T> {
-    /// Spares the owner the lock while nothing is there. Changed only under the lock, so that it
-    /// agrees with the vector. Relaxed throughout: the lock orders what the fibers did, and the
-    /// fences of the idle protocol let the owner's last look see what is there.
+    /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it agrees with the
+    /// vector. Relaxed throughout: the lock orders the fibers' effects, and the fences of the idle protocol
+    /// let the owner's last check see the items.
     filled: AtomicBool,
     mail: Mutex<Mail<T>>,
 }
@@ -30,20 +30,21 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Adds one, or drops it if the owner has ended. The caller then wakes the owner if it sleeps
+    /// Adds an item, or drops it if the owner has ended. The caller then wakes the owner if it sleeps
     /// (`Idle::claim_owner`).
     pub(crate) fn put(&self, item: T) {
         let mut mail = self.lock();
         if mail.closed {
             drop(mail);
-            // Without the lock: it may be the last reference to a fiber, with a value of the program.
+            // Dropped without the lock: it may be the last reference to a fiber that owns values of the
+            // program.
             return drop(item);
         }
         mail.items.push(item);
         self.filled.store(true, Ordering::Relaxed);
     }
 
-    /// Takes nothing more from now on, and drops what is there. Called by the owner at its end.
+    /// Rejects further items, and drops the current ones. Called by the owner at its end.
     pub(crate) fn close(&self) {
         let mut mail = self.lock();
         mail.closed = true;
@@ -53,12 +54,12 @@ impl<T> Inbox<T> {
         drop(items);
     }
 
-    /// Whether something is there. Called by the owner.
+    /// Returns `true` if there are items. Called by the owner.
     pub(crate) fn has_mail(&self) -> bool {
         self.filled.load(Ordering::Relaxed)
     }
 
-    /// Takes all there is. Called by the owner.
+    /// Takes all items. Called by the owner.
     pub(crate) fn take(&self) -> Vec<T> {
         if !self.has_mail() {
             return Vec::new();

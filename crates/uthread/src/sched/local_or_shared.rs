@@ -1,4 +1,4 @@
-//! A part of a worker that it owns alone, or that other workers take from.
+//! A part of a worker that it owns alone, or that other workers take from, too.
 
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};

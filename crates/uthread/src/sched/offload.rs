@@ -1,7 +1,7 @@
-//! Calls that only block, on the threads of the pool: what the driver cannot do must still not stop a worker.
+//! Blocking calls on the pool's threads, for operations that the driver does not support.
 //!
-//! A call that no thread has started, as all are busy, is withdrawn once its caller may not wait any more. One that has started
-//! is awaited: nothing can stop it, and it may borrow from the caller.
+//! If all threads are busy, a queued call is withdrawn when its caller may not wait any more. A call that has
+//! started is awaited: nothing can stop it, and it may borrow from the caller.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,11 +16,12 @@ use crate::fiber::Outcome;
 use crate::forked;
 use crate::pool::{self, Job, Ticket};
 
-/// As [`run`], but refused once the caller may not wait, and withdrawn where no thread has started it.
+/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. Withdraws a queued
+/// call if the caller may not wait any more.
 ///
 /// # Errors
 ///
-/// That of `call`; `ECANCELED` or `ETIMEDOUT` if it was not called.
+/// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     wait::refuse_if_cancelled()?;
     if !wait::is_on_worker() {
@@ -28,15 +29,17 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     }
     let mut sent = Sent::new(call);
     while let Some(job) = sent.wait_or_withdraw() {
-        // Unwinds a caller that ignores such errors. The job is dropped either way, before what it borrows.
+        // Unwinds a caller that ignores such errors. In either case the job is dropped before its borrows
+        // end.
         wait::refuse_if_cancelled()?;
         sent.send_again(job);
     }
     sent.take()
 }
 
-/// As [`run`], but the caller is unwound, and the call dropped, if the caller may not wait and no thread has started it. A
-/// caller that cannot be unwound waits.
+/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. If the caller may
+/// not wait any more and the call is still queued, drops the call and unwinds the caller. A caller that
+/// cannot be unwound waits.
 pub(crate) fn run_or_unwind<F, T>(call: F) -> T
 where
     F: FnOnce() -> T + Send,
@@ -58,8 +61,8 @@ where
     sent.take()
 }
 
-/// Runs `call` where it may block: for a fiber on a worker on a thread of the pool, for any thread of its
-/// own right here. A panic of `call` is resumed in the caller.
+/// Runs `call` where it may block: on a pool thread for a fiber on a worker, and on the calling thread
+/// otherwise. A panic of `call` is resumed in the caller.
 pub(crate) fn run<F, T>(call: F) -> T
 where
     F: FnOnce() -> T + Send,
@@ -73,8 +76,8 @@ where
     sent.take()
 }
 
-/// A call that was sent to the pool. It may borrow: whoever has sent it returns only after it is over, or after it was
-/// withdrawn and dropped.
+/// A call that was sent to the pool. It may borrow: its sender returns only after it has ended, or after it
+/// was withdrawn and dropped.
 struct Sent<T> {
     outcome: Arc<Outcome<thread::Result<T>>>,
     ticket: Ticket,
@@ -92,26 +95,27 @@ impl<T: Send> Sent<T> {
             let _caller = Caller::enter(caller);
             let called = panic::catch_unwind(AssertUnwindSafe(call));
             if forked::generation() != generation {
-                // It has forked, and this is the only thread of the child.
+                // The call has forked, and this is the only thread of the child.
                 forked::end(called.is_err());
             }
             result.complete(called);
         })));
         if outcome.is_done() {
-            // A loop of calls that are over so soon must not keep the worker.
+            // A loop of such short calls must not occupy the worker.
             wait::pass_turn();
         }
         Sent { outcome, ticket }
     }
 
-    /// Waits until the call is over.
+    /// Waits until the call has ended.
     fn wait(&self) {
-        // Soundness rests on this wait: what the call borrows is not touched after it.
+        // Soundness depends on this wait: no borrow of the call is used after it.
         let _outside = wait::Outside::enter();
         wait::park_until(|| self.outcome.is_done());
     }
 
-    /// The same, or the job again if the caller may not wait any more and no thread has started it.
+    /// Waits until the call has ended. If the caller may not wait any more and the call is still queued,
+    /// withdraws and returns it.
     fn wait_or_withdraw(&self) -> Option<Job> {
         while !self.outcome.is_done() {
             let outside = wait::Outside::enter();
@@ -128,12 +132,12 @@ impl<T: Send> Sent<T> {
         None
     }
 
-    /// Sends a job that was withdrawn.
+    /// Sends a withdrawn job again.
     fn send_again(&mut self, job: Job) {
         self.ticket = pool::run(job);
     }
 
-    /// What the call came to, once it is over.
+    /// Returns the result of a call that has ended.
     fn take(self) -> T {
         self.outcome
             .take()
@@ -141,14 +145,14 @@ impl<T: Send> Sent<T> {
     }
 }
 
-/// For [`Sent`] alone. Either a thread has called and dropped the closure that borrows, and what is left of it is an
-/// emptied outcome; or the job came back and was dropped by the caller.
+/// For [`Sent`] only. Either a thread has called and dropped the closure that borrows, leaving an emptied
+/// outcome; or the job was withdrawn and dropped by the caller.
 #[allow(
     unsafe_code,
     reason = "the pool's queue holds jobs without their lifetime"
 )]
 fn erase_lifetime(job: Box<dyn FnOnce() + Send + '_>) -> Job {
-    // SAFETY: only the lifetime changes; whoever has sent the job waits as promised above.
+    // SAFETY: only the lifetime changes; the sender of the job waits, as described above.
     unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) }
 }
 
@@ -157,7 +161,7 @@ thread_local! {
     static CALLER: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Notes for whom the calling thread runs a job, until it is dropped.
+/// Records the fiber for which the calling thread runs a job, until it is dropped.
 struct Caller;
 
 impl Caller {
@@ -173,7 +177,8 @@ impl Drop for Caller {
     }
 }
 
-/// The worker of this runtime whose fiber the caller is, or runs a job for: it cannot end before the caller goes on.
+/// Returns the worker of this runtime whose fiber is the caller, or for whose fiber the caller runs a job:
+/// this worker cannot end before the caller continues.
 pub(crate) fn worker_of_caller(shared: &Shared) -> Option<usize> {
     let caller = current::with_worker(Worker::identify).or_else(|| CALLER.get());
     caller

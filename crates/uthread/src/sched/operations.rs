@@ -1,4 +1,4 @@
-//! The operations that one worker has in flight, with the fiber that waits for each and its timer.
+//! The operations in flight of one worker, with the waiting fiber and the timer of each.
 
 use std::ptr;
 use std::sync::Arc;
@@ -126,7 +126,8 @@ impl Operations {
         u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
     }
 
-    /// The operation's timer has expired; false if its completion came first.
+    /// Records that the timer of an operation has expired. Returns `false` if the operation has completed
+    /// before.
     pub(crate) fn time_out(&mut self, token: Token) -> bool {
         match self.find(token) {
             Some(operation) => {
@@ -138,7 +139,7 @@ impl Operations {
         }
     }
 
-    /// Begins to load whose result it is.
+    /// Prefetches the fiber that waits for the operation.
     #[inline(always)]
     pub(crate) fn prefetch(&self, token: Token) {
         if let Some(operation) = self.slots.get(slot(token))
@@ -148,11 +149,11 @@ impl Operations {
         }
     }
 
-    /// Hands a result to whom it is for. With the last one, the operation is taken out.
+    /// Passes a completion to its recipient. Removes the operation if this is its last completion.
     ///
     /// # Panics
     ///
-    /// When the token names nothing in flight: the driver completed an operation twice.
+    /// Panics if no operation has this token: the driver has completed an operation twice.
     pub(crate) fn complete(&mut self, token: Token, completion: Completion) -> Completed {
         let operation = self.find(token);
         let operation = operation.unwrap_or_else(|| panic!("{token:?} completed twice"));
@@ -184,7 +185,7 @@ impl Operations {
         }
     }
 
-    /// The names of all whose fiber is among the chosen, and of those for which no fiber waits.
+    /// Returns the tokens of all operations whose fiber is chosen, and of those for which no fiber waits.
     pub(crate) fn tokens_of(&self, chosen: impl Fn(&Control) -> bool) -> Vec<Token> {
         self.slots
             .iter()
@@ -193,7 +194,7 @@ impl Operations {
             .collect()
     }
 
-    /// The name of the operation that this fiber waits for here.
+    /// Returns the token of the operation that this fiber waits for, if it is one of this worker.
     pub(crate) fn token_of(&mut self, fiber: &Control) -> Option<Token> {
         let token = Token(fiber.operation.load(Ordering::Relaxed));
         let operation = self.find(token)?;
@@ -212,7 +213,8 @@ impl Operations {
     }
 }
 
-/// What names an operation: its slot above, and below which use of that it is.
+/// Returns the token of an operation: the slot in the upper half, and the sequence number of the slot's use
+/// in the lower half.
 fn name(slot: usize, sequence: u32) -> Token {
     Token((slot as u64) << 32 | u64::from(sequence))
 }

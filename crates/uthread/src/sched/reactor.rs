@@ -1,8 +1,8 @@
-//! The reactor of one worker: its operations in flight, its timers, the completions that arrive, and every fiber that
-//! started here.
+//! The reactor of one worker: its operations in flight, its timers, its completions, and every fiber that it
+//! has started.
 //!
-//! Where fibers migrate, an idle worker serves the reactor of one that is busy: it collects results and
-//! expires timers, as long as the [`ReapGate`] is open.
+//! If fibers migrate, an idle worker serves the reactor of a busy one: it collects completions and expires
+//! timers while the [`ReapGate`] is open.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,11 +15,12 @@ use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
 
-/// Completions collected at once: some batches of fibers, so that a flood of them holds up neither fibers
-/// nor timers.
+/// Maximum number of completions collected at once: several batches of fibers, so that a flood of completions
+/// delays neither fibers nor timers.
 const COLLECTED_MAX: usize = 256;
 
-/// Completions collected for another worker: it may be back any moment and want its share.
+/// Maximum number of completions collected for another worker, which may return at any moment and need its
+/// share.
 const SERVED_MAX: usize = 32;
 
 pub(crate) struct Reactor {
@@ -149,7 +150,7 @@ impl Reactor {
         let woken = completions.reap(max, &mut |token, completion| {
             arrived.push((token, completion))
         });
-        // All first: the misses of thousands of fibers overlap.
+        // All prefetches first, so that the cache misses of thousands of fibers overlap.
         for (token, _) in &*arrived {
             self.operations.prefetch(*token);
         }
@@ -224,7 +225,7 @@ impl Reactor {
 
     /// Marks the operation of a fiber as late, if it has one here and may not wait any more.
     pub(crate) fn interrupt(&mut self, fiber: &Control) {
-        // Only of a fiber that waits here: a running one changes its limits.
+        // Only if the fiber waits here: a running fiber may change its limits.
         if let Some(token) = self.operations.token_of(fiber)
             && fiber.limits.is_cancelled(false)
         {

@@ -1,11 +1,12 @@
-//! Waiting for wake-ups and for descriptors at once, as a choice does that has sockets among its cases.
+//! Waiting for wake-ups and for descriptors at the same time, for selections with descriptors among their
+//! arms.
 //!
 //! ```text
 //!   fiber    begin a poll of each -> park -> end those that are left -> park until they have ended
 //!   thread   one system call for all of them and for an eventfd that wakes it
 //! ```
 //!
-//! A poll takes nothing: who comes back looks what is there, and what nobody looked at stays.
+//! A poll consumes nothing: the woken caller checks what is ready, and unused events remain.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -23,18 +24,19 @@ use crate::fiber::wake_handle::Interrupt;
 use crate::fiber::{FiberRef, WakeHandle};
 use crate::op::{CANCELLED_RESULTS, Operation};
 
-/// An operation that waits for events of a descriptor, and does nothing else. Public in a trait of the library's own.
+/// An operation that waits for events of a descriptor and does nothing else. Public, as it occurs in a sealed
+/// trait.
 #[doc(hidden)]
 pub struct PollOperation<'a>(pub(crate) Operation<'a>);
 
-/// Which of several polls failed, and how.
+/// The index of a poll that has failed, and its error.
 pub(crate) type Failure = (usize, io::Error);
 
-/// A handle by which the caller is woken from [`park`].
+/// Returns a handle that wakes the caller from [`park`].
 ///
 /// # Errors
 ///
-/// Of a thread the kernel's: `EMFILE`.
+/// `EMFILE` if the caller is a thread and no descriptor is free.
 pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     if wait::is_on_worker() {
         return Ok(wait::wake_handle());
@@ -43,12 +45,12 @@ pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
     Ok(WakeHandle::Thread(std::thread::current(), Some(interrupt)))
 }
 
-/// Waits until the caller is woken by its waiter or one of the polls would succeed, until the deadline at the
-/// latest, and no longer than the caller may wait; may return without any of that. No poll is under way then.
+/// Waits until the caller is woken, one of the polls is ready, the deadline passes, or the caller may not
+/// wait any more. May also return spuriously. No poll is in flight afterwards.
 ///
 /// # Errors
 ///
-/// The kernel's, of a poll that it does not carry out.
+/// Any error with which the kernel refuses a poll.
 pub(crate) fn park(
     waiter: &WakeHandle,
     polls: &mut [PollOperation<'_>],
@@ -76,8 +78,9 @@ fn park_fiber(
             fiber: Arc::clone(fiber),
         });
         let sink = Arc::clone(&outcome) as Arc<dyn CompletionSink>;
-        // SAFETY: the poll, and what it borrows, is borrowed until this returns or unwinds. Before that
-        // `under_way`, which nobody leaks, has seen its completion; nothing touches it in between.
+        // SAFETY: the poll, and everything it borrows, is borrowed until this function returns or unwinds.
+        // Before that, `under_way`, which is not leaked, has seen its completion; nothing accesses it in
+        // between.
         let id = current::with_fiber(|worker| unsafe { worker.begin(&mut poll.0, sink) });
         let id = id.expect("the caller is a fiber on a worker");
         under_way.0.push((id, outcome));
@@ -87,7 +90,7 @@ fn park_fiber(
     under_way.failure().map_or(Ok(()), Err)
 }
 
-/// The same of a thread.
+/// Waits like [`park`], for a thread.
 fn block(
     interrupt: &dyn Interrupt,
     polls: &[PollOperation<'_>],
@@ -107,17 +110,17 @@ fn block(
     Ok(())
 }
 
-/// Polls in flight: cancelled and awaited when this is dropped.
+/// Polls in flight. Dropping it cancels and awaits them.
 struct UnderWay(Vec<(OperationId, Arc<Outcome>)>);
 
-/// What comes of a poll, and for whom.
+/// The result of a poll, and the fiber that waits for it.
 struct Outcome {
     result: Mutex<Option<i32>>,
     fiber: FiberRef,
 }
 
 impl UnderWay {
-    /// Never ends early: the kernel may still read what the polls borrow.
+    /// Never returns early: the kernel may still read the memory that the polls borrow.
     fn end(&self) {
         let left = || {
             self.0
@@ -130,7 +133,7 @@ impl UnderWay {
         wait::park_until(|| left().next().is_none());
     }
 
-    /// The first that failed by itself.
+    /// Returns the first poll that has failed by itself.
     fn failure(&self) -> Option<Failure> {
         let results = self.0.iter().map(|(_, outcome)| outcome.result());
         results.enumerate().find_map(|(index, result)| {
@@ -184,7 +187,7 @@ mod tests {
     use crate::op::net::SocketOperation;
     use crate::resource::descriptor::Descriptor;
 
-    /// Otherwise a thread that was woken once would never sleep again in its choice.
+    /// Otherwise a thread that was woken once would never sleep again in its selection.
     #[test]
     fn a_bell_is_heard_once() {
         let (reader, _writer) = std::io::pipe().unwrap();

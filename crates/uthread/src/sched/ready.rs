@@ -1,8 +1,8 @@
-//! The started fibers of one worker that can go on: a queue, and one place before its head.
+//! The ready fibers of one worker: a queue, and a single slot before its head.
 //!
-//! A fiber that the running one has woken takes that place: what the two share is still in the cache, and
-//! who woke it is likely to wait for its answer. So that two fibers that wake each other cannot keep out
-//! the rest, the place is served only so many times in a row.
+//! A fiber that the running fiber has woken enters this slot: the data that the two share is still in the
+//! cache, and the running fiber probably waits for an answer. The slot is served only a few times in a row,
+//! so that two fibers that wake each other do not starve the rest.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,32 +13,32 @@ use crossbeam_utils::atomic::AtomicCell;
 
 use crate::fiber::Started;
 
-/// How often in a row the place before the head is served: a question, its answer, and one more.
+/// Maximum number of times in a row that the slot is served: for a request, its response, and one more.
 const NEXT_IN_A_ROW_MAX: usize = 3;
 
-/// How far ahead in the queue a fiber's control block is asked for. With thousands of fibers each resumption misses
-/// the cache and the table of pages: some 100 ns that pass meanwhile.
+/// Distance in the queue at which a fiber's control block is prefetched. With thousands of fibers, each
+/// resumption misses the cache and the TLB, and prefetching hides some 100 ns.
 const PREFETCH_CONTROL_AHEAD: usize = 2 + 2 * STACKS_AT_ONCE;
 
-/// Of so many the stacks are asked for together: a CPU waits with a prefetch for the place of its page, but looks for
-/// several at a time.
+/// Number of stacks prefetched together: a prefetch waits for the address translation of its page, but the
+/// CPU performs several of them at a time.
 const STACKS_AT_ONCE: usize = 4;
 
-/// Each fiber is in it at most once, so the number of live fibers bounds it.
+/// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
     queues: Queues,
     next_in_a_row: Cell<usize>,
 }
 
 enum Queues {
-    /// Creates the queues of a worker that keeps its ready fibers.
+    /// Fibers do not migrate.
     Local {
         next: Cell<Option<Started>>,
         queue: RefCell<VecDeque<Started>>,
-        /// Of so many at the head of the queue the stacks were asked for.
+        /// Number of fibers at the head of the queue whose stacks were prefetched.
         prefetched: Cell<usize>,
     },
-    /// Where fibers migrate, but for those that must stay.
+    /// Fibers migrate, except for those that must stay.
     Stealable {
         next: Arc<AtomicCell<Option<Started>>>,
         queue: Deque<Started>,
@@ -49,13 +49,13 @@ enum Queues {
 /// Steals ready fibers from a worker.
 pub(crate) struct StealHandle {
     pub(crate) queue: Stealer<Started>,
-    /// Left to the worker as long as the worker gets to it: if two fibers wake each other, a thief would only
+    /// Left to the worker as long as it makes progress: if two fibers wake each other, a thief would only
     /// separate them.
     pub(crate) next: Arc<AtomicCell<Option<Started>>>,
 }
 
 impl Ready {
-    /// Creates the queues of a worker that keeps its ready fibers.
+    /// Fibers do not migrate.
     pub(crate) fn local() -> Ready {
         Ready::new(Queues::Local {
             next: Cell::default(),
@@ -87,7 +87,7 @@ impl Ready {
         }
     }
 
-    /// Adds a fiber behind the others.
+    /// Appends a fiber to the queue.
     pub(crate) fn push(&self, fiber: Started) {
         match &self.queues {
             Queues::Local { queue, .. } => queue.borrow_mut().push_back(fiber),
@@ -103,15 +103,15 @@ impl Ready {
         }
     }
 
-    /// Adds a fiber that the running one has woken, before the others. Whoever had that place goes to
-    /// the end of the queue.
+    /// Puts a fiber that the running one has woken into the slot. A fiber that was there moves to the end of
+    /// the queue.
     pub(crate) fn push_next(&self, fiber: Started) {
         if let Some(displaced) = self.replace_next(Some(fiber)) {
             self.push(displaced);
         }
     }
 
-    /// Whether the place before the others is free.
+    /// Returns `true` if the slot is free.
     pub(crate) fn has_no_next(&self) -> bool {
         match &self.queues {
             Queues::Local { next, .. } => next.get().is_none(),
@@ -134,7 +134,7 @@ impl Ready {
         self.pop_queue()
     }
 
-    /// Takes a fiber out that only this worker may run; whether it was there.
+    /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
         let (mut queue, prefetched) = match &self.queues {
             Queues::Local { next, .. } if next.get() == Some(fiber) => {
@@ -159,7 +159,7 @@ impl Ready {
     fn replace_next(&self, fiber: Option<Started>) -> Option<Started> {
         match &self.queues {
             Queues::Local { next, .. } => next.replace(fiber),
-            // Mostly both are none, and then no locked instruction is due.
+            // Usually both are empty, and no atomic read-modify-write is needed.
             Queues::Stealable { next, .. } if fiber.is_none() && next.load().is_none() => None,
             Queues::Stealable { next, .. } => next.swap(fiber),
         }
@@ -170,7 +170,7 @@ impl Ready {
             Queues::Local {
                 queue, prefetched, ..
             } => (queue.borrow_mut(), prefetched),
-            // Those that stay are few, and first.
+            // Fibers that must stay are few, and run first.
             Queues::Stealable { queue, staying, .. } => {
                 return staying.borrow_mut().pop_front().or_else(|| queue.pop());
             }
@@ -194,7 +194,7 @@ impl Ready {
         }
     }
 
-    /// The queue that others take from, if they may.
+    /// Returns the queue that others steal from, if fibers migrate.
     pub(crate) fn stealable_queue(&self) -> Option<&Deque<Started>> {
         match &self.queues {
             Queues::Local { .. } => None,
@@ -203,7 +203,8 @@ impl Ready {
     }
 }
 
-/// Asks for the stacks of the next few where no more than this are on their way; how many are now.
+/// Prefetches the stacks of the next fibers, unless enough prefetches are in progress. Returns how many are
+/// now.
 #[inline(always)]
 fn prefetch_stacks(queue: &VecDeque<Started>, prefetched: usize) -> usize {
     if prefetched > 1 {

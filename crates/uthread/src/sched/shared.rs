@@ -1,4 +1,4 @@
-//! What the workers of a runtime share, and what anybody may hand them.
+//! The state that the workers of a runtime share, and the operations of other threads on it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
@@ -23,38 +23,39 @@ use crate::stack::pool::Pool;
 /// One runtime's common state.
 pub(crate) struct Shared {
     pub(crate) stacks: Pool,
-    /// New fibers from outside the workers. Its bound is memory: `spawn` has no way to refuse.
+    /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
     pub(super) injector: Injector<FiberRef>,
-    /// Where fibers migrate, those that were woken from outside the workers. Bounded by the live ones.
+    /// If fibers migrate: fibers woken from outside the workers. Bounded by the live fibers.
     pub(super) woken: Injector<Started>,
     pub(super) remotes: Vec<Arc<Remote>>,
     pub(super) idle: Arc<Idle>,
     shut_down: AtomicBool,
     pub(super) shortage: Shortage,
-    /// Whether the runtime shuts down once no fiber is left.
+    /// `true` if the runtime shuts down once no fiber is left.
     joining: AtomicBool,
     abandonment: Decision,
-    /// Fibers that wait for what will come from outside: for calls on other threads, for fibers of other runtimes.
+    /// Number of fibers that wait for an event from outside the runtime: for calls on other threads, or
+    /// fibers of other runtimes.
     pub(super) outside: AtomicUsize,
-    /// Those that were abandoned: their joiners have to wait until nothing here runs any more.
+    /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
     abandoned: Mutex<Vec<FiberRef>>,
-    /// How many workers have ended.
+    /// Number of workers that have ended.
     ended: AtomicUsize,
     pub(crate) notifier: Notifier,
 }
 
-/// How long a runtime that was dropped waits for an outside thread to wake one of its fibers, where nothing else can: a
-/// thread may hold a lock that a fiber needs to end.
+/// How long a dropped runtime without progress waits for another thread to wake one of its fibers: a thread
+/// may hold a lock that a fiber needs to end.
 pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Whether, once the runtime is shut down, fibers are left where they are.
+/// How the remaining fibers are treated when the runtime has shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Abandonment {
-    /// They are cancelled, and waited for.
+    /// They are cancelled and awaited.
     None,
-    /// They are not resumed, as the program has asked for.
+    /// They are not resumed, as the program has requested.
     Quiet,
-    /// They are not resumed, as they would not end, and named.
+    /// They are not resumed, as they would not end, and are reported.
     Reported,
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct Decision(AtomicU8);
 
 impl Decision {
     pub(super) fn get(&self) -> Abandonment {
-        // Acquire pairs with the Release in `make`.
+        // Acquire pairs with the release in `make`.
         Abandonment::of(self.0.load(Ordering::Acquire))
     }
 
-    /// The first one counts.
+    /// Makes the decision. Later calls have no effect.
     pub(super) fn make(&self, abandonment: Abandonment) {
         let number = abandonment as u8;
         let _ = self
@@ -87,46 +88,46 @@ impl Decision {
     }
 }
 
-/// The queues of one worker, as it has them itself.
+/// The queues of one worker, as used by the worker itself.
 pub(crate) struct Queues {
     pub(super) deque: Deque<FiberRef>,
     pub(super) ready: Ready,
 }
 
-/// What others may do with a worker.
+/// The part of a worker that others access.
 pub(crate) struct Remote {
     stealer: Stealer<FiberRef>,
     pub(super) inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
-    /// Whether the worker, at the end of its runtime, has slept for long without an operation in flight and without a timer,
-    /// and still does.
+    /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
+    /// or a timer.
     pub(super) rests: AtomicBool,
     /// The worker's thread, once it runs.
     pub(super) task: OnceLock<Task>,
     pub(super) counters: Counters,
     pub(super) idle: Arc<Idle>,
-    /// There while the worker lives: handles to its fibers must not keep its ring open.
+    /// Set while the worker lives: handles to its fibers must not keep its ring open.
     waker: Mutex<Option<Box<dyn Wake>>>,
-    /// Whether the worker has ended. Relaxed: the monitor only looks once more.
+    /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
     has_ended: AtomicBool,
-    /// Where fibers migrate: what can be taken of those that have started.
+    /// If fibers migrate: the handle that steals its ready fibers.
     pub(super) steal_handle: Option<StealHandle>,
-    /// And where they wait.
+    /// If fibers migrate: its reactor.
     pub(super) reactor: OnceLock<Arc<Mutex<Reactor>>>,
-    /// The names of those that started here, by their ids: of the few that have one.
+    /// The names, by id, of the fibers started by this worker that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
 
-/// What one worker is told by others.
+/// A message to a worker.
 pub(crate) enum Mail {
-    /// A fiber was woken that only this worker may run.
+    /// A fiber is ready that only this worker may run.
     Ready(Started),
-    /// A fiber may not wait any more, of which this worker may have an operation.
+    /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
 }
 
 impl Shared {
-    /// The state for so many workers, and the queues of each.
+    /// Creates the state for `workers` workers, and the queues of each.
     pub(crate) fn new(stack_size: usize, workers: usize, migrating: bool) -> (Shared, Vec<Queues>) {
         let idle = Arc::new(Idle::default());
         let (remotes, queues) = (0..workers)
@@ -182,14 +183,14 @@ impl Shared {
         &self.remotes[index]
     }
 
-    /// Whether a fiber may leave the worker it started on.
+    /// Returns `true` if a fiber may leave the worker that has started it.
     pub(crate) fn is_migrating(&self) -> bool {
         self.remotes
             .iter()
             .any(|remote| remote.steal_handle.is_some())
     }
 
-    /// Whether there is work that any worker may take.
+    /// Returns `true` if there is work that any worker may take.
     pub(super) fn has_stealable_work(&self) -> bool {
         !self.injector.is_empty()
             || !self.woken.is_empty()
@@ -199,23 +200,22 @@ impl Shared {
                 .any(|remote| remote.has_stealable_work())
     }
 
-    /// What each worker counts.
+    /// Returns the counters of each worker.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
         self.remotes.iter().map(|remote| &remote.counters)
     }
 
-    /// Takes one fiber from outside.
+    /// Takes a new fiber from outside the workers.
     pub(super) fn take_injected(&self) -> Option<FiberRef> {
         take(|| self.injector.steal())
     }
 
-    /// Takes fibers from outside. One is returned, more may be put into `deque`.
+    /// Takes new fibers from outside the workers. Returns one, and may put more into `deque`.
     pub(super) fn take_many_injected(&self, deque: &Deque<FiberRef>) -> Option<FiberRef> {
         take(|| self.injector.steal_batch_and_pop(deque))
     }
 
-    /// Takes half of the fibers in another worker's deque. One is returned, the others are put into
-    /// `deque`.
+    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into `deque`.
     pub(super) fn steal(&self, thief: usize, deque: &Deque<FiberRef>) -> Option<FiberRef> {
         take(|| {
             self.victims(thief)
@@ -224,14 +224,13 @@ impl Shared {
         })
     }
 
-    /// Takes started fibers that were woken from outside, as [`take_many_injected`] does.
-    ///
-    /// [`take_many_injected`]: Shared::take_many_injected
+    /// Takes started fibers that were woken from outside the workers. Returns one, and may put more into
+    /// `queue`.
     pub(super) fn take_woken(&self, queue: &Deque<Started>) -> Option<Started> {
         take(|| self.woken.steal_batch_and_pop(queue))
     }
 
-    /// Takes started fibers that another worker offers, as [`steal`](Shared::steal) does.
+    /// Steals started fibers that another worker offers. Returns one, and may put more into `queue`.
     pub(super) fn steal_started(&self, thief: usize, queue: &Deque<Started>) -> Option<Started> {
         take(|| {
             self.victims(thief)
@@ -241,18 +240,18 @@ impl Shared {
         })
     }
 
-    /// All workers but one, which starts with its neighbour, so that thieves spread over the victims.
+    /// Returns all workers but `thief`, starting with its neighbour, so that thieves spread over the victims.
     pub(super) fn victims(&self, thief: usize) -> impl Iterator<Item = &Remote> {
         let count = self.remotes.len();
         (1..count).map(move |distance| &*self.remotes[(thief + distance) % count])
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
-        // Acquire pairs with the Release in `shut_down`.
+        // Acquire pairs with the release in `shut_down`.
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Tells every worker to cancel what is left and end.
+    /// Makes every worker cancel its remaining fibers and end.
     pub(crate) fn shut_down(&self) {
         self.shut_down.store(true, Ordering::Release);
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
@@ -260,7 +259,8 @@ impl Shared {
         self.wake_all();
     }
 
-    /// Has every worker leave what is there where it is, and end. The runtime is shut down, or will be next.
+    /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut down before
+    /// or after this.
     pub(crate) fn abandon(&self, abandonment: Abandonment) {
         self.abandonment.make(abandonment);
         // Pairs with the fence in `announce_sleep`, as in `shut_down`.
@@ -276,12 +276,12 @@ impl Shared {
         self.abandonment() != Abandonment::None
     }
 
-    /// Keeps a fiber that is never resumed, until all workers have ended.
+    /// Keeps a fiber that is never resumed until all workers have ended.
     pub(super) fn keep_abandoned(&self, fiber: FiberRef) {
         lock(&self.abandoned).push(fiber);
     }
 
-    /// Has the runtime shut down once no fiber is left.
+    /// Makes the runtime shut down once no fiber is left.
     pub(crate) fn join(&self) {
         self.joining.store(true, Ordering::Release);
         // Pairs with the fence in `announce_sleep`, as in `shut_down`.
@@ -290,33 +290,33 @@ impl Shared {
     }
 
     pub(super) fn is_joining(&self) -> bool {
-        // Acquire pairs with the Release in `join`.
+        // Acquire pairs with the release in `join`.
         self.joining.load(Ordering::Acquire)
     }
 
-    /// Whether no fiber is left, and none can come: called by a worker that has announced its sleep. Of two that do, one
-    /// sees the other.
+    /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has announced its
+    /// sleep. If two workers call it concurrently, one sees the other.
     pub(super) fn is_deserted(&self) -> bool {
         let sum = |count: fn(&Counters) -> &Counter| {
             self.counters()
                 .map(|counters| count(counters).get())
                 .fold(0, u64::wrapping_add)
         };
-        // In this order: who spawns does it before it ends, and wakes others for it, which is a fence.
+        // In this order: a fiber spawns before it ends, and the wake-up for the new fiber contains a fence.
         let ended = sum(|counters| &counters.ended);
         fence(Ordering::SeqCst);
         let began = sum(|counters| &counters.fibers);
         began == ended && !self.has_stealable_work() && !self.is_anybody_awake()
     }
 
-    /// How often workers have switched to a fiber: while this is the same, nothing goes on.
+    /// Returns the number of switches to fibers. While it does not change, the runtime makes no progress.
     pub(super) fn switches(&self) -> u64 {
         self.counters()
             .map(|counters| counters.switches.get())
             .fold(0, u64::wrapping_add)
     }
 
-    /// Whether every worker has slept for long without anything that would wake it.
+    /// Returns `true` if every worker has slept for long and nothing in the runtime would wake it.
     pub(super) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
@@ -326,10 +326,10 @@ impl Shared {
                 .all(|remote| remote.rests.load(Ordering::Relaxed))
     }
 
-    /// Counts a worker that has ended; the last one has the abandoned fibers joined. Nothing uses any more what they have
-    /// lent or borrowed, and they are leaked with their stacks.
+    /// Counts a worker that has ended. The last one completes the abandoned fibers for their joiners: nothing
+    /// uses any more what they have lent or borrowed. The fibers are leaked with their stacks.
     pub(super) fn record_worker_end(&self) {
-        // AcqRel: the last one sees what the others have kept.
+        // AcqRel: the last worker sees the fibers that the others have kept.
         if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.remotes.len() {
             for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
                 fiber.give_up();
@@ -346,12 +346,12 @@ impl Shared {
         self.remotes.iter().any(|remote| remote.is_awake())
     }
 
-    /// Whether others have started that may wait for the worker that runs a fiber. What has not may start
-    /// anywhere, and is often a part of that fiber's own work.
+    /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do not count:
+    /// they may start anywhere, and are often a part of the running fiber's own work.
     pub(super) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
         let remotes = match remote.steal_handle {
             None => std::slice::from_ref(remote),
-            // Whoever started one, another may have ended it.
+            // A fiber may have been started by one worker and ended by another.
             Some(_) => &self.remotes[..],
         };
         let sum = |count: fn(&Counters) -> &Counter| -> u64 {
@@ -361,18 +361,18 @@ impl Shared {
         sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
     }
 
-    /// Whether fibers have not started, beside those that are a part of what a started one does (of a `join`): it matters
-    /// where no worker is there to start them.
+    /// Returns `true` if there are new fibers, apart from those that are a part of a started one's work (of a
+    /// `join`). This matters if no worker is free to start them.
     pub(super) fn do_unstarted_wait(&self) -> bool {
         let queued = self.remotes.iter().map(|remote| remote.new_fibers());
         let queued = self.injector.len() + queued.sum::<usize>();
         let parts = self.counters().map(|counters| counters.forks.get());
-        // Below zero for a moment, where one worker has counted and another one not yet.
+        // Briefly negative, if one worker has counted and another one has not yet.
         let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);
         queued as u64 > parts.cast_unsigned()
     }
 
-    /// The name of a live fiber, if it has one.
+    /// Returns the name of a live fiber, if it has one.
     pub(super) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
         let mut remotes = self.remotes.iter();
         remotes.find_map(|remote| lock(&remote.names).get(&fiber).cloned())
@@ -385,13 +385,13 @@ impl Shared {
 }
 
 impl Remote {
-    /// Called by the worker before it runs, and with `None` when it has ended.
+    /// Sets the waker before the worker runs, and `None` when it has ended. Called by the worker.
     pub(super) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
         self.has_ended.store(waker.is_none(), Ordering::Relaxed);
         *lock(&self.waker) = waker;
     }
 
-    /// Whether the worker neither sleeps nor has ended.
+    /// Returns `true` if the worker neither sleeps nor has ended.
     pub(super) fn is_awake(&self) -> bool {
         !self.sleeper.is_asleep() && !self.has_ended.load(Ordering::Relaxed)
     }
@@ -401,7 +401,8 @@ impl Remote {
     }
 
     pub(super) fn wake(&self) {
-        // Without one it has ended, or not started and will look at every queue before it sleeps.
+        // Without a waker the worker has ended; or it has not started, and will check every queue before it
+        // sleeps.
         if let Some(waker) = &*lock(&self.waker) {
             waker.wake();
         }
@@ -416,12 +417,12 @@ impl Remote {
         &self.inbox
     }
 
-    /// How many fibers are in this worker's deque.
+    /// Returns the number of fibers in this worker's deque.
     pub(super) fn new_fibers(&self) -> usize {
         self.stealer.len()
     }
 
-    /// Moves half of them, or as many as a batch has, into `deque`; whether it did.
+    /// Moves half of the fibers, or a batch if that is fewer, to `deque`. Returns `true` if it moved any.
     pub(super) fn share_new(&self, deque: &Deque<FiberRef>) -> bool {
         self.stealer.steal_batch(deque).is_success()
     }
@@ -432,7 +433,7 @@ impl Remote {
             || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
     }
 
-    /// Where fibers migrate: whether something waits for this worker that another one could take over.
+    /// If fibers migrate: returns `true` if something waits for this worker that another one could take over.
     pub(super) fn has_something_waiting(&self, now: Instant) -> bool {
         let steal_handle = self.steal_handle.as_ref();
         steal_handle.is_some_and(|steal_handle| steal_handle.next.load().is_some())
@@ -442,7 +443,7 @@ impl Remote {
             })
     }
 
-    /// Remembers a fiber's name, if it has one.
+    /// Stores a fiber's name, if it has one.
     #[inline(always)]
     pub(super) fn record_name(&self, control: &Control) {
         #[cold]
@@ -466,7 +467,7 @@ impl Remote {
     }
 }
 
-/// Steals until it is clear whether there was something.
+/// Repeats a steal until its result is definite.
 fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
     loop {
         match steal() {

@@ -1,8 +1,9 @@
-//! New fibers for which there is no memory for a stack. They end without having run, and a destructor of what they captured
-//! may wait: on the worker's own stack it would hold up all fibers of the worker, perhaps the one it waits for.
+//! New fibers for which there is no memory for a stack. They end without having run, but a destructor of
+//! their captures may wait: on the worker's own stack it would block all fibers of the worker, perhaps
+//! including the one it waits for.
 //!
-//! So a runtime keeps a stack per worker in reserve. While all of them are lent, further such fibers wait here: for a reserve
-//! stack that comes back, or for an idle worker that has another stack.
+//! A runtime therefore keeps one stack per worker in reserve. While all of these are lent, further such
+//! fibers wait here, for a returned reserve stack or for an idle worker that has another stack.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,28 +17,28 @@ use crate::stack::Stack;
 #[derive(Default)]
 pub(crate) struct Shortage {
     state: Mutex<State>,
-    /// Whether fibers wait. Relaxed: a guess, by which idle workers spare themselves the lock.
+    /// `true` if fibers wait. Relaxed: a guess that saves idle workers the lock.
     any_waits: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     reserve: Vec<Stack>,
-    /// Reserve stacks on which fibers are.
+    /// Number of reserve stacks in use.
     lent: usize,
-    /// Only while all are lent, so that one that comes back serves them.
+    /// Non-empty only while all reserve stacks are lent, so that a returned one serves it.
     waiting: VecDeque<Refused>,
 }
 
-/// A fiber that gets no stack to run on, and why.
+/// A fiber that gets no stack to run on, and the error.
 pub(super) struct Refused {
     pub(super) fiber: FiberRef,
     pub(super) error: io::Error,
 }
 
-/// What becomes of a stack that came back.
+/// The use of a returned stack.
 pub(super) enum Returned {
-    /// This fiber ends on it.
+    /// The fiber ends on it.
     For(Refused, Stack),
     Kept,
     NotNeeded(Stack),
@@ -49,12 +50,12 @@ impl Shortage {
         lock(&self.state).reserve.push(stack);
     }
 
-    /// Takes one out for good: called by a worker at its end.
+    /// Removes a stack from the reserve for good. Called by a worker at its end.
     pub(super) fn remove(&self) -> Option<Stack> {
         lock(&self.state).reserve.pop()
     }
 
-    /// A stack of the reserve for a fiber to end on, or none, and the fiber waits.
+    /// Lends a reserve stack for a fiber to end on. If none is free, the fiber waits.
     pub(super) fn lend(&self, refused: Refused) -> Option<(Refused, Stack)> {
         let mut state = lock(&self.state);
         match state.reserve.pop() {
@@ -70,7 +71,7 @@ impl Shortage {
         }
     }
 
-    /// Takes a stack back that may be one of the reserve.
+    /// Takes back a stack that may be one of the reserve.
     pub(super) fn give(&self, stack: Stack, is_reserve: bool) -> Returned {
         let mut state = lock(&self.state);
         if !is_reserve || state.lent == 0 {
@@ -84,12 +85,12 @@ impl Shortage {
         Returned::Kept
     }
 
-    /// Whether fibers wait, as far as that is known.
+    /// Returns `true` if fibers wait, as far as known.
     pub(super) fn does_any_wait(&self) -> bool {
         self.any_waits.load(Ordering::Relaxed)
     }
 
-    /// Takes one that waits.
+    /// Takes a waiting fiber.
     pub(super) fn take(&self) -> Option<Refused> {
         self.take_from(&mut lock(&self.state))
     }

@@ -1,5 +1,5 @@
-//! Waits for the end of a fiber's thread: joining such a fiber waits, as `std`'s join does, until the destructors of the
-//! thread's thread-locals have run, which is after the fiber's outcome is there.
+//! Waiting for the end of a fiber's thread. As in `std`, joining such a fiber waits until the destructors of
+//! the thread's thread-locals have run, which happens after its outcome is complete.
 
 use std::num::NonZeroU64;
 use std::thread;
@@ -21,7 +21,7 @@ fn await_thread(fiber: NonZeroU64) {
     };
     // A destructor may hold the handle of its own thread.
     if thread.thread().id() != thread::current().id() {
-        // The fiber's panic is in its outcome.
+        // The panic of the fiber is in its outcome.
         let _ = offload::run(|| thread.join());
     }
 }

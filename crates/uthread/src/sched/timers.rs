@@ -1,5 +1,5 @@
-//! One worker's timers: a hierarchical wheel, where adding and cancelling cost the same few
-//! instructions whether ten timers are pending or a million.
+//! The timers of one worker: a hierarchical wheel. Adding and cancelling cost the same few instructions,
+//! whether ten timers are pending or a million.
 //!
 //! ```text
 //!   level 0   64 slots of 1 tick        a slot holds what expires at that tick
@@ -8,30 +8,30 @@
 //!   ...
 //! ```
 //!
-//! A tick is 131 us: a timer is late by at most that, and never early.
+//! A tick is 131 us: a timer expires at most that late, and never early.
 
 use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-/// log2 of a tick in nanoseconds.
+/// The duration of a tick in nanoseconds, as a power of two.
 const TICK_SHIFT: u32 = 17;
-/// log2 of the slots of a level: one bit each in a word.
+/// Number of slots per level as a power of two: one bit each in a word.
 const SLOT_SHIFT: u32 = 6;
 const SLOTS: usize = 1 << SLOT_SHIFT;
-/// Seven levels reach 18 years; what lies beyond waits in the last slot and is looked at again.
+/// Number of levels. Seven levels reach 18 years; later timers wait in the last slot and are inserted again.
 const LEVELS: usize = 7;
 const TICKS_MAX: u64 = 1 << (SLOT_SHIFT * LEVELS as u32);
 
-/// Names a timer, also when it has expired.
+/// Identifies a timer, also after it has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
-    /// Tells this use of the entry from earlier ones.
+    /// Distinguishes this use of the entry from earlier ones.
     sequence: u32,
 }
 
-/// The pending timers of one worker, each with a value to hand out when it expires.
+/// The pending timers of one worker, each with a value that is returned when it expires.
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     origin: Instant,
@@ -44,7 +44,7 @@ pub(crate) struct Timers<T> {
 
 #[derive(Debug)]
 struct Level {
-    /// Bit n is set where slot n has timers.
+    /// Bit n is set if slot n has timers.
     occupied: u64,
     first: [Option<usize>; SLOTS],
 }
@@ -83,7 +83,7 @@ impl<T> Timers<T> {
         self.entries.is_empty()
     }
 
-    /// Adds a timer that expires at `deadline`, or at the next look if that is past.
+    /// Adds a timer that expires at `deadline`, or at the next check if that has passed.
     pub(crate) fn insert(&mut self, deadline: Instant, value: T) -> Key {
         let until = deadline.saturating_duration_since(self.origin);
         let tick = ticks(until + Duration::from_nanos((1 << TICK_SHIFT) - 1));
@@ -127,13 +127,13 @@ impl<T> Timers<T> {
         Some(entry.value)
     }
 
-    /// When to look again: no timer expires earlier.
+    /// Returns a time before which no timer expires.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let (tick, _) = self.next_slot()?;
         Some(self.origin + Duration::from_nanos(tick << TICK_SHIFT))
     }
 
-    /// Hands out the values of all timers that have expired by `now`.
+    /// Passes the values of all timers that have expired by `now` to `expired`.
     pub(crate) fn expire(&mut self, now: Instant, mut expired: impl FnMut(T)) {
         let now = ticks(now.saturating_duration_since(self.origin));
         while let Some((tick, place)) = self.next_slot() {
@@ -154,9 +154,9 @@ impl<T> Timers<T> {
         self.elapsed = self.elapsed.max(now);
     }
 
-    /// The next slot whose time comes, and when.
+    /// Returns the next slot that expires, and its time.
     fn next_slot(&self) -> Option<(u64, Place)> {
-        // A lower level's slots all come before the next slot of the level above.
+        // All slots of a level expire before the next slot of the level above.
         self.levels.iter().enumerate().find_map(|(level, slots)| {
             if slots.occupied == 0 {
                 return None;
@@ -176,7 +176,7 @@ impl<T> Timers<T> {
         level.first[place.slot].take()
     }
 
-    /// Puts an entry into the slot for its tick as seen from now.
+    /// Puts an entry into the slot for its tick, relative to the current tick.
     fn link(&mut self, key: usize) {
         let tick = self.entries[key].tick.min(self.elapsed + TICKS_MAX - 1);
         let place = place(self.elapsed, tick);
@@ -193,7 +193,7 @@ impl<T> Timers<T> {
     }
 }
 
-/// The slot for `tick`: its level is given by the highest bit in which it differs from `elapsed`.
+/// Returns the slot for `tick`. Its level is given by the highest bit in which `tick` differs from `elapsed`.
 fn place(elapsed: u64, tick: u64) -> Place {
     let differing = (elapsed ^ tick) | (SLOTS as u64 - 1);
     let level = ((differing.ilog2() / SLOT_SHIFT) as usize).min(LEVELS - 1);
@@ -202,7 +202,7 @@ fn place(elapsed: u64, tick: u64) -> Place {
 }
 
 fn ticks(duration: Duration) -> u64 {
-    // Past 2^64 ns, 584 years, the wheel has long been clamped.
+    // Beyond 2^64 ns, 584 years, the wheel has been clamped.
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) >> TICK_SHIFT
 }
 

@@ -8,7 +8,7 @@ use crate::fiber::{Control, Started, WakeHandle};
 use crate::sched::threads;
 use crate::sched::worker::{Worker, current};
 
-/// A handle by which the caller is woken from [`park`].
+/// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
     match current::with_fiber(|worker| worker.running_reference()) {
         Some(fiber) => WakeHandle::Fiber(fiber),
@@ -19,7 +19,7 @@ pub(crate) fn wake_handle() -> WakeHandle {
     }
 }
 
-/// Whether the waiter is the caller's.
+/// Returns `true` if the handle is that of the caller.
 pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
     match waiter {
         WakeHandle::Fiber(fiber) => {
@@ -29,33 +29,34 @@ pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
     }
 }
 
-/// The time by the clock that the caller's waits go by.
+/// Returns the current time of the clock that the caller's waits use.
 pub(crate) fn now() -> Instant {
     current::with_fiber(Worker::now).unwrap_or_else(Instant::now)
 }
 
-/// That time, or what is as far as the clock goes for practical purposes.
+/// Returns `begin + duration`, or a time that is practically never reached if the clock cannot represent
+/// that.
 pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
     begin.checked_add(duration).unwrap_or(begin + CENTURY)
 }
 
-/// Whether the caller belongs to a runtime, so that [`spawn_here`] may be called.
+/// Returns `true` if the caller belongs to a runtime, so that `spawn_here` may be called.
 pub(crate) fn is_inside() -> bool {
     current::with_worker(|_| ()).is_some() || threads::current().is_some()
 }
 
-/// Whether the caller is a fiber, on a worker or as a thread.
+/// Returns `true` if the caller is a fiber, on a worker or as a thread.
 pub(crate) fn in_fiber() -> bool {
     with_control(|_| ()).is_some()
 }
 
-/// Whether the caller is a fiber on a worker, which it must not block.
+/// Returns `true` if the caller is a fiber on a worker, which it must not block.
 pub(crate) fn is_on_worker() -> bool {
     running().is_some()
 }
 
-/// Calls `action` with the calling fiber's control block, if the caller is one.
+/// Calls `action` with the calling fiber's control block, if the caller is a fiber.
 #[inline(always)]
 pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     match running() {
@@ -64,13 +65,13 @@ pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
     }
 }
 
-/// Calls `action` with what the calling fiber keeps by keys, if the caller is one.
+/// Calls `action` with the calling fiber's local values, if the caller is a fiber.
 #[inline(always)]
 pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
     with_control(|control| action(control.locals.get_or_init(Box::default)))
 }
 
-/// The fiber that the calling worker runs.
+/// Returns the fiber that the calling worker runs.
 #[inline(always)]
 pub(super) fn running() -> Option<Started> {
     current::with_worker(Worker::running).flatten()

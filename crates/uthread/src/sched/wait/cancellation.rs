@@ -1,7 +1,7 @@
-//! Whether the caller may wait, and how it is told that it may not: by an error, or by unwinding.
+//! Whether the caller may wait, and how it is ended if it may not: by an error or by unwinding.
 //!
-//! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no handle by
-//! which it could be cancelled.
+//! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no handle that
+//! could cancel it.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ use crate::sched::shared::Abandonment;
 use crate::sched::threads;
 use crate::sched::worker::{Worker, calls, current};
 
-/// Calls that fail, and fibers spawned in vain, before a caller is unwound: one that handles the errors
-/// ends long before; a loop that only tries again would never.
+/// Number of failed calls and useless spawns after which a caller is unwound. A caller that handles the
+/// errors ends long before; a loop that only retries never would.
 pub(crate) const REFUSALS_MAX: u32 = 100;
 
-/// Unwindings that a fiber catches after the end of its runtime, before it is abandoned: one that catches the panic of each
-/// piece of its work ends long before.
+/// Number of unwindings that a fiber may catch after the end of its runtime before it is abandoned. A fiber
+/// that catches the panic of each piece of its work ends long before.
 const ENDINGS_MAX: u32 = 100;
 
-/// How long a fiber that cannot be unwound may go on with such calls: its destructor may wait for others by `yield_now`.
+/// How long a fiber that cannot be unwound may continue with such calls: its destructor may wait for others
+/// by `yield_now`.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Why the caller may not wait.
+/// The reason why the caller may not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Cancelled,
@@ -42,7 +43,8 @@ impl End {
     }
 }
 
-/// Why the caller may not wait, if it may not. Cancellation comes before time.
+/// Returns the reason why the caller may not wait, if there is one. Cancellation takes precedence over a
+/// deadline.
 #[inline(always)]
 pub(crate) fn end() -> Option<End> {
     let is_free = current::with_fiber(|worker| {
@@ -56,7 +58,7 @@ pub(crate) fn end() -> Option<End> {
     }
 }
 
-/// The same of a caller that has limits, or is a thread.
+/// Checks a caller that has limits, or is a thread.
 #[inline(never)]
 fn look_for_end() -> Option<End> {
     let shut_down = is_shut_down();
@@ -73,19 +75,19 @@ fn look_for_end() -> Option<End> {
     }
 }
 
-/// Whether the caller may not wait.
+/// Returns `true` if the caller may not wait.
 #[inline]
 pub(crate) fn is_cancelled() -> bool {
     end().is_some()
 }
 
-/// Whether the caller is a fiber whose runtime is shut down.
+/// Returns `true` if the caller is a fiber whose runtime is shut down.
 pub(crate) fn is_shut_down() -> bool {
     current::with_fiber(|worker| worker.shared().is_shut_down())
         .unwrap_or_else(|| threads::current().is_some_and(|context| context.is_shut_down()))
 }
 
-/// When the caller's calls stop to wait, if ever.
+/// Returns the deadline of the caller's calls, if there is one.
 #[inline(always)]
 pub(crate) fn deadline() -> Option<Instant> {
     let free = current::with_fiber(|worker| !worker.running_fiber().control().limits.are_any());
@@ -100,7 +102,7 @@ fn look_for_deadline() -> Option<Instant> {
     with_limits(|limits| limits.deadline())
 }
 
-/// The earlier of that and a time of the call's own.
+/// Returns the earlier of the caller's deadline and `own`.
 pub(crate) fn earliest(own: Option<Instant>) -> Option<Instant> {
     match (own, deadline()) {
         (Some(own), Some(deadline)) => Some(own.min(deadline)),
@@ -108,7 +110,7 @@ pub(crate) fn earliest(own: Option<Instant>) -> Option<Instant> {
     }
 }
 
-/// The error of a call that may not wait.
+/// Returns the error of a call that may not wait.
 #[inline(always)]
 pub(crate) fn refusal() -> Option<io::Error> {
     end().map(refuse)
@@ -123,18 +125,18 @@ fn refuse(end: End) -> io::Error {
     end.error()
 }
 
-/// The same as a result.
+/// Returns an error if the caller may not wait.
 ///
 /// # Errors
 ///
-/// That one, if the caller may not wait.
+/// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
 #[inline(always)]
 pub(crate) fn refuse_if_cancelled() -> io::Result<()> {
     refusal().map_or(Ok(()), Err)
 }
 
-/// Ends what the caller does if it may not wait, for a call that cannot return an error. Where it cannot be
-/// ended, because panics abort or it unwinds already, the call lets others run and returns.
+/// Unwinds the caller if it may not wait, for a call that cannot return an error. If it cannot be unwound,
+/// because panics abort or it is unwinding already, the call lets others run and returns.
 #[inline]
 pub(crate) fn unwind_if_cancelled() {
     if let Some(end) = end() {
@@ -157,14 +159,14 @@ fn unwind(end: End) {
             End::Elapsed => panic::resume_unwind(Box::new(Elapsed)),
         }
     }
-    // Whoever is waited for must be able to go on.
+    // The fibers that it waits for must be able to run.
     match current::with_fiber(Worker::running_fiber) {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => thread::yield_now(),
     }
 }
 
-/// Whether the caller will not be ended by one more call that unwinds it, if it can be unwound.
+/// Returns `true` if one more unwinding, as far as it is possible, will not end the caller.
 fn is_endless(unwinds: bool) -> bool {
     let now = now();
     let (count, first) = with_limits(|limits| limits.count_ending(now));
@@ -172,11 +174,11 @@ fn is_endless(unwinds: bool) -> bool {
     count > ENDINGS_MAX && !has_time
 }
 
-/// Why a fiber has not ended with its runtime.
+/// The reason why a fiber has not ended with its runtime.
 const SWALLOWS: &str = "it went on after it was unwound, again and again";
 pub(in crate::sched) const IN_A_CALL: &str = "it waits in a shield or in a destructor";
 
-/// Whether the caller is a fiber that its runtime abandons.
+/// Returns `true` if the caller is a fiber that its runtime abandons.
 pub(crate) fn is_abandoned() -> bool {
     abandonment() != Abandonment::None
 }
@@ -187,8 +189,8 @@ fn abandonment() -> Abandonment {
     })
 }
 
-/// Does not return if the runtime of the caller abandons its fibers. The caller is in no queue, and keeps nothing for which
-/// others of the process wait. `why` tells what it waits for.
+/// Does not return if the runtime of the caller abandons its fibers. The caller must not be in a queue, and
+/// must not hold anything that other fibers or threads wait for. `why` describes its wait.
 #[cold]
 pub(crate) fn vanish_if_abandoned(why: &str) {
     match abandonment() {
@@ -199,7 +201,7 @@ pub(crate) fn vanish_if_abandoned(why: &str) {
     vanish();
 }
 
-/// Leaves the calling fiber where it is, for ever.
+/// Leaves the calling fiber where it is, forever.
 fn vanish() -> ! {
     let Some(fiber) = current::with_fiber(Worker::running_fiber) else {
         threads::vanish();
@@ -227,7 +229,7 @@ fn report(why: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Goes back to the limits of before when it is dropped.
+/// Restores the previous limits on drop.
 pub(crate) struct Within(Option<Outer>);
 
 impl Within {
@@ -255,7 +257,7 @@ fn with_limits<R>(action: impl FnOnce(&Limits) -> R) -> R {
     }
 }
 
-/// Calls `action` with the limits of a thread that is no fiber. Never inlined, as every access to a
+/// Calls `action` with the limits of a thread that is not a fiber. Never inlined, like every access to a
 /// thread-local that fibers make.
 #[inline(never)]
 fn with_own<R>(action: impl FnOnce(&Limits) -> R) -> R {
@@ -266,25 +268,25 @@ fn with_own<R>(action: impl FnOnce(&Limits) -> R) -> R {
     let mut act = |limits: &Limits| action.take().expect("it is called once")(limits);
     match LIMITS.try_with(&mut act) {
         Ok(result) => result,
-        // The thread is at its end.
+        // The thread is ending.
         Err(_) => act(&Limits::default()),
     }
 }
 
-/// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts what has ended does
-/// not go on for ever.
+/// Counts a spawn by a fiber whose runtime is shut down, so that a loop that restarts ended fibers
+/// terminates.
 pub(crate) fn count_spawn() {
     let _ = refusal();
 }
 
-/// Counts a wait with a time of its own that ends early because the caller is cancelled, so that a loop of them does not go on
-/// for ever.
+/// Counts a wait with a timeout that ends early because the caller is cancelled, so that a loop of such waits
+/// terminates.
 pub(crate) fn count_early_end() {
     let _ = refusal();
 }
 
-/// The deadline for a fiber without whose value the caller cannot go on: none where the caller unwinds already, as it could not be
-/// unwound for want of the value.
+/// Returns the deadline for a fiber whose value the caller needs. Returns `None` if the caller is unwinding:
+/// it could not be unwound again for lack of the value.
 pub(crate) fn deadline_to_inherit() -> Option<Instant> {
     deadline().filter(|_| !is_panicking())
 }

@@ -1,4 +1,4 @@
-//! What a caller asks of the scheduler: a fiber gives up its worker, a thread outside the runtime blocks.
+//! The calls by which a fiber gives up its worker, and a thread outside the runtime blocks.
 
 mod caller;
 pub(crate) mod cancellation;

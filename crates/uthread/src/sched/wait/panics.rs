@@ -7,11 +7,11 @@ use std::thread;
 use super::{is_panicking, is_shut_down, with_control};
 use crate::sched::worker::panics::BEGUN;
 
-/// A time, to ask about the caller's panics since.
+/// A point in time, to ask about the caller's later panics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since {
     begun: u32,
-    /// Whether the caller panicked already: what it does then is no sign of another panic.
+    /// `true` if the caller was panicking already, so that its state is no sign of another panic.
     panicking: bool,
 }
 
@@ -24,7 +24,7 @@ impl Since {
         }
     }
 
-    /// A time since which no panic counts.
+    /// Returns a point in time after which no panic counts.
     pub(crate) fn never() -> Since {
         Since {
             begun: BEGUN.load(Ordering::Relaxed).wrapping_add(u32::MAX / 2),
@@ -32,8 +32,8 @@ impl Since {
         }
     }
 
-    /// Whether the caller has started to panic since, and still does. The end of a runtime, which unwinds its fibers and fails their
-    /// calls, is no panic of theirs.
+    /// Returns `true` if the caller has started to panic since then, and still panics. The end of a runtime,
+    /// which unwinds its fibers and fails their calls, is not a panic.
     #[inline]
     pub(crate) fn has_panicked(self) -> bool {
         thread::panicking() && self.has_begun() && !is_shut_down()
@@ -48,11 +48,11 @@ impl Since {
     }
 }
 
-/// As [`panic::catch_unwind`], after which the caller is known not to panic any more.
+/// Catches a panic like [`panic::catch_unwind`], and records that the caller no longer panics.
 ///
 /// # Errors
 ///
-/// What the panic carries.
+/// The payload of the panic.
 pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
     let panicked = is_panicking();
     let result = panic::catch_unwind(AssertUnwindSafe(f));
@@ -62,7 +62,8 @@ pub(crate) fn catch_unwind<T>(f: impl FnOnce() -> T) -> thread::Result<T> {
     result
 }
 
-/// Calls what catches its own panics, after which the caller is known to panic only if it did before.
+/// Calls a function that catches its own panics. Afterwards the caller is known to panic only if it did
+/// before.
 pub(crate) fn contain(f: impl FnOnce()) {
     let panicked = is_panicking();
     f();

@@ -1,4 +1,4 @@
-//! Waiting for a wake-up: until it comes, a deadline passes, or the caller is cancelled.
+//! Waiting for a wake-up, a deadline or cancellation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::fiber::{Control, Pause};
 use crate::sched::threads;
 use crate::sched::worker::{calls, current};
 
-/// Waits for a wake-up of the caller; may return without one.
+/// Waits for a wake-up of the caller. May return spuriously.
 #[inline(always)]
 pub(crate) fn park() {
     match running() {
@@ -28,7 +28,7 @@ pub(crate) fn park() {
     }
 }
 
-/// As [`park`], until this time at the latest, or the caller's deadline if that is earlier.
+/// Waits for a wake-up, at most until `time` or the caller's own deadline. May return spuriously.
 pub(crate) fn park_deadline(time: Instant) {
     let deadline = cancellation::deadline().map_or(time, |deadline| deadline.min(time));
     match running() {
@@ -43,7 +43,7 @@ pub(crate) fn park_deadline(time: Instant) {
     }
 }
 
-/// The same of a thread.
+/// Waits like [`park_deadline`], for a thread.
 #[inline(never)]
 fn block(deadline: Option<Instant>) {
     match (threads::current(), deadline) {
@@ -55,7 +55,8 @@ fn block(deadline: Option<Instant>) {
     }
 }
 
-/// As [`park`], but no longer than the caller may wait; false, and at once, if it may not.
+/// Waits for a wake-up unless the caller may not wait. Returns `false`, at once, if it may not. May return
+/// spuriously.
 #[inline(always)]
 pub(crate) fn park_unless_cancelled() -> bool {
     let may_wait = !is_cancelled();
@@ -68,7 +69,7 @@ pub(crate) fn park_unless_cancelled() -> bool {
     may_wait
 }
 
-/// The same, until the deadline at the latest, if there is one.
+/// Waits for a wake-up unless the caller may not wait, at most until the deadline. May return spuriously.
 pub(crate) fn park_unless_over(deadline: Option<Instant>) {
     match deadline {
         None => drop(park_unless_cancelled()),
@@ -77,21 +78,21 @@ pub(crate) fn park_unless_over(deadline: Option<Instant>) {
     }
 }
 
-/// The user's own park, ended by an unpark or at the deadline: unwound if the caller may not wait. An
-/// unpark that came during another wait, which took its wake-up, is remembered apart.
+/// Waits for an unpark until the deadline, and unwinds the caller if it may not wait. An unpark that arrived
+/// during another wait, which consumed its wake-up, is remembered separately.
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
     unwind_if_cancelled();
     if with_control(Control::take_unpark) == Some(true) {
         with_control(|control| control.token.take()); // It came along.
     } else if !is_cancelled() {
-        // After shutdown nobody else ends a park in a destructor.
+        // After a shutdown nothing else ends a park in a destructor.
         cancellation::earliest(deadline).map_or_else(park, park_deadline);
         with_control(Control::take_unpark);
     }
     unwind_if_cancelled();
 }
 
-/// Waits until `done`, which whoever makes it true follows by a wake-up.
+/// Waits until `done` returns `true`. The change must be followed by a wake-up.
 #[inline(always)]
 pub(crate) fn park_until(done: impl Fn() -> bool) {
     while !done() {
@@ -99,8 +100,8 @@ pub(crate) fn park_until(done: impl Fn() -> bool) {
     }
 }
 
-/// As [`park_until`], of what other fibers of its runtime do for the caller: once that one is cancelled, they are by
-/// `cancel`. With them it may be abandoned.
+/// Waits until `done` returns `true`, for work of other fibers of the same runtime. If the caller is
+/// cancelled, calls `cancel` to cancel them. The caller may be abandoned with them.
 pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce()) {
     let done_or_vanish = || {
         let done = done();
@@ -112,7 +113,7 @@ pub(crate) fn park_until_or_cancel(done: impl Fn() -> bool, cancel: impl FnOnce(
     park_until_or_cancel_outside(done_or_vanish, cancel);
 }
 
-/// The same of what is done outside of the runtime.
+/// Waits like [`park_until_or_cancel`], for work outside of the runtime.
 pub(crate) fn park_until_or_cancel_outside(done: impl Fn() -> bool, cancel: impl FnOnce()) {
     let mut cancel = Some(cancel);
     while !done() {
@@ -127,7 +128,8 @@ pub(crate) fn park_until_or_cancel_outside(done: impl Fn() -> bool, cancel: impl
     }
 }
 
-/// Notes, until it is dropped, that the calling fiber waits for something outside of its runtime, which will come.
+/// Records, until it is dropped, that the calling fiber waits for an event outside of its runtime that will
+/// occur.
 pub(crate) struct Outside(());
 
 impl Outside {
@@ -147,7 +149,7 @@ impl Drop for Outside {
     }
 }
 
-/// Relaxed: a count that is a little old postpones the end of a runtime that stands still.
+/// Relaxed: a slightly old count delays the end of a runtime without progress.
 fn count_outside(change: impl Fn(&AtomicUsize)) {
     if current::with_fiber(|worker| change(&worker.shared().outside)).is_none()
         && let Some(context) = threads::current()
@@ -156,17 +158,17 @@ fn count_outside(change: impl Fn(&AtomicUsize)) {
     }
 }
 
-/// Waits until that time, or until the caller may not wait any more.
+/// Waits until `time`, or until the caller may not wait any more.
 pub(crate) fn sleep_until(time: Instant) {
     unwind_if_cancelled();
     if now() >= time {
         return yield_now();
     }
-    // It may be unwinding already, and nothing shall hold up the end.
+    // The caller may be unwinding already, and must not delay the end.
     while !is_cancelled() && now() < time {
         match in_fiber() {
             true => park_deadline(time),
-            // Not by a park, which would take the wake-up for the next one.
+            // Not a park, which would consume the wake-up of the next one.
             false => native::sleep_until(cancellation::earliest(Some(time)).unwrap_or(time)),
         }
     }

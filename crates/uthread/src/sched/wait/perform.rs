@@ -1,4 +1,4 @@
-//! Carrying out an operation: a fiber suspends until its completion, a thread blocks.
+//! Performing an operation: a fiber is suspended until its completion, a thread blocks.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use crate::sched::{budget, threads};
 ///
 /// # Errors
 ///
-/// `EAGAIN` after `timeout`; `ECANCELED` if the caller is cancelled; any other error of the system call.
+/// `EAGAIN` after `timeout`; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error with which the
+/// operation completes.
 pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
     perform_in_fiber(operation, timeout).unwrap_or_else(|| perform_on_thread(operation, timeout))
 }

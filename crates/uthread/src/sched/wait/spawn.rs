@@ -1,4 +1,4 @@
-//! Starting fibers from the calling fiber.
+//! Spawning fibers from the calling fiber.
 
 use std::io;
 
@@ -7,39 +7,39 @@ use crate::sched::threads;
 use crate::sched::worker::{Worker, current};
 use crate::stack::Stack;
 
-/// A stack for a new fiber that needs so many bytes, where that is more than the caller's runtime gives each;
-/// threads bring theirs along.
+/// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the default stacks of the caller's
+/// runtime are large enough. Threads have stacks of their own.
 ///
 /// # Errors
 ///
-/// `ENOMEM` where there is no memory for it.
+/// `ENOMEM` if there is no memory for the stack.
 pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
     current::with_worker(|worker| worker.shared().stacks.take_larger(bytes)).unwrap_or(Ok(None))
 }
 
-/// Queues a new fiber on the caller's worker, or starts it where fibers are threads, there with a stack of so
-/// many bytes, if that is said.
+/// Queues a new fiber on the caller's worker. With the threads driver, starts its thread instead, with a
+/// stack of `stack_size` bytes if that is given.
 ///
 /// # Errors
 ///
-/// The system's, where it has no thread for the fiber, which is abandoned then.
+/// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned then.
 ///
 /// # Panics
 ///
-/// When the caller belongs to no runtime.
+/// Panics if the caller belongs to no runtime.
 pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     queue_here(fiber, stack_size, Worker::spawn)
 }
 
-/// As [`spawn_here`], of a part of what the calling fiber does. [`take_back`] follows.
+/// Queues a new fiber that is a part of the calling fiber's work, for which [`take_back`] is called later.
 ///
 /// # Errors
 ///
-/// As [`spawn_here`].
+/// The errors of [`spawn_here`].
 ///
 /// # Panics
 ///
-/// As [`spawn_here`].
+/// Panics if the caller belongs to no runtime.
 pub(crate) fn fork_here(fiber: FiberRef) -> io::Result<()> {
     queue_here(fiber, None, Worker::fork)
 }
@@ -59,8 +59,8 @@ fn queue_here(
     context.spawn(fiber, stack_size)
 }
 
-/// Takes a new fiber back that the calling fiber has queued, if it is still the newest of its worker:
-/// true if only the caller has it now.
+/// Removes a fiber from the queue if it is still the newest one of the caller's worker. Returns `true` if it
+/// was, so that the caller owns it.
 pub(crate) fn take_back(fiber: &FiberRef) -> bool {
     current::with_fiber(|worker| worker.take_back(fiber)).unwrap_or(false)
 }

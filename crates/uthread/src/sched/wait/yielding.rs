@@ -7,14 +7,14 @@ use crate::fiber::Pause;
 use crate::sched::budget;
 use crate::sched::worker::calls;
 
-/// Called once by each call that may have no need to wait: now and then lets others run, so that a fiber
-/// that never waits does not keep its worker.
+/// Called once by each call that may complete without waiting. Now and then it lets others run, so that a
+/// fiber that never waits does not monopolize its worker.
 #[inline(always)]
 pub(crate) fn spend_turn() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
-        // A thread learns here that it is cancelled.
+        // A thread notices here that it is cancelled.
         if in_fiber() {
             yield_now();
         }
@@ -24,9 +24,9 @@ pub(crate) fn spend_turn() {
     }
 }
 
-/// Called by each look at what other fibers do that finds it not done yet, a try of a lock above all: as [`spend_turn`],
-/// so that a loop of them lets the fiber run that it waits for. A cancelled fiber may go on with its loop as long as with
-/// one of refused calls.
+/// Called by each unsuccessful check of other fibers' work, above all by trying a lock. Now and then it lets
+/// others run, so that a loop of such checks makes progress. A cancelled fiber may continue its loop as long
+/// as a loop of refused calls.
 #[cold]
 pub(crate) fn spend_try() {
     if in_fiber() && budget::is_used_up() {
@@ -34,14 +34,14 @@ pub(crate) fn spend_try() {
     }
 }
 
-/// Lets others run; unwound once the runtime is shut down.
+/// Lets others run. Unwinds the fiber if its runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
     unwind_if_cancelled();
     pass_turn();
 }
 
-/// The same, whatever the caller's limits.
+/// Lets others run, whatever the caller's limits.
 #[inline(always)]
 pub(crate) fn pass_turn() {
     match running() {
@@ -50,11 +50,11 @@ pub(crate) fn pass_turn() {
     }
 }
 
-/// Lets others run in the midst of a call that can return an error.
+/// Lets others run in the middle of a call that can return an error.
 ///
 /// # Errors
 ///
-/// `ECANCELED` once the fiber is cancelled.
+/// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
 pub(crate) fn yield_within_call() -> io::Result<()> {
     pass_turn();
     refuse_if_cancelled()

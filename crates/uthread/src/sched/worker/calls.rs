@@ -1,4 +1,4 @@
-//! What the running fiber asks of its worker.
+//! The calls of the running fiber on its worker.
 
 use std::ptr;
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
-    /// Queues a fiber that has not started where idle workers find it.
+    /// Queues a new fiber where idle workers find it.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
         self.deque.push(fiber);
         self.wake_one();
     }
 
-    /// The same of one that is a part of what the running fiber does, and that [`take_back`](Worker::take_back) follows.
+    /// Queues a new fiber that is a part of the running fiber's work, for which
+    /// [`take_back`](Worker::take_back) is called later.
     pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
         self.remote.counters.forks.add(1);
         self.spawn(fiber);
     }
 
-    /// Takes the newest new fiber back, if it is this one.
+    /// Removes a fiber from the deque if it is the newest one.
     pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
         self.remote.counters.forks.add(u64::MAX);
         let Some(newest) = self.deque.pop() else {
@@ -51,7 +52,7 @@ impl Worker {
         own
     }
 
-    /// Queues a woken fiber that any worker may run of `shared`, if this is one.
+    /// Queues a woken fiber that any worker of `shared` may run, if this is one of them.
     pub(in crate::sched) fn enqueue_here(&self, shared: &Shared, fiber: Started) -> bool {
         let here = ptr::eq(&*self.shared, shared);
         if here {
@@ -61,13 +62,13 @@ impl Worker {
         here
     }
 
-    /// The running fiber; none while the loop runs.
+    /// The running fiber; `None` while the loop runs.
     #[inline(always)]
     pub(in crate::sched) fn running(&self) -> Option<Started> {
         self.running.get()
     }
 
-    /// A reference to the running fiber that may leave this worker.
+    /// Returns a reference to the running fiber that may leave this worker.
     pub(in crate::sched) fn running_reference(&self) -> FiberRef {
         let FiberKey { worker, index } = self.running_fiber().control().key.get();
         self.with_reactor(worker as usize, |reactor| Arc::clone(reactor.fiber(index)))
@@ -93,7 +94,7 @@ impl Worker {
         self.running().expect("a fiber runs")
     }
 
-    /// Passes on what the driver has, unless it is at that.
+    /// Submits pending operations, unless the driver is in use.
     pub(in crate::sched) fn try_flush(&self) {
         if let Ok(mut driver) = self.driver.try_borrow_mut() {
             self.mark_flushed();
@@ -120,7 +121,7 @@ impl Worker {
         if control.limits.are_any() || self.shared.is_shut_down() {
             return Call::Limited;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: by the caller's contract.
         unsafe { self.start_call(operation, timeout, None) }
     }
 
@@ -144,7 +145,7 @@ impl Worker {
             // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
             let mut driver = self.driver.borrow_mut();
-            // SAFETY: promised by the caller.
+            // SAFETY: by the caller's contract.
             match unsafe { driver.start(operation, reactor.next_token()) } {
                 Start::Done(result) => {
                     drop((driver, reactor));
@@ -203,7 +204,7 @@ impl Worker {
         loop {
             let mut reactor = self.reactor.lock();
             let token = reactor.next_token();
-            // SAFETY: promised by the caller.
+            // SAFETY: by the caller's contract.
             match unsafe { self.driver.borrow_mut().start(operation, token) } {
                 Start::Pending => {
                     reactor.begin_with_sink(sink, urgent);
@@ -220,8 +221,8 @@ impl Worker {
         }
     }
 
-    /// The same of one that completes many times; none where its driver has no such operations, and once the
-    /// runtime is shut down.
+    /// Starts a multishot operation for the running fiber. Returns `None` if the driver has no such
+    /// operations, or if the runtime is shut down.
     #[allow(
         unsafe_code,
         reason = "the operation lives as long as the driver needs it"
@@ -235,7 +236,7 @@ impl Worker {
         if self.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
-        // SAFETY: it is not touched before the driver is flushed, which is awaited below.
+        // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
         let id = unsafe { self.begin(operation, queue) };
         self.flush();
         while !self.driver.borrow_mut().is_flushed() {
@@ -245,7 +246,7 @@ impl Worker {
         Some(id)
     }
 
-    /// Asks for the end of an operation, unless it has ended.
+    /// Requests the end of an operation, unless it has ended.
     pub(in crate::sched) fn end(&self, OperationId { worker, token }: OperationId) {
         self.with_reactor(worker, |reactor| reactor.end(token));
         if worker == self.index {
@@ -256,7 +257,7 @@ impl Worker {
     }
 }
 
-/// Waits for a wake-up of the calling fiber until the deadline at the latest; may return without either.
+/// Waits for a wake-up of the calling fiber, at most until the deadline. May return spuriously.
 pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
         let fiber = worker.running_reference();
@@ -268,9 +269,9 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     current::with_fiber(|here| here.with_reactor(worker, |reactor| reactor.forget_wake(timer)));
 }
 
-/// Switches from the running fiber, which calls, to its worker's loop until it is resumed. No reference to
-/// the worker lives across this: the fiber may go on elsewhere. Inlined as far up as it goes: the CPU
-/// predicts a return wrongly where calls and returns do not pair up across the switch.
+/// Switches from the running fiber, which is the caller, to its worker's loop until the fiber is resumed. No
+/// reference to the worker lives across the switch, as the fiber may continue on another one. Inlined as far
+/// up as possible: the CPU mispredicts returns if calls and returns do not pair up across a switch.
 #[inline(always)]
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
@@ -278,6 +279,6 @@ pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
     if thread::panicking() {
         panics::record_suspension(running);
     }
-    // SAFETY: it is the running fiber that calls.
+    // SAFETY: the caller is the running fiber.
     unsafe { running.control().suspend(pause) };
 }

@@ -1,4 +1,4 @@
-//! Which worker the calling thread is: the one place where that is kept and read.
+//! The worker of the calling thread: the only place where it is stored and read.
 
 use std::cell::Cell;
 use std::ptr;
@@ -10,8 +10,8 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// The one read. Never inlined: an inlined copy would let the compiler keep a thread-local address
-/// across a switch.
+/// The only read. Never inlined: an inlined copy would let the compiler keep a thread-local address across a
+/// switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.get()
@@ -31,13 +31,13 @@ impl Drop for Leave {
     }
 }
 
-/// Makes the calling thread a plain one until it ends, in whose calls nothing is left to a worker: also of the fiber that it
-/// runs, which must not return.
+/// Makes the calling thread a plain one until it ends, so that none of its calls use a worker. This includes
+/// the fiber that it runs, which must not return.
 pub(crate) fn leave_for_good() {
     CURRENT.set(ptr::null());
 }
 
-/// Calls `action` with the calling thread's worker, if it is one.
+/// Calls `action` with the worker of the calling thread, if it is one.
 #[inline(always)]
 #[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
 pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
@@ -45,7 +45,7 @@ pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     unsafe { current().as_ref() }.map(action)
 }
 
-/// Calls `action` with the worker of the calling fiber, if the caller is one.
+/// Calls `action` with the worker of the calling fiber, if the caller is a fiber on a worker.
 #[inline(always)]
 pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
     with_worker(|worker| worker.running().is_some().then(|| action(worker))).flatten()

@@ -1,4 +1,4 @@
-//! How a fiber starts on a worker, runs there, and ends.
+//! Starting, running and ending fibers on a worker.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
 use crate::stack::sizes::BATCH_STACKS;
 
-/// Stacks a worker keeps for its next fibers, warm in the cache: one batch's worth.
+/// Number of stacks that a worker keeps for its next fibers, warm in the cache: those of one batch.
 const HOT_STACKS: usize = BATCH_FIBERS;
 
 impl Worker {
@@ -41,7 +41,7 @@ impl Worker {
         match resumed {
             Resumed::Paused(pause) => {
                 if self.migrating {
-                    // The count of a thread's panics would not move with it.
+                    // The panic count of a thread would not move with the fiber.
                     let unwinds = thread::panicking();
                     fiber
                         .control()
@@ -69,7 +69,7 @@ impl Worker {
         }
     }
 
-    /// Puts a fiber that has left its stack where it waits. From then on others may resume it.
+    /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.
     #[inline(always)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
@@ -79,14 +79,14 @@ impl Worker {
                     self.make_ready(fiber);
                 }
             }
-            // Its entry reaches the kernel with the loop's next look around, not earlier.
+            // Its entry is submitted when the loop polls the driver next, not earlier.
             Pause::Submitted => {}
             Pause::Abandoned => self.let_go(fiber),
         }
     }
 
-    /// Gives a new fiber a stack and a scheduler. Where there is no memory for a stack, the fiber ends without having run: it
-    /// is returned if it can do so now.
+    /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends without
+    /// having run; it is returned if it can do so now.
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let reserved = fiber.control().reserved.take();
         let stack = match reserved.map_or_else(|| self.take_stack(), |stack| Ok(*stack)) {
@@ -98,7 +98,7 @@ impl Worker {
             .limits
             .is_cancelled(self.shared.is_shut_down());
         if cancelled && self.shared.is_abandoned() {
-            // Its closure is leaked: nothing of it runs any more, also no destructor.
+            // Its closure is leaked: no code of the fiber runs any more, not even a destructor.
             self.shared.keep_abandoned(fiber);
             self.return_stack(stack);
             return None;
@@ -110,7 +110,7 @@ impl Worker {
         Some(self.start_on(fiber, stack, entry))
     }
 
-    /// Starts a fiber, whose stack runs `entry`.
+    /// Starts a fiber whose stack runs `entry`.
     #[inline]
     #[allow(unsafe_code, reason = "starting a fiber")]
     fn start_on(
@@ -126,10 +126,10 @@ impl Worker {
         self.remote.counters.fibers.add(1);
         self.remote.record_name(fiber.control());
         let body: *const dyn Body = Arc::as_ptr(&fiber);
-        // SAFETY: a fiber that has not started was taken from a queue by this worker alone, which
-        // runs it to its end; the reactor keeps it alive until then.
+        // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
+        // keeps it alive until then.
         unsafe { fiber.control().start(body, entry, stack, scheduler) };
-        // SAFETY: the reactor keeps it until it has ended, and then no queue has it.
+        // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(fiber.control()) };
         let index = self.reactor.lock().admit(fiber);
         started.control().key.set(FiberKey {
@@ -145,14 +145,14 @@ impl Worker {
         lent.map(|(refused, stack)| self.start_to_end(refused, stack))
     }
 
-    /// Starts a fiber that only drops what it has captured.
+    /// Starts a fiber that only drops its captures.
     fn start_to_end(&self, Refused { fiber, error }: Refused, stack: Stack) -> Started {
         self.start_on(fiber, stack, move |body| {
             body.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
         })
     }
 
-    /// Starts a fiber that waits to end, if there is one, and a stack.
+    /// Starts a fiber that waits for a stack to end on, if there are both.
     pub(super) fn start_refused(&self) -> Option<Started> {
         if !self.shared.shortage.does_any_wait() {
             return None;
@@ -183,7 +183,7 @@ impl Worker {
         }
         let mut hot = self.hot_stacks.borrow_mut();
         if hot.len() == HOT_STACKS {
-            // Those that came first: they are the coldest.
+            // The oldest, which are the coldest.
             stacks.give(hot.drain(..BATCH_STACKS));
         }
         hot.push(stack);
@@ -206,7 +206,7 @@ impl Worker {
 
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
 fn resume(fiber: Started) -> Resumed {
-    // SAFETY: called by the loop that took the fiber from where it was put after it had left its stack, or
-    // from a queue of those who have started; it is in one at a time.
+    // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
+    // waited after it had left its stack. A fiber is in one such place at a time.
     unsafe { fiber.control().resume() }
 }

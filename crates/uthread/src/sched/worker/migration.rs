@@ -1,18 +1,19 @@
-//! What a worker takes from others, but for the new fibers that it finds when it is idle.
+//! Work that a busy worker takes from others, and work that it offers to them.
 //!
-//! A busy worker takes its share of new fibers, of which another has many more. The rest is for fibers that
-//! have started, where those migrate: the queue of those that can go on is offered to thieves as the deque of
-//! new ones is, and a thief also serves the reactor of a worker that is busy.
+//! A busy worker takes its share of new fibers if another one has many more. The rest concerns started
+//! fibers, if these migrate: the queue of ready fibers is offered to thieves like the deque of new ones, and
+//! a thief also serves the reactor of a busy worker.
 
 use super::super::shared::Mail;
 use super::Worker;
 use crate::fiber::Started;
 
-/// Queues that differ by so little are as good as equal: it is gone before it has moved.
+/// Difference of queue lengths below which balancing is not worth it: such a queue is empty before fibers
+/// have moved.
 const BALANCED: usize = 16;
 
 impl Worker {
-    /// Puts a fiber that has left its stack behind the others that can go on.
+    /// Appends a fiber that has left its stack to the ready fibers.
     #[inline]
     pub(super) fn make_ready(&self, fiber: Started) {
         if self.migrating
@@ -23,7 +24,8 @@ impl Worker {
         self.ready.push(fiber);
     }
 
-    /// The same for one that goes before the others, if it is `urgent` and may leave its worker.
+    /// Queues a fiber before the other ready ones if it is `urgent` and may leave its worker, and behind them
+    /// otherwise.
     pub(super) fn make_ready_as(&self, fiber: Started, urgent: bool) {
         if urgent && fiber.control().stays_on.get().is_none() && self.ready.has_no_next() {
             self.ready.push_next(fiber);
@@ -32,7 +34,7 @@ impl Worker {
         }
     }
 
-    /// Wakes another worker if there is something for it beside what runs here.
+    /// Wakes another worker if there are ready fibers besides the running one.
     #[inline]
     pub(super) fn announce_rest(&self) {
         if let Some(queue) = self.ready.stealable_queue()
@@ -42,7 +44,7 @@ impl Worker {
         }
     }
 
-    /// Takes in fibers that were woken from outside the workers.
+    /// Takes fibers that were woken from outside the workers.
     pub(super) fn take_in_woken(&self) {
         if let Some(queue) = self.ready.stealable_queue()
             && let Some(fiber) = self.shared.take_woken(queue)
@@ -51,12 +53,13 @@ impl Worker {
         }
     }
 
-    /// Takes some from another worker whose queue is much longer: no idle one may come by.
+    /// Takes some fibers from another worker whose queue is much longer, as there may be no idle worker to do
+    /// so.
     pub(super) fn balance(&self) {
         let victims = self.shared.workers() - 1;
         let turn = self.balancing.get().wrapping_add(1);
         self.balancing.set(turn);
-        // One of them at a time: there may be many.
+        // One victim at a time, as there may be many.
         let victim = turn.checked_rem(victims);
         let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
             return;
@@ -64,7 +67,7 @@ impl Worker {
         if self.deque.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.deque)
         {
             self.count_steal();
-            // Whoever looked for work may have missed them on their way.
+            // A searching worker may have missed the fibers while they moved.
             self.wake_one();
         }
         if let (Some(queue), Some(steal_handle)) =
@@ -80,7 +83,7 @@ impl Worker {
         self.remote.counters.steals.add(1);
     }
 
-    /// Takes fibers that can go on from elsewhere. One is returned, others may be put into the queue.
+    /// Takes ready fibers from elsewhere. Returns one, and may put others into the queue.
     pub(super) fn take_started(&self) -> Option<Started> {
         let queue = self.ready.stealable_queue()?;
         self.shared
@@ -93,7 +96,7 @@ impl Worker {
             .or_else(|| self.take_next_of_others())
     }
 
-    /// Serves the reactors of those that are busy, but for one that is just being served.
+    /// Serves the reactors of busy workers, except for those that are being served.
     fn serve_others(&self) -> Option<Started> {
         let mut served = 0;
         for victim in self.shared.victims(self.index) {
@@ -116,7 +119,8 @@ impl Worker {
         self.ready.pop()
     }
 
-    /// Takes what another worker would run next, if that one has not got to it since the last look.
+    /// Takes the fiber that another worker would run next, if that worker has made no progress since the last
+    /// check.
     fn take_next_of_others(&self) -> Option<Started> {
         let mut seen = self.switches_seen.borrow_mut();
         let victims = self.shared.victims(self.index);

@@ -43,28 +43,29 @@ use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
 
-/// Fibers run before the worker looks at timers, inbox and ring again: few enough that none waits
+/// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none waits
 /// long, enough that one system call serves many.
 const BATCH_FIBERS: usize = 64;
 
-/// A batch ends early when it has taken so long and submissions wait for its end: some fibers compute
-/// between their calls. So long a system call for them alone costs a percent or two.
+/// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
+/// calls. Relative to this time, a system call costs a percent or two.
 const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
 
-/// The same where none wait, but fibers do for events that the worker has to look for.
+/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
+/// to poll for.
 const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
 
-/// So many looks at the clock for that are spared after each: there are several for each fiber, and they cost as much as
-/// the rest of a switch.
+/// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
+/// as much as the rest of a switch.
 const LOOKS_SPARED: u32 = 7;
 
-/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor a
-/// stream of newer ones can keep it from starting.
+/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
+/// keep it from starting.
 const NEW_FIBER_TURN: usize = 4;
 
 pub(crate) struct Worker {
     index: usize,
-    /// Whether fibers may go on elsewhere: what follows from that is in [`migration`].
+    /// `true` if fibers migrate; [`migration`] contains the consequences.
     migrating: bool,
     shared: Arc<Shared>,
     remote: Arc<Remote>,
@@ -74,46 +75,46 @@ pub(crate) struct Worker {
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
     hot_stacks: RefCell<Vec<Stack>>,
-    /// The running fiber; none while the loop runs.
+    /// The running fiber; `None` while the loop runs.
     running: Cell<Option<Started>>,
-    /// How many fibers run until it is the oldest new one's turn.
+    /// Number of fibers that run before the oldest new one.
     turns_to_new: Cell<usize>,
-    /// When the batch ends, as the driver has something to pass on.
+    /// The end of the batch if the driver has operations to submit.
     flush_at: Cell<Option<Instant>>,
-    /// When it ends otherwise, as a fiber waits for what the driver has to look for.
+    /// The end of the batch if a fiber waits for an event that the driver has to poll for.
     look_at: Cell<Option<Instant>>,
-    /// How many looks at the clock for that are still spared.
+    /// Number of clock reads for this that are still skipped.
     looks_spared: Cell<u32>,
-    /// Whether this worker is counted as searching.
+    /// `true` while this worker is counted as searching.
     searching: Cell<bool>,
-    /// Whether the last look before a sleep saw work that any worker may take.
+    /// `true` if the last check before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     cancelled_all: Cell<bool>,
     abandoned_all: Cell<bool>,
-    /// Since when nothing has gone on after the end of the runtime, by the count of switches.
+    /// The count of switches after the end of the runtime, and since when it has not changed.
     still_since: Cell<Option<(u64, Instant)>>,
-    /// Counts the sleeps.
+    /// Number of sleeps.
     sleeps: Cell<u32>,
-    /// Counts the looks at others' queues.
+    /// Number of checks of other workers' queues.
     balancing: Cell<usize>,
-    /// How many switches each worker had made at this one's last look at what it runs next.
+    /// Number of switches of each worker at the last check of its next fiber.
     switches_seen: RefCell<Vec<u64>>,
     panics: Panics,
 }
 
-/// What a turn of the loop came to.
+/// The outcome of an iteration of the loop.
 pub(crate) enum Tick {
     /// There is more to do.
     Again,
-    /// Nothing to do: sleep is announced; wait at most so long, then wake up.
+    /// Nothing to do: sleep is announced. Wait at most for this time, then wake up.
     Sleep(Option<Duration>),
-    /// The runtime is shut down, and nothing is left here.
+    /// The runtime is shut down, and this worker has nothing left.
     End,
 }
 
-/// The loop and what it calls.
+/// The loop and the functions that it calls.
 impl Worker {
-    /// Makes the worker for the calling thread, on which the driver was made.
+    /// Creates the worker of the calling thread, on which the driver was created.
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
@@ -181,7 +182,7 @@ impl Worker {
         &self.shared
     }
 
-    /// Its runtime, by the address of what the workers share, and its number there.
+    /// Returns the address of the runtime's shared state, and the worker's index.
     pub(super) fn identify(&self) -> (usize, usize) {
         (Arc::as_ptr(&self.shared).addr(), self.index)
     }
@@ -195,7 +196,7 @@ impl Worker {
         std::mem::forget(bomb);
     }
 
-    /// Gives back what the worker had, at its end.
+    /// Returns the worker's resources at its end.
     pub(crate) fn leave(&self) {
         self.remote.set_waker(None);
         self.remote.inbox().close();
@@ -224,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// One turn of the loop: runs what there is to run.
+    /// Runs one iteration of the loop.
     pub(crate) fn tick(&self) -> Tick {
         self.run_batch();
         if self.look_around() || self.search() {
@@ -252,7 +253,7 @@ impl Worker {
     }
 
     fn next_fiber(&self) -> Option<Started> {
-        // Counted beyond the batch, which may be as short as one fiber.
+        // Counted across batches, which may consist of a single fiber.
         let turn = self.turns_to_new.get();
         if turn > 1 {
             self.turns_to_new.set(turn - 1);
@@ -262,7 +263,8 @@ impl Worker {
         self.start_oldest().or_else(|| self.ready.pop())
     }
 
-    /// Whether submissions have waited for long, or wait in vain; or nobody has looked for events for long.
+    /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
+    /// events have not been polled for long.
     fn is_flush_due(&self) -> bool {
         if let Some(flush_at) = self.flush_at.get() {
             let driver = self.driver.borrow();
@@ -275,33 +277,33 @@ impl Worker {
             self.looks_spared.set(spared);
             return false;
         }
-        // Once due, it stays so until the look.
+        // Once due, it remains so until the poll.
         let is_due = self.now() >= look_at;
         self.looks_spared.set(if is_due { 0 } else { LOOKS_SPARED });
         is_due
     }
 
-    /// Passes on what the driver has, without sleeping.
+    /// Submits the driver's operations without sleeping.
     fn flush(&self) {
         self.mark_flushed();
         self.driver.borrow_mut().flush();
     }
 
-    /// Notes that the driver has something to pass on.
+    /// Records that the driver has operations to submit.
     fn mark_unflushed(&self) {
         if self.flush_at.get().is_none() {
             self.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
         }
     }
 
-    /// Notes that a fiber waits for what the driver has to look for.
+    /// Records that a fiber waits for an event that the driver has to poll for.
     fn count_awaited(&self) {
         if self.look_at.get().is_none() {
             self.look_at.set(Some(self.now() + BLIND_TIME_MAX));
         }
     }
 
-    /// Notes that the driver is about to pass on what it has, and to look.
+    /// Records that the driver is about to submit its operations and to poll.
     fn mark_flushed(&self) {
         self.flush_at.set(None);
         self.look_at.set(None);
@@ -312,7 +314,7 @@ impl Worker {
     }
 
     fn start_oldest(&self) -> Option<Started> {
-        // Looked at first: a steal costs a fence, also where there is nothing.
+        // Checked first: a steal costs a fence, even if there is nothing.
         if self.deque.is_empty() {
             return None;
         }
@@ -321,8 +323,8 @@ impl Worker {
             .and_then(|fiber| self.start(fiber))
     }
 
-    /// Takes in what happened outside; whether there is work now. Where there was work before, the
-    /// ring is only flushed: with none left, `wait` passes submissions on while it sleeps.
+    /// Collects events from outside. Returns `true` if there is work now. If there was work before, the ring
+    /// is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
     fn look_around(&self) -> bool {
         if self.shared.is_shut_down() {
@@ -332,7 +334,7 @@ impl Worker {
             self.flush();
             if let Some(fiber) = self.shared.take_injected() {
                 self.remote.counters.injected.add(1);
-                // Whoever was woken for it may have missed it on its way.
+                // The worker that was woken for it may have missed it while it moved.
                 self.spawn(fiber);
             }
             self.take_in_woken();
@@ -349,7 +351,7 @@ impl Worker {
         found
     }
 
-    /// Takes in mail, completions and expired timers, and publishes the driver's counts: the last turn
+    /// Collects mail, completions and expired timers, and publishes the driver's counts: the last iteration
     /// before a sleep leaves them complete.
     #[inline(always)]
     fn take_in(&self) {
@@ -365,7 +367,7 @@ impl Worker {
         self.remote.counters.set_driver(counts);
     }
 
-    /// Makes those ready whose operations have ended.
+    /// Makes fibers ready whose operations have completed.
     fn collect(&self) {
         let mut reactor = self.reactor.lock();
         let count = reactor.collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
@@ -386,10 +388,10 @@ impl Worker {
         self.cancel_late();
     }
 
-    /// Asks for the end of the operations that are late.
+    /// Requests the end of late operations.
     fn cancel_late(&self) {
         while let Some(token) = self.take_late() {
-            // Under its lock: else somebody might hand out the last completion in between.
+            // Under the lock: otherwise another worker could hand out the last completion in between.
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
                 self.driver.borrow_mut().cancel(token);
@@ -413,7 +415,8 @@ impl Worker {
         !self.ready.is_empty() || !self.deque.is_empty()
     }
 
-    /// Announces sleep and looks once more; for how long to wait. The protocol is in README.md.
+    /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
+    /// protocol.
     fn announce_sleep(&self) -> Option<Duration> {
         self.shared.idle().announce_sleep(&self.remote.sleeper);
         self.searching.set(false);
@@ -431,7 +434,7 @@ impl Worker {
         }
     }
 
-    /// Keeps others from the reactor during the sleep; false if that one is over already.
+    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
     #[inline(always)]
     pub(crate) fn close_reactor(&self) -> bool {
         self.reactor.lock().reap_gate.close()
@@ -448,7 +451,7 @@ impl Worker {
         self.remote.counters.add_idle(idle);
     }
 
-    /// Lets others at the reactor again.
+    /// Lets other workers access the reactor again.
     fn open_reactor(&self) {
         self.reactor.lock().reap_gate.open();
     }
@@ -464,14 +467,15 @@ impl Worker {
         self.shared.notifier.notify();
     }
 
-    /// The time by the driver's clock.
+    /// Returns the current time of the driver's clock.
     pub(super) fn now(&self) -> Instant {
         self.driver.borrow().now()
     }
 }
 
-/// Ends the process when dropped while unwinding. A fiber's panic is its result; one of the scheduler
-/// itself must not run on, not even to destroy the suspended fibers the kernel still writes to.
+/// Aborts the process if dropped while unwinding. The panic of a fiber is its result; a panic of the
+/// scheduler itself must not continue, not even to destroy suspended fibers whose memory the kernel still
+/// writes to.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {

@@ -7,7 +7,7 @@
 //!                                              hook has seen it begin since, or if its cancellation unwinds it
 //! ```
 //!
-//! In the second case the library learns of the end of a panic at its own frames ([`catch_unwind`]) or when the fiber
+//! In the second case the library learns of the end of a panic at its own frames (`wait::catch_unwind`) or when the fiber
 //! suspends after the others have ended. It does not learn of a `resume_unwind` that the program calls, nor of a panic whose hook
 //! the program has replaced.
 //!
@@ -23,16 +23,19 @@ use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
 use crate::stack::panic_frames;
 
-/// How long a worker whose fiber waits in a panic hook sleeps before it looks for mail: its sleep is not announced.
+/// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this sleep is not
+/// announced.
 const HOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Fibers of one worker that are suspended in the midst of their panics.
+/// Fibers of one worker that are suspended during their panics.
 #[derive(Debug)]
 pub(super) struct Panics {
     suspended: Cell<u32>,
-    /// Whether there is anything to look at: there are such fibers, or one has just suspended on a thread that panics.
+    /// `true` if there is anything to check: there are such fibers, or one has just suspended on a panicking
+    /// thread.
     matters: Cell<bool>,
-    /// Changes when all are forgotten, and is never another worker's: what a fiber has from another one does not count.
+    /// Changes when all counts are discarded, and is unique among workers: a count of another worker does not
+    /// match.
     epoch: Cell<u32>,
 }
 
@@ -45,12 +48,12 @@ impl Panics {
         }
     }
 
-    /// Whether the panic of the thread is that of this fiber, which is running or has just paused.
+    /// Returns `true` if the panic of the thread is that of this fiber, which is running or has just paused.
     fn is_of(&self, control: &Control) -> bool {
         self.others(control) == 0 || control.panics.get()
     }
 
-    /// Those beside this fiber, which is running or has just paused.
+    /// Returns the number of such fibers besides this one, which is running or has just paused.
     fn others(&self, control: &Control) -> u32 {
         self.suspended.get() - u32::from(self.counts(control))
     }
@@ -59,7 +62,7 @@ impl Panics {
         control.counted_panic.get() == Some(self.epoch.get())
     }
 
-    /// Counts the fiber, or does not any more.
+    /// Counts or discounts the fiber.
     fn set(&self, control: &Control, panics: bool) {
         let others = self.others(control);
         control.panics.set(panics);
@@ -71,7 +74,7 @@ impl Panics {
         self.matters.set(suspended > 0);
     }
 
-    /// Nobody panics on this thread: also not those whose panics were over unnoticed.
+    /// Discards all counts, as the thread does not panic: also those of panics that have ended unnoticed.
     fn forget(&self) {
         self.suspended.set(0);
         self.matters.set(false);
@@ -79,20 +82,21 @@ impl Panics {
     }
 }
 
-/// An epoch that no worker has had. Relaxed: it only has to be unique.
+/// Returns an epoch that no worker has had. Relaxed: it only has to be unique.
 fn next_epoch() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Worker {
-    /// Whether the running fiber panics.
+    /// Returns `true` if the running fiber panics.
     fn does_running_panic(&self) -> bool {
         let fiber = self.running_fiber();
         thread::panicking() && self.panics.is_of(fiber.control())
     }
 
-    /// Whether the running fiber can be ended by unwinding it. A second panic, in a destructor, would abort the process.
+    /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a destructor,
+    /// would abort the process.
     pub(in crate::sched) fn begin_unwinding(&self) -> bool {
         let begins = cfg!(panic = "unwind") && !self.does_running_panic();
         if begins {
@@ -101,17 +105,18 @@ impl Worker {
         begins
     }
 
-    /// Notes that the running fiber begins to panic.
+    /// Records that the running fiber starts to panic.
     fn record_panic(&self) {
         let fiber = self.running_fiber();
         let control = fiber.control();
         let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         control.last_panic.set(Some(number));
-        // Where no other fiber panics, `std` knows when it is over.
+        // If no other fiber panics, `std` knows when the panic ends.
         control.panics.set(self.panics.suspended.get() > 0);
     }
 
-    /// Whether a fiber that has just left its stack keeps its worker, as it waits in a panic hook.
+    /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
+    /// hook.
     #[inline(always)]
     pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
         self.panics.matters.get() && self.look_for_panic(fiber)
@@ -130,7 +135,7 @@ impl Worker {
         panics && control.in_panic_hook.get()
     }
 
-    /// Waits until a fiber can go on that keeps this worker, and runs no other meanwhile.
+    /// Waits until the fiber that occupies this worker is ready, running no other fiber meanwhile.
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
         self.running.set(None);
@@ -151,7 +156,7 @@ impl Worker {
         self.running.set(Some(fiber));
     }
 
-    /// A fiber has ended.
+    /// Called when a fiber has ended.
     #[inline(always)]
     pub(super) fn record_end_of_panic(&self, fiber: Started) {
         if self.panics.matters.get() {
@@ -168,7 +173,8 @@ impl Worker {
     }
 }
 
-/// Whether the calling fiber, or the calling thread outside the runtime, unwinds because of a panic.
+/// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
+/// panic.
 #[inline]
 pub(crate) fn is_panicking() -> bool {
     #[cold]
@@ -178,15 +184,15 @@ pub(crate) fn is_panicking() -> bool {
     thread::panicking() && is_own()
 }
 
-/// How many panics have started in this process. Relaxed: a fiber asks about its own.
+/// Number of panics started in this process. Relaxed: a fiber asks only about its own.
 pub(in crate::sched) static BEGUN: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that the caller begins to panic: called by the hook of panics.
+/// Records that the caller starts to panic. Called by the panic hook.
 pub(crate) fn record_panic() {
     current::with_fiber(Worker::record_panic);
 }
 
-/// Called by a fiber that is about to suspend while something panics on its thread.
+/// Called by a fiber that is about to suspend while its thread panics.
 #[cold]
 #[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {

@@ -1,9 +1,9 @@
-//! How a worker that has nothing to run looks for fibers elsewhere, and wakes others for those it has to spare.
+//! How a worker without work searches for fibers elsewhere, and wakes others for surplus work.
 
 use super::Worker;
 
 impl Worker {
-    /// Looks for fibers elsewhere; runs one if it finds any.
+    /// Searches for fibers elsewhere. Runs one if it finds any.
     pub(super) fn search(&self) -> bool {
         if !self.searching.replace(true) {
             self.shared.idle().begin_search();
@@ -50,7 +50,7 @@ impl Worker {
         }
     }
 
-    /// Wakes another worker for work queued here, where that is needed.
+    /// Wakes another worker for work queued here, if that is needed.
     pub(super) fn wake_one(&self) {
         self.count_wake(self.shared.wake_one());
     }

@@ -1,4 +1,4 @@
-//! How a worker ends: all that waits is cancelled, and new calls are refused.
+//! The end of a worker: all waits are cancelled, and new calls are refused.
 //!
 //! ```text
 //!   shut down   each worker cancels what is left, once; it ends when nothing is
@@ -7,8 +7,8 @@
 //!   join        a worker that goes to sleep as the last, with no fiber left anywhere, shuts the runtime down
 //! ```
 //!
-//! A runtime that was dropped abandons its fibers by itself where nothing goes on any more: no fiber can run, no operation is in
-//! flight, no timer is pending, no call is made on another thread, and that for [`STILL_TIME_MAX`].
+//! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no operation is
+//! in flight, no timer is pending and no call runs on another thread, for [`STILL_TIME_MAX`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
 impl Worker {
     pub(super) fn has_ended(&self) -> bool {
-        // Where fibers migrate, one that started elsewhere may yet come here.
+        // If fibers migrate, a fiber started elsewhere may still arrive.
         self.cancelled_all.get()
             && self.reactor.lock().is_deserted()
             && self.shared.victims(self.index).all(|remote| {
@@ -31,15 +31,15 @@ impl Worker {
             })
     }
 
-    /// Called when a reactor has got empty.
+    /// Called when a reactor has become empty.
     pub(super) fn record_deserted(&self) {
         if self.migrating && self.shared.is_shut_down() {
-            // Others may have stayed only for what was there.
+            // Other workers may have stayed only because of this reactor.
             self.shared.wake_all();
         }
     }
 
-    /// Cancels what is left and not shielded, once: operations, parked fibers. New calls are refused.
+    /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
     pub(super) fn cancel_all(&self) {
         let abandons = self.shared.is_abandoned() && !self.abandoned_all.replace(true);
         if self.cancelled_all.replace(true) && !abandons {
@@ -53,8 +53,8 @@ impl Worker {
         live.iter().for_each(crate::fiber::wake);
     }
 
-    /// Whether [`cancel_all`](Worker::cancel_all) has something to do, or the runtime shuts down now: called in the last look
-    /// before a sleep.
+    /// Returns `true` if [`cancel_all`](Worker::cancel_all) has work to do, or if the runtime shuts down now.
+    /// Called in the last check before a sleep.
     pub(super) fn is_end_due(&self) -> bool {
         if !self.shared.is_shut_down() {
             let joined = self.shared.is_joining() && self.shared.is_deserted();
@@ -67,8 +67,8 @@ impl Worker {
         !self.cancelled_all.get() || (self.shared.is_abandoned() && !self.abandoned_all.get())
     }
 
-    /// For how long to sleep after the end of the runtime, if there is nothing to do before `next`. Where nothing goes on any
-    /// more the fibers that are left are abandoned.
+    /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
+    /// runtime makes no progress, abandons the remaining fibers.
     pub(super) fn rest(&self, next: Option<Duration>) -> Option<Duration> {
         let reactor = self.reactor.lock();
         let rests = reactor.has_nothing_to_come();
@@ -99,7 +99,7 @@ impl Worker {
         Some(STILL_TIME_MAX)
     }
 
-    /// Lets a fiber go that is never resumed. It stays where it is, with its stack.
+    /// Releases a fiber that is never resumed. It stays where it is, with its stack.
     #[cold]
     pub(super) fn let_go(&self, fiber: Started) {
         self.remote.counters.ended.add(1);
