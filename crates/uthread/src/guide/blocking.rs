@@ -1,4 +1,4 @@
-//! What blocks a worker, how to find it, and what to do about it.
+//! Calls that block a worker: how to find and to avoid them.
 //!
 //! A worker runs one fiber at a time. A call of this crate suspends its fiber, and the worker runs another one. Any other call that
 //! blocks also blocks the worker, and with it all of its fibers:

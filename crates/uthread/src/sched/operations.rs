@@ -28,7 +28,7 @@ pub(super) trait CompletionSink: Send + Sync {
     fn push(&self, completion: Completion) -> Accepted;
 }
 
-/// What the reactor has to do after a completion.
+/// The actions that a completion requires of the reactor.
 pub(super) struct Accepted {
     /// Wake this fiber.
     pub(super) waiter: Option<FiberRef>,

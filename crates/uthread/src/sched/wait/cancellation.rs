@@ -1,4 +1,4 @@
-//! Whether the caller may wait, and how it is ended if it may not: by an error or by unwinding.
+//! Checks whether the caller may wait, and ends it by an error or by unwinding if it may not.
 //!
 //! The caller is a fiber, on a worker or as a thread, or a plain thread, which has limits but no handle that
 //! could cancel it.
