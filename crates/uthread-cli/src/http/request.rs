@@ -44,7 +44,7 @@ pub(crate) enum Version {
 pub(crate) struct Request<'h, 'b> {
     pub(crate) method: Method,
     pub(crate) method_name: &'b str,
-    /// As received, for the log.
+    /// The request target as received, for the log.
     pub(crate) target: &'b str,
     /// The path and query of the target. Begins with a slash; in the absolute form it may also be empty or only a
     /// query.

@@ -1,4 +1,4 @@
-//! An eventfd that ends a wait which listens to it.
+//! An eventfd that ends a wait.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,13 +8,13 @@ use rustix::io::Errno;
 
 use super::Wake;
 
-/// Handles to it may be cloned; all are the same.
+/// A handle to an eventfd. Clones refer to the same eventfd.
 pub(crate) struct Eventfd(OwnedFd);
 
 impl Eventfd {
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` if the process has no free descriptor.
     pub(crate) fn new() -> io::Result<Eventfd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Eventfd(rustix::event::eventfd(0, flags)?))
@@ -22,31 +22,31 @@ impl Eventfd {
 
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` if the process has no free descriptor.
     pub(super) fn try_clone(&self) -> io::Result<Eventfd> {
         Ok(Eventfd(self.0.try_clone()?))
     }
 
-    /// Rings, which is heard once, however often it happens before.
+    /// Notifies the eventfd. Several notifications before a wait count as one.
     ///
     /// # Errors
     ///
-    /// The kernel's; none is known.
+    /// Any error that `write(2)` reports; none is known.
     pub(super) fn ring(&self) -> rustix::io::Result<()> {
         match rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
-            // So full that it rings already.
+            // The counter is full, so the eventfd is notified already.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Forgets that it rang; whether it did.
+    /// Clears the notification. Returns `true` if there was one.
     pub(crate) fn clear(&self) -> bool {
         rustix::io::read(&self.0, &mut [0; 8]).is_ok()
     }
 }
 
-/// A lost wake-up would be a hang that nobody could go on from.
+/// A lost wake-up would be a hang without a way to recover.
 impl Wake for Eventfd {
     fn wake(&self) {
         if let Err(errno) = self.ring() {

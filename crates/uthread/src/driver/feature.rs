@@ -1,6 +1,6 @@
 //! A feature of the kernel, as found by trying it.
 
-/// A feature of the kernel: whether it is here, and what that means.
+/// A feature of the kernel: whether it is available, and how the library uses it.
 ///
 /// ```
 /// use uthread::{Feature, Usage};
@@ -16,26 +16,26 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Feature {
-    /// In a few words, for people.
+    /// A short name for humans.
     pub name: &'static str,
-    /// Whether it works here; `None` where it could not be tried, as what needs a ring without one.
+    /// `true` if the feature works here; `None` if it could not be tested, for example without a ring.
     pub available: Option<bool>,
-    /// Whether the library makes use of it.
+    /// How the library uses the feature.
     pub usage: Usage,
-    /// What the library does without it.
+    /// The replacement that the library uses without the feature.
     pub instead: &'static str,
 }
 
-/// What the library makes of a feature that is there; see the example of [`Feature`].
+/// How the library uses an available feature. See the example of [`Feature`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Usage {
-    /// It uses it.
+    /// It is used.
     Used,
-    /// It would use it if something better were missing.
+    /// It is used only if a better feature is missing.
     Reserve,
-    /// It uses it where the program asks for it.
+    /// It is used if the program requests it.
     OnRequest,
-    /// It does not use it yet.
+    /// It is not used yet.
     NotYet,
 }

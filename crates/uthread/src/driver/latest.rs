@@ -1,9 +1,9 @@
-//! Where the operation of a token waited last.
+//! The place where the operation of a token has waited last.
 
 use super::Token;
 
-/// By the token's index, so as short as there are operations in flight. A place stays there after the wait: who looks it
-/// up has to see whether the token still waits.
+/// Indexed by the token's slot, so no longer than the number of operations in flight. An entry remains after
+/// the wait: check whether the token still waits.
 pub(super) struct Latest<T>(Vec<Option<T>>);
 
 impl<T> Default for Latest<T> {

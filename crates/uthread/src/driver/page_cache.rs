@@ -1,4 +1,4 @@
-//! Whether a file's bytes are in memory, so that a call that has no "do not wait" will not.
+//! Checks whether a range of a file is in memory, so that a call without a non-blocking flag will not block.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -11,7 +11,7 @@ struct Range {
     length: u64,
 }
 
-/// The kernel's `struct cachestat`: counts of pages.
+/// The kernel's `struct cachestat`: numbers of pages.
 #[repr(C)]
 #[derive(Default)]
 struct Statistics {
@@ -22,8 +22,8 @@ struct Statistics {
     recently_evicted: u64,
 }
 
-/// Whether all of a range is in the page cache; true where the kernel cannot tell (before 6.5, or
-/// a file system without pages).
+/// Returns `true` if the whole range is in the page cache, or if the kernel cannot tell (before 6.5, or a
+/// file system without pages).
 pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
     let page = rustix::param::page_size() as u64;
     let end = offset.saturating_add(length);
@@ -31,19 +31,19 @@ pub(crate) fn holds(file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
         .is_none_or(|cached| cached >= end.div_ceil(page) - offset / page)
 }
 
-/// Whether the kernel can tell; tried on a file in memory.
+/// Returns `true` if the kernel can tell; tested with a file in memory.
 pub(crate) fn can_tell() -> bool {
     let file = rustix::fs::memfd_create(c"uthread", MemfdFlags::CLOEXEC);
     file.is_ok_and(|file| cached_pages(file.as_fd(), 0, 1).is_some())
 }
 
-/// How many pages of a range are in the page cache, if the kernel can tell.
+/// Returns the number of pages of a range that are in the page cache, if the kernel can tell.
 #[allow(unsafe_code, reason = "a system call that no crate offers yet")]
 fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
     const SYS_CACHESTAT: libc::c_long = 451;
     let range = Range { offset, length };
     let mut statistics = Statistics::default();
-    // SAFETY: both structures are the kernel's, alive over the call.
+    // SAFETY: both structures are the kernel's and outlive the call.
     let result = unsafe {
         libc::syscall(
             SYS_CACHESTAT,

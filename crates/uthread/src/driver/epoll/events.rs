@@ -11,24 +11,25 @@ use rustix::io::Errno;
 
 use crate::driver::native;
 
-/// Events taken at once: 3 KiB of stack. More stay in the kernel until the next look.
+/// Maximum number of events taken at once: 3 KiB of stack. Further events stay in the kernel until the next
+/// call.
 const EVENTS_MAX: usize = 256;
 
-/// Cleared by a kernel that does not know `epoll_pwait2` (before 5.11), or a filter that forbids it.
-/// Relaxed: a late reader only tries once more.
+/// Cleared if the kernel does not support `epoll_pwait2` (before 5.11), or a filter forbids it. Relaxed: a
+/// late reader only tries once more.
 static PRECISE: AtomicBool = AtomicBool::new(true);
 
-/// Whether waits end at times finer than milliseconds.
+/// Returns `true` if waits have a finer resolution than milliseconds.
 pub(super) fn are_waits_precise() -> bool {
     let mut events = Events::new();
-    // No such instance: only whether the call is there is of interest.
+    // Not an open descriptor: only whether the call exists is of interest.
     #[allow(unsafe_code, reason = "a number that is no descriptor's")]
-    // SAFETY: nothing is done to it but to be refused.
+    // SAFETY: the descriptor is used only for a call that fails.
     let nobody = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
     PRECISE.load(Ordering::Relaxed) && events.fill(nobody, Duration::ZERO) == Err(Errno::BADF)
 }
 
-/// Has events of `fd` reported under `data`, one for each time that it becomes readable.
+/// Reports an event with `data` each time that `fd` becomes readable.
 pub(super) fn listen(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,
@@ -38,12 +39,12 @@ pub(super) fn listen(
     epoll::add(epoll, fd, EventData::new_u64(data), flags)
 }
 
-/// Whether a wait would end at once.
+/// Returns `true` if a wait would return at once.
 pub(super) fn are_there(epoll: BorrowedFd<'_>) -> bool {
     native::ready_now(epoll, PollFlags::IN).is_ok_and(|ready| !ready.is_empty())
 }
 
-/// Room for events.
+/// A buffer for events.
 pub(super) struct Events([MaybeUninit<Event>; EVENTS_MAX]);
 
 impl Events {
@@ -51,7 +52,7 @@ impl Events {
         Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
     }
 
-    /// Waits until there are events, at most so long; none after that or a signal.
+    /// Waits for events, at most for `timeout`. Returns none after that, or after a signal.
     pub(super) fn wait(
         &mut self,
         epoll: BorrowedFd<'_>,
@@ -74,7 +75,7 @@ impl Events {
             Err(errno) => panic!("epoll_wait: {errno}: no cause known, please report"),
         };
         #[allow(unsafe_code, reason = "the kernel has written so many")]
-        // SAFETY: the first `count` were initialised by the kernel.
+        // SAFETY: the kernel has initialized the first `count` events.
         unsafe {
             self.0[..count].assume_init_mut()
         }
@@ -83,8 +84,8 @@ impl Events {
     #[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
     fn fill(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> rustix::io::Result<usize> {
         let timeout = native::timespec(timeout);
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and there is room for as many as it is
-        // told; the timeout is the kernel's `struct timespec`; there is no signal mask.
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has the passed length; the
+        // timeout is the kernel's `struct timespec`; there is no signal mask.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -99,8 +100,8 @@ impl Events {
         count_or_errno(result)
     }
 
-    /// By whole milliseconds, rounded up. Not by `rustix`: a feature that some other crate of the program asks
-    /// for makes its call the newer one.
+    /// Waits in whole milliseconds, rounded up. Does not use `rustix`: a feature that another crate enables
+    /// changes its function to the newer call.
     #[allow(
         unsafe_code,
         reason = "a system call whose safe form may be another one"
@@ -110,11 +111,11 @@ impl Events {
         epoll: BorrowedFd<'_>,
         timeout: Option<Duration>,
     ) -> rustix::io::Result<usize> {
-        // Who waits for longer than the call takes looks around in between.
+        // A caller with a timeout beyond the maximum polls in between.
         let timeout_ms = timeout.map_or(-1, |timeout| {
             i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
         });
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and there is room for as many as it is told.
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has the passed length.
         let result = unsafe {
             libc::epoll_wait(
                 epoll.as_raw_fd(),
@@ -127,7 +128,7 @@ impl Events {
     }
 }
 
-/// The result of a call that returns a count, or -1 and an errno.
+/// Converts the result of a call that returns a count, or -1 and sets errno.
 fn count_or_errno(result: libc::c_long) -> rustix::io::Result<usize> {
     usize::try_from(result)
         .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS))

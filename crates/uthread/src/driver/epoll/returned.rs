@@ -1,11 +1,11 @@
-//! Results on their way from the threads of the pool to the worker.
+//! Results on their way from the pool's threads to the worker.
 
 use std::mem;
 use std::sync::PoisonError;
 
 use crate::atomic::{Mutex, MutexGuard};
 
-/// Bounded by the number of fibers: each waits for one at most.
+/// Bounded by the number of fibers, as each waits for one result at most.
 pub(crate) struct Returned<T>(Mutex<Vec<T>>);
 
 impl<T> Default for Returned<T> {
@@ -15,16 +15,15 @@ impl<T> Default for Returned<T> {
 }
 
 impl<T> Returned<T> {
-    /// Adds one; true if it is the first, so that the caller must end the worker's wait: one ring is for all
-    /// that come before the worker takes them.
+    /// Adds a result. Returns `true` if it is the first, so that the caller must wake the worker: one wake-up
+    /// serves all results that arrive before the worker takes them.
     pub(crate) fn give(&self, result: T) -> bool {
         let mut results = self.lock();
         results.push(result);
         results.len() == 1
     }
 
-    /// Takes all there is. The worker does before each wait, however the last one ended, or looks that there
-    /// is none.
+    /// Takes all results. The worker calls this before each wait, however the last one ended.
     pub(crate) fn take(&self) -> Vec<T> {
         mem::take(&mut self.lock())
     }

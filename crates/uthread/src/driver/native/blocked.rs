@@ -1,32 +1,33 @@
-//! Whether a thread of this process is blocked in the kernel, and in what: told by `/proc`, at no cost for the
-//! thread.
+//! Detects whether a thread of this process is blocked in the kernel, and in what, by reading `/proc`: the
+//! thread itself has no costs.
 
 use std::fs;
 
 use rustix::thread::{Pid, gettid};
 
-/// A thread by the kernel's number, which is another one's after its end.
+/// A thread, identified by the kernel's number, which may be reused after its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task(Pid);
 
-/// In what a thread is blocked.
+/// The kind of call in which a thread is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// In a futex, by which locks and channels wait.
+    /// A futex, by which locks and channels wait.
     Futex,
-    /// In something else.
+    /// Any other call.
     Other,
 }
 
 impl Task {
-    /// The calling thread.
+    /// Returns the calling thread.
     pub(crate) fn current() -> Task {
         Task(gettid())
     }
 
-    /// In what the thread is blocked; none if it runs, or the kernel does not tell.
+    /// Returns the kind of call in which the thread is blocked, or `None` if it runs or the kernel does not
+    /// reveal it.
     pub(crate) fn blocked(self) -> Option<Blocked> {
-        // The number of the system call says it exactly. Some kernels keep it from us.
+        // The number of the system call is exact, but some kernels do not reveal it.
         self.read("syscall")
             .and_then(|text| by_system_call(&text))
             .unwrap_or_else(|| self.read("stat").and_then(|text| by_state(&text)))
@@ -38,7 +39,7 @@ impl Task {
     }
 }
 
-/// By a text such as `202 0x7f0a 0x80 ..`, or `running`; none if it says neither.
+/// Parses a text such as `202 0x7f0a 0x80 ..` or `running`. Returns `None` if it is neither.
 fn by_system_call(text: &str) -> Option<Option<Blocked>> {
     let call = text.split_whitespace().next()?;
     if call == "running" {
@@ -46,12 +47,12 @@ fn by_system_call(text: &str) -> Option<Option<Blocked>> {
     }
     match call.parse::<libc::c_long>().ok()? {
         libc::SYS_futex => Some(Some(Blocked::Futex)),
-        // Of a page fault it is -1.
+        // The number is -1 for a page fault.
         _ => Some(Some(Blocked::Other)),
     }
 }
 
-/// By a text such as `1234 (a name) S ..`: the state after the name, which may have any characters.
+/// Parses a text such as `1234 (a name) S ..`: the state follows the name, which may contain any characters.
 fn by_state(text: &str) -> Option<Blocked> {
     let (_, rest) = text.rsplit_once(") ")?;
     rest.starts_with(['S', 'D']).then_some(Blocked::Other)
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(by_state(""), None);
     }
 
-    /// Waits until the kernel says that of the thread, and turns a hang into a failure.
+    /// Waits until the kernel reports this state of the thread, and turns a hang into a failure.
     fn await_blocked(task: Task, blocked: Option<Blocked>) {
         let begin = Instant::now();
         while task.blocked() != blocked {

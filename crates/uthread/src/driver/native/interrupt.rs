@@ -1,8 +1,8 @@
-//! Interrupting the system call of a thread, so that what it waits for can be cancelled.
+//! Interrupting the system call of a thread, so that its wait can be cancelled.
 //!
-//! A signal does: SIGURG, which programs ignore unless they have installed a handler for urgent data. Ours
-//! does nothing, and has no SA_RESTART, so that the call fails with `EINTR`. A thread that is about to make
-//! its call is not interrupted: whoever cancels sends again until the thread has ended.
+//! This uses the signal SIGURG, which programs ignore unless they handle urgent data. The installed handler
+//! does nothing and has no SA_RESTART, so the call fails with `EINTR`. A thread that is about to make its
+//! call misses the signal, so the canceller repeats it until the thread has noticed.
 #![allow(
     unsafe_code,
     reason = "signals to one thread, which no crate of ours has"
@@ -20,18 +20,18 @@ extern "C" fn ignore(_: libc::c_int) {}
 pub(crate) struct Interruptible(libc::pthread_t);
 
 impl Interruptible {
-    /// The calling thread, which lets the signal through from now on.
+    /// Returns the calling thread, and unblocks the signal for it.
     pub(crate) fn new() -> Interruptible {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(install);
         let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: it initialises the set it is given.
+        // SAFETY: the call initializes the set that it is given.
         unsafe { libc::sigemptyset(signals.as_mut_ptr()) };
-        // SAFETY: the set was initialised just now, and the signal is one there is.
+        // SAFETY: the set was initialized above, and the signal is valid.
         unsafe { libc::sigaddset(signals.as_mut_ptr(), SIGNAL) };
-        // SAFETY: the set is initialised; the old mask is not asked for.
+        // SAFETY: the set is initialized; the old mask is not requested.
         unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, signals.as_ptr(), ptr::null_mut()) };
-        // SAFETY: it has no preconditions.
+        // SAFETY: the call has no preconditions.
         Interruptible(unsafe { libc::pthread_self() })
     }
 
@@ -41,17 +41,17 @@ impl Interruptible {
     ///
     /// The thread has not ended.
     pub(crate) unsafe fn interrupt(&self) {
-        // SAFETY: the thread lives, as the caller promises. An error leaves nothing to be done: the
-        // signal is sent again.
+        // SAFETY: the thread is alive, by the caller's contract. An error is ignored, as the signal is
+        // repeated.
         unsafe { libc::pthread_kill(self.0, SIGNAL) };
     }
 }
 
 fn install() {
-    // SAFETY: plain integers and addresses: zero is valid for each, an empty mask among them.
+    // SAFETY: plain integers and addresses, for all of which zero is valid; the mask is empty.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the action is initialised, and its handler may run at any time, as it does nothing.
+    // SAFETY: the action is initialized, and its handler may run at any time, as it does nothing.
     let result = unsafe { libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) };
     assert_eq!(result, 0, "a signal there is takes a handler");
 }

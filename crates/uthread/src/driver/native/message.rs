@@ -1,4 +1,5 @@
-//! Messages by `recvmsg` and `sendmsg`, which `rustix` has only for buffers and addresses of its own kind.
+//! Messages by `recvmsg` and `sendmsg`, which `rustix` supports only with its own types of buffers and
+//! addresses.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 use crate::op::message::Message;
 use crate::op::net::receive_message_flags;
 
-/// Receives, and waits for it only where asked to.
+/// Receives a message, waiting for it only if `wait` is set.
 #[allow(unsafe_code, reason = "the header goes to the kernel as it is")]
 pub(in crate::driver) fn receive(
     socket: BorrowedFd<'_>,
@@ -17,12 +18,12 @@ pub(in crate::driver) fn receive(
     wait: bool,
 ) -> rustix::io::Result<u32> {
     let flags = receive_message_flags(peek) | if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: all that the header points to is borrowed by the message, mutably where the kernel writes.
+    // SAFETY: the message borrows everything that the header points to, mutably where the kernel writes.
     let result = unsafe { libc::recvmsg(socket.as_raw_fd(), message.as_ptr(), flags) };
     count_or_errno(result)
 }
 
-/// Sends, and waits for room only where asked to.
+/// Sends a message, waiting for space only if `wait` is set.
 #[allow(unsafe_code, reason = "the header goes to the kernel as it is")]
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
@@ -30,7 +31,7 @@ pub(crate) fn send(
     wait: bool,
 ) -> rustix::io::Result<u32> {
     let flags = libc::MSG_NOSIGNAL | if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: all that the header points to is borrowed by the message, and the kernel only reads it.
+    // SAFETY: the message borrows everything that the header points to, and the kernel only reads it.
     let result = unsafe { libc::sendmsg(socket.as_raw_fd(), message.as_ptr(), flags) };
     count_or_errno(result)
 }

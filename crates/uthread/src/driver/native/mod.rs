@@ -1,4 +1,4 @@
-//! Operations as ordinary blocking system calls: what a call outside the runtime becomes.
+//! Operations as ordinary blocking system calls, for callers outside the runtime.
 
 pub(crate) mod blocked;
 pub(crate) mod interrupt;
@@ -21,10 +21,10 @@ use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
 
-/// When a blocking call gives up.
+/// The time at which a blocking call gives up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deadline {
-    /// One try, which waits if the descriptor does.
+    /// One attempt, which blocks only if the descriptor does.
     Immediate,
     Never,
     At(Instant),
@@ -35,7 +35,7 @@ impl Deadline {
         deadline.map_or(Deadline::Never, Deadline::At)
     }
 
-    /// As a system call takes it.
+    /// Returns the remaining time in the form of a system call.
     fn remaining(self) -> Option<Timespec> {
         match self {
             Deadline::Immediate => Some(Timespec::default()),
@@ -48,22 +48,23 @@ impl Deadline {
     }
 }
 
-/// What to do after a signal.
+/// The reaction to a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupted {
     /// Fail with `ECANCELED`.
     Cancelled,
-    /// Try again.
+    /// Retry.
     Again,
-    /// As `std`: reads and writes report it, so that a program can look at what its handler noted.
+    /// Behave as `std`: reads and writes return the error, so that a program can check a flag that its
+    /// handler has set.
     Reported,
 }
 
-/// Carries the operation out on the calling thread. After a signal it asks what to do.
+/// Performs the operation on the calling thread. Calls `interrupted` after a signal to decide how to react.
 ///
 /// # Errors
 ///
-/// The kernel's; `EAGAIN` once the deadline has passed.
+/// `EAGAIN` once the deadline has passed; any other error that the system call reports.
 pub(crate) fn perform(
     operation: &mut Operation<'_>,
     deadline: Deadline,
@@ -71,7 +72,8 @@ pub(crate) fn perform(
 ) -> io::Result<u32> {
     loop {
         let result = match (call(operation, deadline), awaited_events(operation)) {
-            // Out of deadline in a descriptor that never blocks, or one made non-blocking for us.
+            // Past the deadline on a descriptor that never blocks, or one that this crate has made
+            // non-blocking.
             (Err(Errno::AGAIN), Some((fd, events))) if !matches!(deadline, Deadline::Immediate) => {
                 match wait_ready(fd, events, deadline) {
                     Ok(_) => continue,
@@ -102,7 +104,8 @@ pub(crate) fn sleep_until(deadline: Instant) {
     }
 }
 
-/// A time as the kernel takes it; one that is too long is cut, and who waited looks around and waits again.
+/// Converts a duration to the kernel's form. A duration that is too long is truncated, and the caller waits
+/// again.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec {
         tv_sec: i64::MAX,
@@ -110,7 +113,7 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     })
 }
 
-/// Whether `std` tries again after a signal.
+/// Returns `true` if `std` retries the call after a signal.
 fn retries_interruption(operation: &Operation<'_>) -> bool {
     !matches!(
         operation,
@@ -128,7 +131,7 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
     )
 }
 
-/// What an operation on a socket waits for, if it waits.
+/// Returns the events that an operation on a socket waits for, if it waits.
 fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, PollFlags)> {
     match operation {
         Operation::Socket(SocketOperation::Accept { listener, .. }) => {
@@ -145,7 +148,8 @@ fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, P
     }
 }
 
-/// Waits until one of the events is there, and says which; `EAGAIN` once the deadline has passed.
+/// Waits for one of the events and returns those that have occurred, or `EAGAIN` once the deadline has
+/// passed.
 fn wait_ready(
     fd: BorrowedFd<'_>,
     events: PollFlags,
@@ -158,7 +162,7 @@ fn wait_ready(
     }
 }
 
-/// One try; blocks only where that is what the deadline allows.
+/// Makes one attempt. Blocks only if the deadline permits that.
 fn call(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     match operation {
         Operation::Socket(operation) => call_socket(operation, deadline),
@@ -172,7 +176,8 @@ fn call(operation: &mut Operation<'_>, deadline: Deadline) -> rustix::io::Result
     }
 }
 
-/// Waits until a read or write of what may wait for others, as a pipe, does not, and cuts it to that.
+/// Waits until a read or write on a descriptor that may wait for others, such as a pipe, will not block, and
+/// shortens the write accordingly.
 fn wait_for_stream(
     operation: &mut FileOperation<'_>,
     deadline: Deadline,
@@ -184,7 +189,7 @@ fn wait_for_stream(
             (file, PollFlags::IN, bytes)
         }
         FileOperation::Write { file, buffer, .. } => (file, PollFlags::OUT, buffer.len()),
-        // Of several buffers, the whole: a slow reader may hold it up.
+        // Several buffers are written as a whole: a slow reader may block the call.
         FileOperation::WriteVectored { file, buffers, .. } => {
             let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
             (file, PollFlags::OUT, bytes)
@@ -200,7 +205,7 @@ fn wait_for_stream(
     }
     wait_ready(file.fd, events, deadline)?;
     if let FileOperation::Write { buffer, .. } = operation {
-        // So much a pipe takes without waiting once it says that it is writable.
+        // A writable pipe accepts this many bytes without blocking.
         *buffer = &buffer[..buffer.len().min(PIPE_BUF)];
     }
     Ok(())
@@ -275,7 +280,7 @@ pub(super) fn call_file(operation: &mut FileOperation<'_>) -> rustix::io::Result
     }
 }
 
-/// Opens a path as it is asked for.
+/// Opens a path with the requested arguments.
 pub(super) fn open(
     directory: BorrowedFd<'_>,
     path: &CStr,
@@ -284,7 +289,7 @@ pub(super) fn open(
     let flags = OFlags::from_bits_retain(how.flags as u32);
     let mode = Mode::from_bits_retain(how.mode as u32);
     match how.resolve {
-        // Lenient with flags, where `openat2` refuses what it would ignore.
+        // `openat` ignores flags that `openat2` refuses.
         0 => rustix::fs::openat(directory, path, flags, mode),
         resolve => {
             let resolve = ResolveFlags::from_bits_retain(resolve);
@@ -293,19 +298,19 @@ pub(super) fn open(
     }
 }
 
-/// Which of the events, or what ends waits for any, are there now.
+/// Returns the events, including errors and hang-ups, that have occurred.
 pub(crate) fn ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> rustix::io::Result<PollFlags> {
     let mut asked = [PollFd::from_borrowed_fd(fd, events)];
     rustix::event::poll(&mut asked, Some(&Timespec::default()))?;
     Ok(asked[0].revents())
 }
 
-/// A count that the kernel has bounded by `MAX_RW_COUNT`.
+/// Converts a count, which the kernel has limited to `MAX_RW_COUNT`.
 pub(super) fn count_of(count: usize) -> u32 {
     u32::try_from(count).expect("the kernel moves less than 2 GiB at once")
 }
 
-/// A new descriptor in the form every operation's result has; its taker owns it again.
+/// Converts a new descriptor to the result of an operation. The receiver of the result takes ownership.
 pub(super) fn result_of(fd: OwnedFd) -> u32 {
     fd.into_raw_fd().cast_unsigned()
 }

@@ -10,12 +10,12 @@ use super::Deadline;
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 
-/// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is. A signal ends the
-/// wait too, as the deadline does.
+/// Waits until one of the polls would complete or the interrupt is raised. Returns `true` if it is raised. A
+/// signal and the deadline end the wait as well.
 ///
 /// # Errors
 ///
-/// The kernel's: `ENOMEM`, and `EINVAL` for more descriptors than `RLIMIT_NOFILE`.
+/// `ENOMEM` if the kernel has no memory; `EINVAL` for more descriptors than `RLIMIT_NOFILE`.
 pub(crate) fn wait_for_any<'a, 'b: 'a>(
     polls: impl Iterator<Item = &'a Operation<'b>>,
     interrupt: BorrowedFd<'_>,

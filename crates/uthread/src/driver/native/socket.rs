@@ -11,12 +11,13 @@ use super::{Deadline, count_of, message, ready_now, wait_ready};
 use crate::op::net::{SOCKET_FLAGS, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 
-/// Carries an operation out by one system call, which may block only where `wait` is set; but an accept does as its
-/// listener is set.
+/// Performs an operation by one system call, which may block only if `wait` is set; an accept blocks if its
+/// listener does.
 ///
 /// # Errors
 ///
-/// `EAGAIN` where the call would block, of a connect `EINPROGRESS`; any other error the call reports.
+/// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other error that the
+/// call reports.
 pub(in crate::driver) fn call(
     operation: &mut SocketOperation<'_>,
     wait: bool,
@@ -53,13 +54,14 @@ pub(in crate::driver) fn call(
     }
 }
 
-/// Carries an operation out by one system call that does not block, again after each signal; none where it would block.
+/// Performs an operation by a system call that does not block, retrying after signals. Returns `None` if it
+/// would block.
 #[inline]
 pub(in crate::driver) fn try_now(
     operation: &mut SocketOperation<'_>,
 ) -> Option<rustix::io::Result<u32>> {
     let result = retry_on_intr(|| call(operation, false));
-    // A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its caller.
+    // A Unix socket that finds a full queue has no event to wait for, so it reports `EAGAIN` to its caller.
     let would_block = match operation {
         SocketOperation::Connect { .. } => Errno::INPROGRESS,
         _ => Errno::AGAIN,
@@ -85,7 +87,7 @@ fn send(socket: BorrowedFd<'_>, buffer: &[u8], wait: bool) -> rustix::io::Result
     rustix::net::send(socket, buffer, flags).map(count_of)
 }
 
-/// Begins to connect, or asks for the outcome. The socket does not block before there is one, and blocks again then.
+/// Starts to connect, or queries the result. The socket is non-blocking until there is a result.
 fn connect_without_waiting(
     socket: BorrowedFd<'_>,
     address: &SocketAddrAny,
@@ -100,7 +102,7 @@ fn connect_without_waiting(
     connected
 }
 
-/// Connects a blocking socket until the deadline, which no flag of the call can bound.
+/// Connects a blocking socket until the deadline, which no flag of the call can limit.
 pub(super) fn connect_until(
     socket: BorrowedFd<'_>,
     address: &SocketAddrAny,
@@ -119,7 +121,7 @@ pub(super) fn connect_until(
     }
 }
 
-/// Fails with `EAGAIN` where no connection is there to be accepted.
+/// Fails with `EAGAIN` if there is no connection to accept.
 pub(super) fn look_for_connection(listener: BorrowedFd<'_>) -> rustix::io::Result<()> {
     match ready_now(listener, PollFlags::IN)?.is_empty() {
         true => Err(Errno::AGAIN),

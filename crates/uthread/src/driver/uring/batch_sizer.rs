@@ -1,10 +1,12 @@
 //! Chooses how many disk operations gather before they are submitted.
 //!
-//! Operations that wait for the end of a round keep the disk idle while fibers run; then the fibers wait for the disk, as
-//! all their reads begin and end together. So operations past the page cache are submitted in batches in the midst of a
-//! round: the first operation alone, then twice as many each time, as the disk is busy by then.
+//! If operations waited for the end of a round, the disk would be idle while fibers run, and then the fibers
+//! would wait for the disk, as all their reads would start and end together. So direct I/O is submitted in
+//! batches in the middle of a round: the first operation alone, then twice as many each time, as the disk is
+//! busy by then.
 
-/// A submission of so many costs each operation little, and a disk seldom finishes half as many before the next batch.
+/// Maximum size of a batch. At this size, a submission costs each operation little, and a disk rarely
+/// finishes half of them before the next batch.
 const BATCH_SIZE_MAX: u32 = 16;
 
 /// Sizes the batches of one ring.
@@ -27,12 +29,12 @@ impl BatchSizer {
         self.gathered += 1;
     }
 
-    /// Whether the batch is full, so that a flush is due.
+    /// Returns `true` if the batch is full, so that a flush is due.
     pub(super) fn is_full(&self) -> bool {
         self.gathered >= self.batch_size
     }
 
-    /// Begins the next batch after a flush: of twice the size if the last one was full.
+    /// Starts the next batch after a flush, of twice the size if the last one was full.
     pub(super) fn begin_next(&mut self) {
         if self.is_full() {
             self.batch_size = (2 * self.batch_size).min(BATCH_SIZE_MAX);
@@ -40,7 +42,7 @@ impl BatchSizer {
         self.gathered = 0;
     }
 
-    /// Begins with batches of one again, before a sleep in which the disk may become idle.
+    /// Starts with a batch of one again, before a sleep in which the disk may become idle.
     pub(super) fn reset(&mut self) {
         *self = BatchSizer::new();
     }
@@ -50,7 +52,7 @@ impl BatchSizer {
 mod tests {
     use super::*;
 
-    /// Fills and flushes `count` batches; their sizes.
+    /// Fills and flushes `count` batches, and returns their sizes.
     fn sizes(sizer: &mut BatchSizer, count: usize) -> Vec<u32> {
         let size = |_| {
             let mut size = 0;

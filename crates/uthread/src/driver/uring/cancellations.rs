@@ -1,7 +1,8 @@
-//! Requests to cancel entries, each repeated until its entry has ended.
+//! Requests to cancel entries, repeated until the entry has ended.
 //!
-//! Such a request finds nothing while its entry is on its way from one place of the kernel to another: a connect to a
-//! Unix socket is tried a hundred times before a worker of the kernel waits for it. If it was lost, the entry could wait for ever.
+//! A request finds nothing while its entry moves from one part of the kernel to another: a connect to a Unix
+//! socket is tried a hundred times before a kernel worker waits for it. If the request were lost, the entry
+//! could wait forever.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,44 +12,45 @@ use std::time::{Duration, Instant};
 use super::user_data::Target;
 use crate::driver::Token;
 
-/// After so long a request is repeated for the first time that has found nothing, or an entry in the hands of the kernel,
-/// which has got further by then; and the end of a runtime is not held up by that.
+/// First pause before a request is repeated that has found nothing, or an entry that the kernel is executing.
+/// It is long enough for the kernel to make progress, and short enough not to delay the end of a runtime.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The pause doubles up to this with each repetition: an entry that the kernel cannot interrupt, as a read from a server
-/// that does not answer, must not keep the worker busy.
+/// Maximum pause; the pause doubles with each repetition. An entry that the kernel cannot interrupt, such as
+/// a read from a server that does not respond, must not keep the worker busy.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// Requests to cancel of one ring. Both its ends use it, the one that reaps maybe on another thread.
+/// The requests to cancel of one ring. Both ends of the ring use it; the reaping end may be on another
+/// thread.
 ///
-/// Every operation that [`cancel`](Cancellations::cancel) names has to be named to
-/// [on_end](Cancellations::on_end) when its last completion is handed out, however that came about: the requests
-/// for it are repeated until then.
+/// Every operation passed to [`cancel`](Cancellations::cancel) must be passed to
+/// [on_end](Cancellations::on_end) when its last completion is handed out: its requests are repeated until
+/// then.
 #[derive(Default)]
 pub(in crate::driver) struct Cancellations {
     state: Mutex<State>,
-    /// Whether there are requests to be made. Relaxed, as the next: a cancellation comes from the worker itself, or with a
-    /// completion, and who reaps that is locked against the worker's cancellations and its wait (`Reactor`).
+    /// `true` if requests are due. Relaxed, like the next: a cancellation comes from the worker itself or
+    /// with a completion, and reaping is locked against the worker's cancellations and its wait (`Reactor`).
     are_due: AtomicBool,
-    /// Whether there are operations that have not ended.
+    /// `true` if there are cancelled operations that have not ended.
     are_awaited: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Operations of a single entry that are to end, until they have.
+    /// Cancelled single-entry operations that have not ended.
     awaited: HashSet<Token>,
-    /// Entries to be cancelled. For each entry in flight at most as many as its operation has.
+    /// Entries to be cancelled now. At most as many per entry in flight as its operation has entries.
     now: Vec<Target>,
-    /// Those that are to be cancelled again, at this time at the earliest.
+    /// Entries to be cancelled again, at this time at the earliest.
     later: Vec<Target>,
     later_at: Option<Instant>,
-    /// How long the next of these waits; none for the shortest time.
+    /// The pause before the next repetition; `None` for the minimum.
     pause: Option<Duration>,
 }
 
 impl Cancellations {
-    /// Cancels an operation of a single entry, which is in flight. Does nothing more for one that is cancelled already.
+    /// Cancels a single-entry operation, which must be in flight. Does nothing if it was cancelled before.
     pub(in crate::driver) fn cancel(&self, token: Token) {
         let mut state = self.lock();
         if state.awaited.insert(token) {
@@ -67,7 +69,7 @@ impl Cancellations {
         self.are_due.store(true, Ordering::Relaxed);
     }
 
-    /// Has an entry cancelled again that has not ended.
+    /// Cancels an entry again that has not ended.
     pub(super) fn repeat(&self, entry: Target) {
         self.repeat_in(&mut self.lock(), entry, Instant::now());
     }
@@ -79,7 +81,7 @@ impl Cancellations {
         self.are_due.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets requests for an entry that has ended, and whose `user_data` another one may get.
+    /// Forgets the requests for an entry that has ended, as its `user_data` may be reused.
     pub(super) fn forget(&self, entry: Target) {
         if self.are_due.load(Ordering::Relaxed) {
             let State { now, later, .. } = &mut *self.lock();
@@ -88,7 +90,7 @@ impl Cancellations {
         }
     }
 
-    /// Notes what became of a request to cancel such an operation.
+    /// Handles the result of a request to cancel such an operation.
     pub(in crate::driver) fn on_answer(&self, token: Token, result: i32, now: Instant) {
         let mut state = self.lock();
         if result < 0 && state.awaited.contains(&token) {
@@ -96,7 +98,7 @@ impl Cancellations {
         }
     }
 
-    /// Notes that the last completion of an operation is handed out.
+    /// Records that the last completion of an operation is handed out.
     pub(in crate::driver) fn on_end(&self, token: Token) {
         if self.are_awaited.load(Ordering::Relaxed) {
             let mut state = self.lock();
@@ -123,7 +125,7 @@ impl Cancellations {
             *pause = Some(PAUSE_MAX.min(pause.unwrap_or(PAUSE_MIN) * 2));
             due.append(later);
         }
-        // Of operations that have ended meanwhile there is nothing to cancel.
+        // Operations that have ended meanwhile are skipped.
         let has_ended = |entry: &mut Target| match entry {
             Target::Operation(token) => !awaited.contains(token),
             Target::Raw { .. } | Target::Poll(_) => false,
@@ -135,7 +137,7 @@ impl Cancellations {
         entry
     }
 
-    /// How long until the next is to be cancelled, if one is.
+    /// Returns the time until the next entry is to be cancelled, if there is one.
     pub(in crate::driver) fn next(&self, now: impl Fn() -> Instant) -> Option<Duration> {
         if !self.are_due.load(Ordering::Relaxed) {
             return None;
@@ -147,7 +149,8 @@ impl Cancellations {
         }
     }
 
-    /// Whether every cancelled operation has ended: a request may still be due, but is not repeated.
+    /// Returns `true` if every cancelled operation has ended. A request may still be due then, but is not
+    /// repeated.
     #[cfg(test)]
     pub(in crate::driver) fn are_over(&self) -> bool {
         self.lock().awaited.is_empty()

@@ -1,8 +1,8 @@
-//! Reads and writes past the page cache whose completions are found by polling the device.
+//! Direct I/O whose completions are found by polling the device.
 //!
-//! They go by a ring of their own, whose completions nobody announces: they are there after a call that has polled for them.
-//! So a worker does not sleep while it has such operations. A device without queues to be polled refuses each; what was
-//! refused goes by the ordinary ring, and so does all that comes later by the same descriptor.
+//! These operations use a ring of their own, which does not announce completions: they are found by a call
+//! that polls for them. So a worker does not sleep while it has such operations. A device without polling
+//! queues refuses them; refused operations, and later ones on the same descriptor, use the ordinary ring.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,23 +22,25 @@ use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::resource::descriptor::FdState;
 
-/// Operations under way: what devices have at a time. Others go by the ordinary ring.
+/// Maximum number of operations in flight: the queue depth of devices. Others use the ordinary ring.
 const IN_FLIGHT_MAX: usize = 128;
 
-/// Of one worker. Both ends of its driver use it, the one that reaps maybe on another thread.
+/// The polled operations of one worker. Both ends of its driver use this; the reaping end may be on another
+/// thread.
 pub(super) struct Devices {
     ring: IoUring,
-    /// Nothing: memory and files are registered with the ordinary ring.
+    /// Empty: memory and files are registered with the ordinary ring.
     registered: Registered,
     state: Mutex<State>,
-    /// How many operations are under way or refused. Relaxed: who reaps is locked against the worker's wait (`Reactor`).
+    /// Number of operations in flight or refused. Relaxed: reaping is locked against the worker's wait
+    /// (`Reactor`).
     count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     in_flight: HashMap<Token, Polled>,
-    /// What was refused, to go by the ordinary ring.
+    /// Refused entries, to be submitted to the ordinary ring.
     refused: Vec<Entry>,
 }
 
@@ -48,13 +50,13 @@ struct Polled {
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the descriptor outlives the operation, as promised to `submit`, and its state may be shared.
+// SAFETY: the descriptor outlives the operation, by the contract of `submit`, and its state is `Sync`.
 unsafe impl Send for Polled {}
 
 impl Devices {
     /// # Errors
     ///
-    /// The kernel's: `ENOMEM`, `EINVAL` where it knows no such rings.
+    /// `ENOMEM` if the kernel has no memory; `EINVAL` if it does not support such rings.
     pub(super) fn new() -> io::Result<Devices> {
         let mut builder = IoUring::builder();
         builder.dontfork().setup_iopoll();
@@ -66,11 +68,11 @@ impl Devices {
         })
     }
 
-    /// Takes an operation, if it may be polled for, and there is room. It reaches the kernel with the next poll.
+    /// Adds an operation if it may be polled for and there is space. It is submitted with the next poll.
     ///
     /// # Safety
     ///
-    /// All that the operation borrows stays alive until its completion. Only the worker calls this.
+    /// Everything that the operation borrows stays alive until its completion. Called only by the worker.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(&self, operation: &mut Operation<'_>, token: Token) -> bool {
         let Some(fd_state) = fd_state(operation).filter(|fd_state| fd_state.may_poll_device())
@@ -84,9 +86,9 @@ impl Devices {
         let fd_state = NonNull::from(fd_state);
         let entry = encode(operation, &self.registered);
         let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
-        // SAFETY: nobody else submits, as the caller promises.
+        // SAFETY: only the worker submits, by the caller's contract.
         let mut queue = unsafe { self.ring.submission_shared() };
-        // SAFETY: promised by the caller.
+        // SAFETY: by the caller's contract.
         let pushed = unsafe { queue.push(&entry) };
         assert!(pushed.is_ok(), "it has room for all that are under way");
         let polled = Polled { entry, fd_state };
@@ -94,22 +96,22 @@ impl Devices {
         true
     }
 
-    /// Whether something is under way, or refused.
+    /// Returns `true` if an operation is in flight or refused.
     pub(super) fn are_busy(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Submits what gathered, and has the kernel look for completions once.
+    /// Submits the added operations, and polls for completions once.
     ///
     /// # Safety
     ///
-    /// Only the worker calls this.
+    /// Called only by the worker.
     #[allow(
         unsafe_code,
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
     )]
     pub(super) unsafe fn poll(&self) -> io::Result<usize> {
-        // SAFETY: nobody else submits, as the caller promises.
+        // SAFETY: only the worker submits, by the caller's contract.
         let pending = unsafe { self.ring.submission_shared() }.len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
         let submitter = self.ring.submitter();
@@ -122,11 +124,12 @@ impl Devices {
     /// One caller at a time.
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     pub(super) unsafe fn completions(&self) -> CompletionQueue<'_> {
-        // SAFETY: promised by the caller.
+        // SAFETY: by the caller's contract.
         unsafe { self.ring.completion_shared() }
     }
 
-    /// Takes a completion; false if it is the refusal of the device, and the operation goes by the ordinary ring.
+    /// Handles a completion. Returns `false` if the device has refused the operation, which then uses the
+    /// ordinary ring.
     #[allow(unsafe_code, reason = "the descriptor state is alive by promise")]
     pub(super) fn complete(&self, token: Token, result: i32) -> bool {
         let mut state = self.lock();
@@ -135,13 +138,13 @@ impl Devices {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return true;
         }
-        // SAFETY: it is alive, as promised to `submit`, as the operation has not ended.
+        // SAFETY: it is alive by the contract of `submit`, as the operation has not ended.
         unsafe { polled.fd_state.as_ref() }.refuse_device_polling();
         state.refused.push(polled.entry);
         false
     }
 
-    /// Hands out the entry of an operation that goes by the ordinary ring.
+    /// Takes the entry of an operation that uses the ordinary ring.
     pub(super) fn take_refused(&self) -> Option<Entry> {
         let entry = self.lock().refused.pop()?;
         self.count.fetch_sub(1, Ordering::Relaxed);
@@ -153,7 +156,7 @@ impl Devices {
     }
 }
 
-/// What is kept beside the descriptor of a read or a write.
+/// Returns the state of the descriptor of a read or a write.
 pub(super) fn fd_state<'a>(operation: &Operation<'a>) -> Option<&'a FdState> {
     let Operation::File(
         FileOperation::Read { file, .. }

@@ -1,4 +1,4 @@
-//! From an operation to a submission entry.
+//! Encoding of operations as submission entries.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -13,10 +13,11 @@ use crate::op::multishot::MultishotOperation;
 use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
-/// The entry for an operation; it points into what the operation borrows, and into itself.
+/// Returns the entry for an operation. It points into the memory that the operation borrows, and into the
+/// operation.
 pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> Entry {
     let (fd, flags) = match operation.target() {
-        // An entry that is on no descriptor has none of this.
+        // An entry without a descriptor uses neither.
         None => (Fd(-1), Flags::empty()),
         Some(target) => match registered.slot_of(target) {
             None => (Fd(target.fd.as_raw_fd()), Flags::empty()),
@@ -114,7 +115,7 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             buffers, offset, ..
         } => opcode::Readv::new(
             fd,
-            // Of the layout of the kernel's `struct iovec`, as `std` promises.
+            // A `std` buffer has the layout of the kernel's `struct iovec`, as `std` guarantees.
             buffers.as_mut_ptr().cast(),
             buffers.len() as u32,
         )
@@ -136,7 +137,7 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
 fn encode_open(directory: Option<BorrowedFd<'_>>, path: &CStr, how: &OpenHow) -> Entry {
     let directory = Fd(directory.map_or(libc::AT_FDCWD, |directory| directory.as_raw_fd()));
     if how.resolve == 0 {
-        // As `open`: lenient with flags, where `openat2` refuses what it would ignore.
+        // `openat` ignores flags that `openat2` refuses.
         return opcode::OpenAt::new(directory, path.as_ptr())
             .flags(how.flags as i32)
             .mode(how.mode as u32)

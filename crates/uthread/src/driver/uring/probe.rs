@@ -1,4 +1,4 @@
-//! What rings can do here, for whoever asks why: each feature is tried, by the code that uses it where there is one.
+//! Tests which features rings have on this machine, by the code that uses them where there is such code.
 
 use std::io;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::{Options, Uring, trial};
 use crate::driver::Driver;
 use crate::driver::feature::{Feature, Usage};
 
-/// What was found.
+/// The results of the tests.
 pub(crate) struct Findings {
-    /// How a worker's ring is set up.
+    /// A description of how a worker's ring is set up.
     pub(crate) ring: io::Result<String>,
     pub(crate) features: Vec<Feature>,
     pub(crate) operations: Vec<Feature>,
-    /// First choice and last.
+    /// The locked memory of the first and the last choice.
     pub(crate) locked_bytes: [usize; 2],
 }
 
-/// Name, use, what else would be done, and how to find out by a ring as workers have it.
+/// Name, usage, replacement, and a test on a ring with a worker's setup.
 type Question = (&'static str, Usage, &'static str, fn(&Uring) -> bool);
 
 const FEATURES: [Question; 16] = [
@@ -121,7 +121,7 @@ const FEATURES: [Question; 16] = [
     }),
 ];
 
-/// Name, code, use, and what is done without.
+/// Name, code, usage, and replacement.
 type Operation = (&'static str, u8, Usage, &'static str);
 
 const NOTHING: &str = "nothing: its calls fail";
@@ -190,7 +190,7 @@ const OPERATIONS: [Operation; 21] = [
     ),
 ];
 
-/// Tries all. Takes some milliseconds, in which the calling thread blocks.
+/// Runs all tests. Takes some milliseconds, during which the calling thread blocks.
 pub(crate) fn probe() -> Findings {
     let made = super::new(Options::default()).map(|(ring, _)| ring);
     let ring = made.as_ref().ok();
@@ -231,7 +231,7 @@ mod tests {
     use crate::op::peer_address::PeerAddress;
     use crate::resource::descriptor::Descriptor;
 
-    /// An operation that is added has to be added to the list too.
+    /// A new operation has to be added to the list, too.
     fn check(mut operation: crate::op::Operation<'_>) {
         let code = encode(&mut operation, &Registered::new()).get_opcode();
         let listed = OPERATIONS

@@ -1,8 +1,8 @@
-//! Raw operations in flight: several entries each, which complete one by one, some of them twice.
+//! Raw operations in flight: several entries each, which complete separately, some of them twice.
 //!
-//! The scheduler hears of an operation once, when all its entries have ended. Until then what came of them is
-//! written into the operation, and the entries carry the driver's number for the operation in place of the token
-//! ([`Target::Raw`]).
+//! The scheduler is notified of an operation once, when all its entries have ended. Until then their results
+//! are stored in the operation, and the entries carry the driver's number of the operation instead of its
+//! token ([`Target::Raw`]).
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
 
-/// Of one ring. Both its ends use it, the one that reaps maybe on another thread.
+/// The raw operations of one ring. Both ends of the ring use it; the reaping end may be on another thread.
 #[derive(Default)]
 pub(super) struct Raws {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub(super) struct Raws {
 
 #[derive(Default)]
 struct State {
-    /// By number; bounded by the number of fibers, as each waits for one at most.
+    /// By number. Bounded by the number of fibers, as each waits for one at most.
     in_flight: HashMap<u32, Raw>,
     /// The numbers by token.
     numbers: HashMap<Token, u32>,
@@ -32,17 +32,18 @@ struct State {
 struct Raw {
     token: Token,
     operation: NonNull<RawOperation<'static>>,
-    /// Entries that have not ended.
+    /// Number of entries that have not ended.
     remaining: usize,
     is_cancelled: bool,
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: whoever has it is the only one to use the operation until its completion was handed out, as promised
-// to `begin`; and an operation may be sent.
+// SAFETY: the owner alone accesses the operation until its completion was handed out, by the contract of
+// `begin`; and an operation is `Send`.
 unsafe impl Send for Raw {}
 
-/// The entry at `index` of an operation; there are at most [`ENTRIES_MAX`](crate::op::raw::ENTRIES_MAX).
+/// Returns the target for the entry at `index` of an operation, which has at most
+/// [`ENTRIES_MAX`](crate::op::raw::ENTRIES_MAX).
 fn target(operation: u32, index: usize) -> Target {
     Target::Raw {
         operation,
@@ -51,16 +52,17 @@ fn target(operation: u32, index: usize) -> Target {
 }
 
 impl Raws {
-    /// Names the entries of an operation, which is complete when each of them has been noted.
+    /// Registers an operation and sets the `user_data` of its entries. It is complete when each of them has
+    /// completed.
     ///
     /// # Safety
     ///
-    /// The operation stays alive and untouched until then.
+    /// The operation stays alive and is not accessed until then.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
     pub(super) unsafe fn begin(&self, operation: &mut RawOperation<'_>, token: Token) {
         let mut state = self.lock();
         let id = state.next;
-        // Unique: what is in flight ends before four billion others.
+        // Unique: an operation ends before four billion others.
         state.next = id.wrapping_add(1);
         for (index, request) in operation.requests.iter_mut().enumerate() {
             let user_data = UserData::Entry(target(id, index));
@@ -76,7 +78,7 @@ impl Raws {
         state.numbers.insert(token, id);
     }
 
-    /// Takes the answer to a request to cancel an entry.
+    /// Handles the result of a request to cancel an entry.
     pub(super) fn on_cancel_answer(
         &self,
         id: u32,
@@ -90,7 +92,7 @@ impl Raws {
         }
     }
 
-    /// Takes the completion of an entry; the operation and its result, if it was the last.
+    /// Handles the completion of an entry. Returns the operation and its result if it was the last entry.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn on_completion(
         &self,
@@ -102,7 +104,7 @@ impl Raws {
     ) -> Option<(Token, i32)> {
         let mut state = self.lock();
         let raw = state.in_flight.get_mut(&id).expect("it is in flight");
-        // SAFETY: it is alive, as promised to `begin`, and used under this lock alone.
+        // SAFETY: it is alive by the contract of `begin`, and accessed only under this lock.
         let operation = unsafe { raw.operation.as_mut() };
         if !operation.requests[usize::from(index)].complete(result, flags) {
             return None;
@@ -110,7 +112,7 @@ impl Raws {
         raw.remaining -= 1;
         if raw.remaining > 0 {
             if raw.is_cancelled {
-                // The next of a chain may only now have begun.
+                // The next entry of a chain may have started only now.
                 cancel_entries(&mut state, id, cancellations);
             }
             return None;
@@ -122,7 +124,7 @@ impl Raws {
         Some((token, result))
     }
 
-    /// Has the entries of an operation cancelled, once; false if there is none of that name.
+    /// Cancels the entries of an operation, once. Returns `false` if there is no operation with this token.
     pub(super) fn cancel(&self, token: Token, cancellations: &Cancellations) -> bool {
         let mut state = self.lock();
         let Some(&id) = state.numbers.get(&token) else {
@@ -143,28 +145,29 @@ impl Raws {
 fn cancel_entries(state: &mut State, id: u32, cancellations: &Cancellations) {
     let raw = state.in_flight.get_mut(&id).expect("it is in flight");
     raw.is_cancelled = true;
-    // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this state.
     let operation = unsafe { raw.operation.as_ref() };
     let left = operation.requests.iter().enumerate();
     let left = left.filter(|(_, request)| !request.has_ended());
     cancellations.cancel_entries(left.map(|(index, _)| target(id, index)));
 }
 
-/// Whether an entry has to be cancelled again as it has not ended.
+/// Returns `true` if an entry has to be cancelled again, as it has not ended.
 #[allow(unsafe_code, reason = "the operation is there by promise")]
 fn must_be_repeated(state: &State, id: u32, index: usize) -> bool {
     let Some(raw) = state.in_flight.get(&id) else {
         return false;
     };
-    // SAFETY: it is alive, as promised to `begin`, and used under the lock of this state alone.
+    // SAFETY: it is alive by the contract of `begin`, and accessed only under the lock of this state.
     let operation = unsafe { raw.operation.as_ref() };
     let before = index.checked_sub(1).map(|index| &operation.requests[index]);
-    // It is cancelled anew once the one has ended for which it waits.
+    // It is cancelled again once the entry that it waits for has ended.
     let waits = before.is_some_and(|before| before.is_linked() && !before.has_ended());
     !waits && !operation.requests[index].has_ended()
 }
 
-/// One result for all: a chain that was cut off is cancelled, whatever else became of its entries.
+/// Returns one result for all entries: a cancelled chain is cancelled, whatever the results of its entries
+/// are.
 fn result_of(operation: &RawOperation<'_>, is_cancelled: bool) -> i32 {
     match &operation.requests[..] {
         [request] => request.result,

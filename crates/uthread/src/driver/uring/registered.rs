@@ -1,4 +1,4 @@
-//! What a ring keeps for us: the kernel's tables, of which only the ring's owner speaks to it.
+//! Resources registered with a ring: the kernel's tables, which only the ring's owner changes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,29 +16,29 @@ use crate::resource::descriptor::Descriptor;
 use crate::resource::pages::Pages;
 use crate::resource::registration::{Reclaimer, Registration, Resource};
 
-/// All ids but the last: groups have no table that takes memory.
+/// All ids but the last, as groups have no table that takes memory.
 const GROUPS_MAX: u16 = u16::MAX;
 
-/// Memory is registered in large pieces, as it is locked, so few are enough; the table takes 2 KiB.
+/// Registered memory is locked and comes in large pieces, so few are enough. The table takes 2 KiB.
 const BUFFERS_MAX: u16 = 256;
 
-/// As many as a process may open by default, which is also the most that the kernel permits then: a connection each
-/// for the fibers of a worker, and whole files on their way. The table takes 8 KiB.
+/// The default limit of open files of a process, which then also limits the kernel: one connection per fiber
+/// of a worker, and files in flight. The table takes 8 KiB.
 const FILES_MAX: u16 = 1024;
 
-/// Another ring than the one that was asked.
+/// The resource belongs to another ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OtherRing;
 
-/// Of one ring.
+/// The resources registered with one ring.
 pub(super) struct Registered {
     reclaimer: Arc<Reclaimer>,
-    /// How many things the ring keeps: most keep none.
+    /// Number of registered resources; zero for most rings.
     count: usize,
     groups: SlotAllocator,
     buffers: LazyTable,
     files: LazyTable,
-    /// Where registered memory begins, its length in bytes, and its slot.
+    /// Start address of registered memory, its length in bytes, and its slot.
     spans: BTreeMap<usize, (usize, u16)>,
     /// Keys of polls whose connections are gone.
     polls: Vec<u32>,
@@ -59,11 +59,11 @@ impl Registered {
         }
     }
 
-    /// Makes a group of buffers and registers it with the ring.
+    /// Allocates a group of buffers and registers it with the ring.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOMEM`, `EINVAL` where it knows no such groups.
+    /// `ENOMEM` if there is no memory; `EINVAL` if the kernel does not support such groups.
     #[allow(unsafe_code, reason = "the kernel gets the address of the group")]
     pub(super) fn register_buffer_group(
         &mut self,
@@ -75,7 +75,7 @@ impl Registered {
         let id = self.groups.take().ok_or(Errno::NOMEM)?;
         let registration = self.add(id, Resource::Group(pages));
         let group = BufferGroup::new(registration, count, size);
-        // SAFETY: the entries are there until the ring has forgotten the group, or is gone.
+        // SAFETY: the entries remain valid until the ring has released the group, or is gone.
         let registered =
             unsafe { ring.register_buf_ring_with_flags(group.address(), count, id, 0) };
         registered.map(|()| Arc::new(group))
@@ -85,11 +85,12 @@ impl Registered {
         group.is_of(self.reclaimer.number())
     }
 
-    /// Makes memory and registers it.
+    /// Allocates memory and registers it.
     ///
     /// # Errors
     ///
-    /// The kernel's: `ENOMEM`, `EFAULT` for more than 1 GiB; `ENOBUFS` where it has no table, or no room there.
+    /// `ENOMEM` if there is no memory; `EFAULT` for more than 1 GiB; `ENOBUFS` if there is no table or no
+    /// free slot.
     #[allow(unsafe_code, reason = "the kernel gets the address of the memory")]
     pub(super) fn register_buffer(
         &mut self,
@@ -108,13 +109,13 @@ impl Registered {
             iov_base: start.cast(),
             iov_len: bytes,
         }];
-        // SAFETY: the memory is there until the ring has forgotten it, or is gone.
+        // SAFETY: the memory remains valid until the ring has released it, or is gone.
         unsafe { ring.register_buffers_update(slot.into(), &memory, None) }?;
         self.spans.insert(start.addr(), (bytes, slot));
         Ok(registration)
     }
 
-    /// The slot of the registered memory of which these bytes are a part.
+    /// Returns the slot of the registered memory that contains these bytes.
     pub(super) fn buffer_of(&self, bytes: &[u8]) -> Option<u16> {
         let start = bytes.as_ptr().addr();
         let (first, (length, slot)) = self.spans.range(..=start).next_back()?;
@@ -126,7 +127,8 @@ impl Registered {
     ///
     /// # Errors
     ///
-    /// As [`reserve_file`](Registered::reserve_file), and the kernel's.
+    /// The errors of [`reserve_file`](Registered::reserve_file), and any error that `io_uring_register(2)`
+    /// reports.
     pub(super) fn register_file(
         &mut self,
         ring: &Submitter<'_>,
@@ -138,11 +140,11 @@ impl Registered {
         Ok(registration)
     }
 
-    /// A slot for a file, with nothing there.
+    /// Reserves an empty slot for a file.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` where the ring has no table, or no room there.
+    /// `ENOBUFS` if there is no table or no free slot.
     pub(super) fn reserve_file(&mut self, ring: &Submitter<'_>) -> io::Result<Registration> {
         if self.files.slots.is_exhausted() {
             self.forget(ring);
@@ -152,7 +154,7 @@ impl Registered {
         Ok(self.add(slot, Resource::Nothing))
     }
 
-    /// The key of the poll that stands here for a connection, or that one elsewhere does.
+    /// Returns the key of a connection's poll in this ring, or `OtherRing` if another ring has one.
     pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, OtherRing>> {
         let (ring, key) = connection.state.poll()?;
         Some(if ring == self.reclaimer.number() {
@@ -162,22 +164,22 @@ impl Registered {
         })
     }
 
-    /// Keeps a poll for a connection, until that is gone.
+    /// Records the poll of a connection, which ends with the registration.
     pub(super) fn add_poll(&mut self, key: u32) -> Registration {
         self.add(0, Resource::Poll(key))
     }
 
-    /// The key of a poll whose connection is gone.
+    /// Takes the key of a poll whose connection is gone.
     pub(super) fn take_poll(&mut self) -> Option<u32> {
         self.polls.pop()
     }
 
-    /// The slot of a file that is registered here.
+    /// Returns the slot of a file if it is registered with this ring.
     pub(super) fn slot_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
         descriptor.state.slot_in(self.reclaimer.number())
     }
 
-    /// Says how the sleep of the ring's owner is ended when others leave something to it, if nobody has yet.
+    /// Sets the waker that others use when they leave a resource to the ring's owner, if it is not set yet.
     pub(super) fn set_wake(&mut self, waker: &Waker) -> io::Result<()> {
         if !self.has_wake {
             let waker = waker.try_clone()?;
@@ -187,14 +189,14 @@ impl Registered {
         Ok(())
     }
 
-    /// Has the ring forget all files, before it is closed, which takes a while: nobody shall see that they are open
-    /// still.
+    /// Releases all files before the ring is closed, as closing a ring takes a while in which the files would
+    /// remain open.
     pub(super) fn end(&mut self, ring: &Submitter<'_>) {
         self.reclaimer.close();
         self.forget_retired(ring);
         if self.files.is_made == Some(true) {
-            // Else the end of the ring does it. Kernels before 6.4 close a file that is taken out of its slot up to a
-            // second later, but those of the whole table at once.
+            // Otherwise the end of the ring releases them. Kernels before 6.4 close a file that is removed
+            // from its slot up to a second later, but close all files of a table at once.
             let _ = ring.unregister_files();
         }
     }
@@ -209,14 +211,15 @@ impl Registered {
         Registration::new(&self.reclaimer, slot, resource)
     }
 
-    /// Has the ring forget what nobody uses any more, and frees it.
+    /// Unregisters unused resources from the ring and frees them.
     pub(super) fn forget_retired(&mut self, ring: &Submitter<'_>) {
         if self.count > 0 {
             self.forget(ring);
         }
     }
 
-    /// Has the ring let go of the pages. Where it cannot, for lack of memory, it does when the slot is used again.
+    /// Makes the ring unpin the pages. If it cannot, for lack of memory, it does so when the slot is used
+    /// again.
     #[allow(unsafe_code, reason = "an unsafe call of the crate")]
     fn forget_buffer(&mut self, ring: &Submitter<'_>, slot: u16) {
         let nothing = [libc::iovec {
@@ -233,7 +236,7 @@ impl Registered {
             self.count -= 1;
             match resource {
                 Resource::Group(pages) => {
-                    // Refused only of what the ring did not take.
+                    // Fails only if the ring has not accepted the group.
                     let _ = ring.unregister_buf_ring(slot);
                     drop(pages);
                     self.groups.give(slot);
@@ -243,7 +246,7 @@ impl Registered {
                     self.spans.remove(&pages.start().as_ptr().addr());
                 }
                 Resource::File => {
-                    // As of memory.
+                    // As for memory.
                     let _ = ring.register_files_update(slot.into(), &[-1]);
                     self.files.slots.give(slot);
                 }
@@ -254,7 +257,7 @@ impl Registered {
     }
 }
 
-/// A table that the kernel makes when it is first needed.
+/// A table that the kernel creates when it is first needed.
 struct LazyTable {
     slots: SlotAllocator,
     is_made: Option<bool>,
@@ -268,7 +271,7 @@ impl LazyTable {
         }
     }
 
-    /// A slot, if there is one in the table, which is made here if need be. That is tried once.
+    /// Takes a slot, if one is free. Creates the table if necessary, which is tried once.
     fn take(&mut self, make: impl FnOnce(u32) -> io::Result<()>) -> Option<u16> {
         let end = self.slots.end.into();
         let is_made = *self.is_made.get_or_insert_with(|| make(end).is_ok());
@@ -276,12 +279,12 @@ impl LazyTable {
     }
 }
 
-/// SlotAllocator of a table, each given to one at a time.
+/// Allocates the slots of a table.
 struct SlotAllocator {
-    /// Those from here on were never taken.
+    /// Slots from here on were never taken.
     next: u16,
     end: u16,
-    /// Those before that are free again.
+    /// Lower slots that are free again.
     free: Vec<u16>,
 }
 

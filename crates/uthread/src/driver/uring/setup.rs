@@ -1,4 +1,4 @@
-//! Making a ring: the best set-up the kernel takes, found by trying, best first.
+//! Creating a ring with the best setup that the kernel accepts, found by trying.
 
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -8,38 +8,40 @@ use rustix::io::Errno;
 
 use super::Options;
 
-/// Submission entries: one scheduler round submits at most about that many; a full queue only
-/// costs an early flush.
+/// Size of the submission queue: about as many entries as a scheduler round submits. A full queue only causes
+/// an early flush.
 const SUBMISSIONS: u32 = 256;
 
-/// Completion entries: room for a burst from thousands of operations in flight before the kernel
-/// falls back to its slow overflow list.
+/// Size of the completion queue: enough for a burst from thousands of operations before the kernel uses its
+/// slow overflow list.
 const COMPLETIONS: u32 = 4096;
 
-/// The sizes of the last resort where locked memory is short.
+/// The sizes used as a last resort if locked memory is short.
 const SUBMISSIONS_MIN: u32 = 32;
 const COMPLETIONS_MIN: u32 = 128;
 
-/// First choice and last: 84 KiB and 8 KiB of locked memory.
+/// The first and the last choice: 84 KiB and 8 KiB of locked memory.
 const SIZES: [(u32, u32); 2] = [
     (SUBMISSIONS, COMPLETIONS),
     (SUBMISSIONS_MIN, COMPLETIONS_MIN),
 ];
 
-/// The kernel's `struct io_rings`, which lies before the completions.
+/// Size of the kernel's `struct io_rings`, which precedes the completions.
 const HEADER_BYTES: usize = 320;
 
-/// How submissions reach the kernel and completions the worker: what is asked for, then what is best.
+/// How submissions reach the kernel and completions the worker. The requested mode comes first, then the
+/// others from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A thread of the kernel takes submissions, and finishes requests, on its own; it sleeps when it has had nothing to
-    /// do for so long. It is the ring's own: one that several share takes eight entries of each in turn, and tears chains.
+    /// A kernel thread fetches submissions and completes requests on its own. It sleeps after it has been
+    /// idle for this time. Rings do not share the thread: it would take eight entries of each ring in turn,
+    /// which splits chains.
     Polled { idle_ms: u32 },
-    /// The kernel finishes requests only when the worker asks: no interruption, full batches.
+    /// The kernel completes requests only when the worker asks: no interruptions, full batches.
     Deferred,
-    /// The kernel finishes requests at the worker's next entry for whatever reason.
+    /// The kernel completes requests when the worker next enters it for any reason.
     Cooperative,
-    /// The kernel interrupts the worker for each.
+    /// The kernel interrupts the worker for each completion.
     Interrupting,
 }
 
@@ -56,29 +58,31 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The modes of a ring whose completions only the worker takes.
+/// The modes of a ring whose completions only the worker reaps.
 pub(super) const OWN: &[Mode] = &[Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
-/// The modes of one whose completions others take while the worker computes: it has to be interrupted.
+/// The modes of a ring whose completions others reap while the worker computes: the kernel has to interrupt
+/// the worker.
 pub(super) const SHARED: &[Mode] = &[Mode::Interrupting];
 
-/// Locked memory comes back a little after the ring that had it was closed: how often, and after what
-/// pauses, a ring is tried again for which there is none.
+/// Locked memory is released slightly after its ring was closed: the number of attempts to create a ring for
+/// which there is no memory, and the pause between them.
 const MEMORY_TRIES: u32 = 10;
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 impl Mode {
     pub(super) fn polled(idle: Duration) -> Mode {
-        // None would be the kernel's own choice, which is a second.
+        // Zero would select the kernel's default, which is a second.
         let idle_ms = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX).max(1);
         Mode::Polled { idle_ms }
     }
 }
 
-/// Makes a ring as it is asked for. Also why the kernel does not poll, where it was to: then it is one without that.
+/// Creates a ring with the given options. Also returns the kernel's error if it refuses to poll for
+/// submissions; the ring does not poll then.
 ///
 /// # Errors
 ///
-/// As [`ring`].
+/// The errors of [`ring`].
 pub(super) fn ring_for(options: Options) -> io::Result<(IoUring, Mode, Option<io::Error>)> {
     let mut refusal = None;
     if let Some(idle) = options.kernel_polling {
@@ -91,11 +95,12 @@ pub(super) fn ring_for(options: Options) -> io::Result<(IoUring, Mode, Option<io
     Ok((ring, mode, refusal))
 }
 
-/// Makes a ring in the first of the modes that the kernel takes, and tries it out.
+/// Creates a ring in the first mode that the kernel accepts, and tests it.
 ///
 /// # Errors
 ///
-/// The kernel's, with the remedy in the message.
+/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses the last mode tried, with a
+/// remedy in the message.
 pub(super) fn ring(modes: &[Mode]) -> io::Result<(IoUring, Mode)> {
     ring_when_there_is_memory(modes).map_err(|errno| explain(errno.into()))
 }
@@ -133,7 +138,7 @@ fn any_ring(modes: &[Mode]) -> Result<(IoUring, Mode), Errno> {
     Err(refused)
 }
 
-/// Sees a request through: that a ring can be made does not say that it may be used.
+/// Completes a request as a test: a ring that was created may still be forbidden to use.
 fn try_out(mut ring: IoUring) -> io::Result<IoUring> {
     if !ring.params().is_feature_ext_arg() {
         return Err(Errno::NOSYS.into());
@@ -167,8 +172,8 @@ fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> 
     builder.build(submissions)
 }
 
-/// Whether an error says that there can be no ring here, rather than that something else is short which
-/// every driver needs.
+/// Returns `true` if an error means that no ring is permitted, and not that a resource is short which every
+/// driver needs.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref());
     refused.is_some_and(|Refused { error, .. }| {
@@ -179,12 +184,12 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     })
 }
 
-/// Whether there was enough memory for the first choice.
+/// Returns `true` if the ring has the sizes of the first choice.
 pub(super) fn is_full_size(ring: &IoUring) -> bool {
     ring.params().cq_entries() == COMPLETIONS
 }
 
-/// The locked memory of a ring, first choice and last, where the kernel counts it.
+/// Returns the locked memory of a ring of the first and of the last choice, where the kernel accounts for it.
 pub(super) fn locked_bytes() -> [usize; 2] {
     let pages = |bytes: usize| bytes.next_multiple_of(rustix::param::page_size());
     SIZES.map(|(submissions, completions)| {
@@ -196,7 +201,7 @@ pub(super) fn locked_bytes() -> [usize; 2] {
     })
 }
 
-/// Adds what to do to the kernel's refusal.
+/// Adds a remedy to the kernel's error.
 fn explain(error: io::Error) -> io::Error {
     let remedy = match Errno::from_io_error(&error) {
         Some(Errno::PERM | Errno::ACCESS) => {
@@ -220,7 +225,7 @@ fn explain(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Refused { error, remedy })
 }
 
-/// The kernel's error, kept as the source, with the remedy.
+/// An error of the kernel, kept as the source, with a remedy.
 #[derive(Debug)]
 struct Refused {
     error: io::Error,
@@ -243,7 +248,7 @@ impl std::error::Error for Refused {
 mod tests {
     use super::*;
 
-    /// The kernels that do not know a mode have to say so in the way by which the next one is tried.
+    /// A kernel that does not support a mode has to fail in the way that makes the next mode be tried.
     #[test]
     fn each_mode_can_be_built_or_is_unknown() {
         let modes = [

@@ -1,4 +1,5 @@
-//! Trials of what a ring has to be asked for: each asks a ring of its own for the thing itself, and looks at what comes.
+//! Tests of single features of a ring. Each submits the request itself to a ring of its own, and checks the
+//! result.
 #![allow(unsafe_code, reason = "the kernel gets pointers")]
 
 use std::io::Write;
@@ -14,7 +15,7 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use super::setup;
 
-/// What answers at all answers at once.
+/// A request that completes at all completes at once.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 const GROUP: u16 = 1;
@@ -32,12 +33,13 @@ pub(super) fn buffer_ring() -> bool {
     succeeds(|ring| Buffers::new().lend(ring))
 }
 
-/// A kernel without it refuses the request, one with it waits for connections.
+/// Tests multishot accepts: a kernel without them refuses the request; a kernel with them waits for
+/// connections.
 pub(super) fn multishot_accept() -> bool {
     succeeds(|ring| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let accept = opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).build();
-        // SAFETY: the request asks for no address, and so points to no memory.
+        // SAFETY: the request has no address buffer, so it points to no memory.
         unsafe { push(ring, &accept) };
         // SAFETY: a request that does nothing points to no memory.
         unsafe { push(ring, &opcode::Nop::new().build().user_data(1)) };
@@ -48,7 +50,8 @@ pub(super) fn multishot_accept() -> bool {
     })
 }
 
-/// Of a byte and an end of input the first must announce that there is more.
+/// Tests multishot receives: of the completions for a byte and for the end of input, the first must announce
+/// that more follow.
 pub(super) fn multishot_receive() -> bool {
     succeeds(|ring| {
         let (socket, mut peer) = UnixStream::pair()?;
@@ -57,7 +60,7 @@ pub(super) fn multishot_receive() -> bool {
         let mut buffers = Buffers::new();
         buffers.lend(ring)?;
         let receive = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
-        // SAFETY: the kernel writes into the buffers, which live until it is done with them or for ever.
+        // SAFETY: the kernel writes into the buffers, which live until it has finished with them, or forever.
         unsafe { push(ring, &receive.flags(Flags::BUFFER_SELECT)) };
         let first = next(ring);
         let mut last = first.as_ref().ok().copied();
@@ -82,14 +85,14 @@ fn succeeds(trial: impl FnOnce(&mut IoUring) -> io::Result<()>) -> bool {
 
 /// # Safety
 ///
-/// What the entry points to stays valid until its completion.
+/// The memory that the entry points to remains valid until its completion.
 unsafe fn push(ring: &mut IoUring, entry: &Entry) {
-    // SAFETY: promised by the caller.
+    // SAFETY: by the caller's contract.
     let pushed = unsafe { ring.submission().push(entry) };
     assert!(pushed.is_ok(), "a new ring has room");
 }
 
-/// The next completion: whose, its result, and whether more follow.
+/// Returns the next completion: its `user_data`, its result, and whether more follow.
 fn next(ring: &mut IoUring) -> io::Result<(u64, i32, bool)> {
     let timeout = Timespec::from(TRIAL_TIMEOUT);
     ring.submitter()
@@ -102,19 +105,19 @@ fn next(ring: &mut IoUring) -> io::Result<(u64, i32, bool)> {
     ))
 }
 
-/// One buffer, and the ring of one entry by which it is lent to the kernel.
+/// One buffer, and the one-entry buffer ring by which it is lent to the kernel.
 struct Buffers {
     entry: Box<BufferEntry>,
     buffer: Box<[u8; BUFFER_BYTES]>,
 }
 
-/// The kernel's `struct io_uring_buf`, aligned as the largest of pages.
+/// The kernel's `struct io_uring_buf`, aligned to the largest page size.
 #[repr(C, align(65536))]
 struct BufferEntry {
     address: u64,
     length: u32,
     id: u16,
-    /// Of the whole ring, if this is its first entry: how many buffers were put in.
+    /// In the first entry: the tail of the buffer ring, which counts the provided buffers.
     tail: u16,
 }
 
@@ -135,7 +138,8 @@ impl Buffers {
         self.entry.address = self.buffer.as_mut_ptr().expose_provenance() as u64;
         let entry = (&raw mut *self.entry).expose_provenance() as u64;
         let submitter = ring.submitter();
-        // SAFETY: the entry is a ring of one; the kernel keeps its page, and reads it when a request comes.
+        // SAFETY: the entry is a buffer ring of one; the kernel pins its page, and reads it when a request
+        // arrives.
         unsafe { submitter.register_buf_ring_with_flags(entry, 1, GROUP, 0) }
     }
 }

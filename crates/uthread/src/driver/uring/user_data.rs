@@ -1,4 +1,4 @@
-//! What a ring's entries carry as `user_data`, which comes back with each completion.
+//! Encoding of the `user_data` of submission entries, which is returned with each completion.
 //!
 //! ```text
 //!   bits   63  62  61  32..61  16..32  0..16
@@ -8,7 +8,7 @@
 //!           1   1   1  .. ones ..                 a wake-up
 //! ```
 //!
-//! The bit `c` marks a request to cancel the entry that carries the rest.
+//! The bit `c` marks a request to cancel the entry that the other bits identify.
 
 use crate::driver::Token;
 
@@ -18,14 +18,14 @@ const POLL: u64 = 1 << 61;
 const WAKE: u64 = u64::MAX;
 const RAW_OPERATION_SHIFT: u32 = 16;
 
-/// An entry that a completion, or a request to cancel, refers to.
+/// An entry that a completion or a request to cancel refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::driver) enum Target {
     /// The only entry of an operation.
     Operation(Token),
-    /// One of the entries of a raw operation, by the driver's number for that.
+    /// An entry of a raw operation, identified by the driver's number of the operation.
     Raw { operation: u32, entry: u16 },
-    /// A standing poll, by its key.
+    /// A multishot poll, identified by its key.
     Poll(u32),
 }
 
@@ -34,7 +34,7 @@ pub(in crate::driver) enum Target {
 pub(super) enum UserData {
     /// A completion of this entry.
     Entry(Target),
-    /// The answer to a request to cancel this entry.
+    /// The completion of a request to cancel this entry.
     Cancel(Target),
     /// A wake-up from another thread.
     Wake,
@@ -93,7 +93,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// The least and the greatest of each kind.
+    /// The smallest and the largest of each kind.
     const TARGETS: [Target; 8] = [
         Target::Operation(Token(0)),
         Target::Operation(Token(Token::RESERVED - 1)),

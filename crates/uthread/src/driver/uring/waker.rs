@@ -1,7 +1,7 @@
 //! Ending a worker's sleep from any thread: by a message to its ring, or through an eventfd.
 //!
-//! A message needs no ring on the sender's side (Linux 6.13 and newer) and no standing request on
-//! the receiver's. Elsewhere the ring polls an eventfd, and waking is a write to it.
+//! A message needs neither a ring of the sender (on Linux 6.13 and newer) nor a pending request of the
+//! receiver. Otherwise the ring polls an eventfd, and a wake-up is a write to it.
 #![allow(unsafe_code, reason = "a system call that no crate offers yet")]
 
 use std::io;
@@ -16,18 +16,18 @@ use super::user_data::UserData;
 use crate::driver::Wake;
 use crate::driver::eventfd::Eventfd;
 
-/// Wakes one worker. It keeps the ring's descriptor, so a late wake-up hits no stranger's file.
+/// Wakes one worker. Owns the ring's descriptor, so a late wake-up cannot affect another file.
 pub(crate) enum Waker {
     Message { ring: OwnedFd },
     Eventfd { eventfd: Eventfd },
 }
 
 impl Waker {
-    /// The best waker for a ring of the calling thread: a message if one arrives.
+    /// Returns the best waker for a ring of the calling thread: a message if a test message arrives.
     pub(super) fn new(ring: &IoUring) -> io::Result<Waker> {
         let target = rustix::io::fcntl_dupfd_cloexec(as_fd(ring), 0)?;
         let waker = Waker::Message { ring: target };
-        // The probe's message stays in the ring: a wake-up too many is harmless.
+        // The test message stays in the ring: a spurious wake-up is harmless.
         if waker.try_wake().is_ok() {
             Ok(waker)
         } else {
@@ -66,7 +66,7 @@ impl Waker {
         }
     }
 
-    /// Forgets the wake-ups that have come, where they are kept; whether there were any.
+    /// Clears wake-ups that are stored. Returns `true` if there were any.
     pub(super) fn clear(&self) -> bool {
         match self {
             Waker::Message { .. } => false,
@@ -74,7 +74,7 @@ impl Waker {
         }
     }
 
-    /// The request that the ring must keep standing to hear of wake-ups.
+    /// Returns the request that the ring must keep pending to receive wake-ups.
     pub(super) fn listen(&self) -> Option<Entry> {
         match self {
             Waker::Message { .. } => None,
@@ -88,9 +88,8 @@ impl Waker {
 }
 
 impl Wake for Waker {
-    /// A kernel short of memory is asked again: a lost
-    /// wake-up would be a hang. Any other refusal of what worked when the ring was made is a fault
-    /// nobody could go on from, and ends the process.
+    /// Retries if the kernel is short of memory: a lost wake-up would be a hang. Any other error of a call
+    /// that has worked before is a fault without a way to recover, and aborts the process.
     fn wake(&self) {
         while let Err(error) = self.try_wake() {
             match Errno::from_io_error(&error) {
@@ -114,7 +113,7 @@ fn send_message(ring: &OwnedFd) -> io::Result<()> {
     let ring = Fd(ring.as_fd().as_raw_fd());
     let user_data = UserData::Wake.encode();
     let message: Entry = opcode::MsgRingData::new(ring, 0, user_data, None).build();
-    // SAFETY: `Entry` is the kernel's `struct io_uring_sqe`, alive over the call.
+    // SAFETY: `Entry` is the kernel's `struct io_uring_sqe` and outlives the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_io_uring_register,
@@ -129,7 +128,7 @@ fn send_message(ring: &OwnedFd) -> io::Result<()> {
     }
     let error = io::Error::last_os_error();
     match Errno::from_io_error(&error) {
-        // The worker has ended: it needs no wake-up.
+        // The worker has ended and needs no wake-up.
         Some(Errno::OWNERDEAD) => Ok(()),
         _ => Err(error),
     }
