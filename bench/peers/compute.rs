@@ -17,7 +17,8 @@ pub(crate) struct Compute {
 }
 
 impl Compute {
-    /// What this CPU, undisturbed, does in so many microseconds; nothing takes no time to find.
+    /// Returns the amount of computation that this CPU, undisturbed, performs in `us` microseconds. Zero
+    /// needs no calibration.
     pub(crate) fn calibrated(us: u64) -> Compute {
         if us == 0 {
             return Compute { steps: 0 };

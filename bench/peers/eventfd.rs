@@ -14,7 +14,7 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a request reads.
+/// The value that a request reads.
 pub(crate) const ONE: [u8; 8] = 1_u64.to_ne_bytes();
 
 /// An eventfd that as many requests can read as there are numbers of 32 bits.

@@ -1,8 +1,8 @@
-//! What the small programs measure with: the same for each.
+//! Measuring functions, the same for all small programs.
 
 use std::time::Instant;
 
-/// What a command prints: its figures, in one line.
+/// Prints the figures of a command in one line.
 pub(crate) fn report<const FIGURES: usize>(figures: [f64; FIGURES]) {
     println!("{}", figures.map(|figure| format!("{figure:.1}")).join(" "));
 }
@@ -12,7 +12,7 @@ pub(crate) fn per_operation(begin: Instant, operations: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / operations as f64
 }
 
-/// What of this process is in memory.
+/// Returns the resident memory of this process.
 pub(crate) fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("proc is mounted");
     let pages: usize = text

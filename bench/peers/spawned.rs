@@ -1,5 +1,5 @@
-//! What fibers cost, and threads of the system: the same code for both, on whichever threads the including program has.
-//! They have the names of `std`.
+//! The costs of fibers and of system threads: the same code for both, with the threads of the including
+//! program, which have the names of `std`.
 
 use std::time::{Duration, Instant};
 

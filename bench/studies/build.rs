@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a report is measured with, from this folder.
+/// The sources that a report is measured with, relative to this folder.
 const SOURCES: [&str; 4] = [
     "src",
     "../../crates/uthread/src",

@@ -35,7 +35,7 @@ pub(crate) enum Ending {
     Cut,
 }
 
-/// What an epoch came to.
+/// The results of an epoch.
 pub(crate) struct Report {
     pub(crate) ending: Ending,
     pub(crate) stage: Stage,
@@ -148,7 +148,7 @@ fn take_back(mut stage: Arc<Stage>) -> io::Result<Stage> {
     }
 }
 
-/// What has to agree at the end.
+/// Checks the values that have to agree at the end.
 fn compare(stage: &Stage) {
     let tally = &stage.tally;
     let (begun, ended) = (tally.fibers.get(), tally.fibers_ended.get());

@@ -1,5 +1,5 @@
-//! What a process holds: descriptors, threads, memory. After each epoch it must be what it was after the
-//! first.
+//! The resources of a process: descriptors, threads, memory. After each epoch they must be the same as after
+//! the first.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use uthread::{Runtime, blocking, scope};
 
-/// As many as the pool for blocking calls has at most.
+/// Maximum number of threads in the pool for blocking calls.
 const POOL_THREADS: usize = 64;
 
 /// How long to wait for what the kernel takes back after a thread was joined or a ring closed: not so
@@ -44,8 +44,8 @@ impl Holdings {
         })
     }
 
-    /// What there is once it compares with what there was `before`, if there is a before; else what is
-    /// left over, and how to say so.
+    /// Returns the resources once they agree with those `before`, if given; otherwise the remaining ones, and
+    /// how to report them.
     pub(crate) fn settled(
         before: Option<Holdings>,
         growth_mib_max: usize,

@@ -23,10 +23,10 @@ pub(crate) struct Ledger {
     stream: u64,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Whether the sender came to its end, and the receiver to the end of the stream.
+    /// `true` if the sender has finished, and the receiver has reached the end of the stream.
     closed: AtomicBool,
     ended: AtomicBool,
-    /// Whether one side resets it on purpose.
+    /// `true` if one side resets the connection on purpose.
     lossy: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the fibers of one epoch share: what they count, whether they shall stop, and what went wrong.
+//! The state that the fibers of an epoch share: counters, the request to stop, and violations.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -20,7 +20,7 @@ pub(crate) struct Stage {
     violations: Mutex<Vec<String>>,
 }
 
-/// What happened in an epoch.
+/// The events of an epoch.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) fibers: Count,
@@ -165,7 +165,7 @@ fn is_cancelled(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::CANCELED.raw_os_error())
 }
 
-/// Whether the other side's reset may come to this.
+/// Returns `true` if the peer's reset may cause this error.
 pub(crate) fn is_reset(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -39,7 +39,7 @@ const FAILED: &str = "failed: ";
 /// Size of a message, as in the paper with the first study of this kind.
 const MESSAGE_BYTES: usize = 16;
 
-/// What a load does. It is passed to the process as JSON.
+/// A load. It is passed to the process as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Load {

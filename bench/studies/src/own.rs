@@ -1,5 +1,4 @@
-//! The same small programs as in `bench/peers`, on uthread: `bench/peers/README.md` tells what each command
-//! measures.
+//! The small programs of `bench/peers`, on uthread. `bench/peers/README.md` describes what each command measures.
 
 pub(crate) mod disk;
 pub(crate) mod echo;
@@ -24,7 +23,7 @@ use crate::mode::Mode;
 use measure::report;
 use spawned::{create, pingpong, sleepers, spawn_join, yields};
 
-/// What `uthread-bench own` measures, for the studies to call in a process of its own.
+/// A measurement of `uthread-bench own`, which the studies run in a process of its own.
 #[derive(clap::Subcommand)]
 pub(crate) enum Measured {
     Spawn {

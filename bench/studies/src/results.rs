@@ -69,7 +69,7 @@ pub(crate) struct Metric {
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// Whether the page has a chart of it. The tables have all metrics.
+    /// `true` if the page has a chart of it. The tables have all metrics.
     pub(crate) is_drawn: bool,
 }
 

@@ -126,7 +126,7 @@ impl Crowd {
     ///
     /// # Errors
     ///
-    /// Those of [`Crowd::connect`].
+    /// The errors of [`Crowd::connect`].
     ///
     /// ```
     /// use uthread_load::{Crowd, Plan, Stop, Target};

@@ -20,7 +20,7 @@ use fatal::make_panics_fatal;
 
 /// Longer than a message of 16 bytes, so that a short read says that there is no more.
 const BUFFER_BYTES: usize = 64;
-/// As many may connect at the same time.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 fn main() {

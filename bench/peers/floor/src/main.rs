@@ -25,9 +25,10 @@ use fatal::make_panics_fatal;
 const MESSAGE_BYTES: usize = 16;
 /// Longer than a message, so that a short read says that there is no more.
 const BUFFER_BYTES: usize = 64;
-/// As many may connect at the same time.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// Of one call: enough that the call is nothing beside them, and few enough for the first cache.
+/// Maximum number of events per call: enough that the cost of the call is negligible, and few enough for the
+/// first-level cache.
 const EVENTS: usize = 1024;
 /// Edges: for a level, the next call would have to find out that each connection has been emptied.
 const MESSAGES: EventFlags = EventFlags::IN
@@ -158,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// Whoever does not read what it asked for delays the others of this worker; no load of ours does.
+    /// A client that does not read its responses delays the others of this worker; no load here does that.
     fn answer(&self, stream: BorrowedFd<'_>, mut messages: &[u8]) -> rustix::io::Result<()> {
         for _ in messages.chunks(MESSAGE_BYTES) {
             self.compute.run();

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, epoll};
 
 use eventfd::{ONE, print_cost};
 
-/// As many requests as reach a ring together.
+/// Number of requests that are submitted to a ring together.
 const BATCH: u32 = 32;
 
 fn main() -> io::Result<()> {
@@ -63,7 +63,7 @@ fn wait_and_read(fd: BorrowedFd<'_>, requests: u32) -> io::Result<()> {
     })
 }
 
-/// Whether a request has read what it should.
+/// Checks that a request has read the expected value.
 fn check(value: [u8; 8]) -> io::Result<()> {
     match value == ONE {
         true => Ok(()),

@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// What `std` has, with threads that are as small as fibers.
+/// The functions of `std`, with threads whose stacks are as small as those of fibers.
 mod threads {
     pub(crate) use std::sync;
     use std::thread::{Builder, JoinHandle};

@@ -1,5 +1,5 @@
-//! What goes wrong on a network: resets, refusals, timeouts. Each is the error it should be, and what
-//! arrives before it is right.
+//! Network faults: resets, refusals, timeouts. Each is the expected error, and the data that arrives before
+//! it is correct.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -102,7 +102,7 @@ pub(super) fn refused(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()>
     }
 }
 
-/// That the call expires, not before its time.
+/// Checks that the call times out, and not too early.
 fn expires<T>(
     stage: &Stage,
     timeout: Duration,

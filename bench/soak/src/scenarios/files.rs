@@ -11,7 +11,7 @@ use uthread::fs::{self, File};
 use crate::random::{Choices as _, Random};
 use crate::stage::{Stage, expect, join_all, spawn};
 
-/// What one fiber writes at once.
+/// Number of bytes that a fiber writes at once.
 const PIECE_BYTES: usize = 3000;
 
 /// A file of its own, which is removed with this.

@@ -1,5 +1,5 @@
-//! What fibers do in an epoch: short scenarios, each of which checks what it has done, and fibers that
-//! wait until they are cut off.
+//! The work of fibers in an epoch: short scenarios that check their results, and fibers that wait until they
+//! are cancelled.
 
 mod endless;
 mod faults;

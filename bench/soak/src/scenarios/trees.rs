@@ -13,7 +13,7 @@ use uthread::{Runtime, current, scope, sleep, yield_now};
 use crate::random::{Choices as _, Random};
 use crate::stage::{Stage, broken, expect, join, spawn};
 
-/// What a fiber panics with on purpose.
+/// The payload of an intended panic.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Planned(pub(crate) u64);
 

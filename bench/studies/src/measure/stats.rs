@@ -9,7 +9,7 @@ use uthread_load::SplitMix;
 const RESAMPLES: usize = 10_000;
 /// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in sixteen throws.
 pub(crate) const PAIRS_FOR_A_VERDICT: usize = 6;
-/// The same samples must give the same interval each time a report is drawn.
+/// Fixed, so that the same samples give the same interval each time a report is drawn.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

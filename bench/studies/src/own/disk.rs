@@ -23,13 +23,13 @@ use crate::say::say;
 use crate::setup::Unavailable;
 use uthread_load::SplitMix;
 
-/// What databases read, and what disks are compared by.
+/// The block size that databases read, and that disks are compared by.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// Of its number, at the beginning of a block.
+/// Size of the block's number, at the beginning of a block.
 pub(crate) const NUMBER_BYTES: usize = 8;
 
-/// As many as a ring has places for registered buffers, and more than a disk works at.
+/// Number of slots for registered buffers in a ring, which is more than a disk processes at a time.
 const DEPTH_MAX: u64 = 256;
 
 /// A read that takes a minute has failed in all but name.
@@ -61,7 +61,7 @@ pub(crate) enum Pattern {
     Sequential,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) reads: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Report {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
-    /// Of all threads, those in the kernel included, for each read.
+    /// CPU time of all threads, including those in the kernel, per read.
     pub(crate) cpu_us: f64,
 }
 
@@ -163,9 +163,10 @@ pub(crate) fn open(path: &Path) -> Result<(File, DirectAlignment)> {
 
 /// Which block comes next.
 enum Choice {
-    /// Of so many.
+    /// Random positions among this number of blocks.
     Random(u64),
-    /// The same, and how many have been read: all fibers share one walk through the file.
+    /// Sequential positions among this number of blocks, and the number of reads: all fibers share one walk
+    /// through the file.
     Sequential(u64, AtomicU64),
 }
 

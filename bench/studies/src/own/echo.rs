@@ -20,9 +20,10 @@ use compute::Compute;
 
 /// Longer than a message of 16 bytes, so that a short read says that there is no more.
 const READ_BYTES: usize = 64;
-/// Of a multishot receive, for all connections: as many as may have sent between two rounds of the worker.
+/// Number of buffers of a multishot receive, for all connections: as many as may have sent between two rounds
+/// of the worker.
 const BUFFERS: u16 = 4096;
-/// Of one: some messages.
+/// Size of a buffer: some messages.
 const BUFFER_BYTES: usize = 256;
 
 /// By which requests the server does its work; those of the library's own calls by default.
@@ -47,7 +48,7 @@ pub(crate) enum Accepts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Reads {
-    /// As sockets of the library do: by system calls, once a poll stands for a connection that lasts
+    /// Like sockets of the library: by system calls, once a poll stands for a long-lived connection
     #[default]
     Own,
     /// A request for each: what vectored calls are, of one buffer
@@ -60,7 +61,7 @@ pub(crate) enum Reads {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum Sends {
-    /// As sockets of the library do: by system calls that do not wait; by a request where they would
+    /// Like sockets of the library: by non-blocking system calls, and by a request if they would block
     #[default]
     Own,
     /// A request for each, as of reads, which reach the kernel together

@@ -16,7 +16,7 @@ use uthread::{Runtime, try_scope};
 
 pub(super) use eventfd::cpu_ns;
 
-/// So many requests by so many fibers, as many by each; they wait for all to be done.
+/// Performs `requests` requests by `fibers` fibers, the same number by each, and waits for all of them.
 pub(super) fn perform(runtime: &Runtime, fibers: u32, requests: u32) -> Result<()> {
     let file = File::from(eventfd::full(EventfdFlags::empty())?);
     let (each, before) = (requests / fibers, runtime.metrics().total().submissions);

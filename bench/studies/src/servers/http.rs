@@ -32,7 +32,7 @@ pub(crate) enum HttpServer {
     StaticWebServer(PathBuf),
 }
 
-/// What a server serves, and with what resources.
+/// The content and the resources of a server.
 pub(crate) struct Launch<'a> {
     pub(crate) root: &'a Path,
     pub(crate) workers: usize,

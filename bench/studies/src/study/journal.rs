@@ -17,7 +17,7 @@ use crate::report::write_whole;
 use crate::results;
 use crate::setup::own_path;
 
-/// What all measurements of a journal share.
+/// The settings that all measurements of a journal share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     /// Hash of the program file.

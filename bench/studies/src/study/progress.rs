@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) struct Progress {
     done: usize,
     left: usize,
-    /// As the studies estimate it.
+    /// The estimate of the studies.
     expected_left: f64,
     /// The estimate for what has been measured, and how long that took.
     expected: f64,

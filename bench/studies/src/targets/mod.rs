@@ -41,7 +41,7 @@ pub(crate) struct Target {
     goal: Goal,
 }
 
-/// What is compared.
+/// The subjects of the comparison.
 #[derive(Clone, Debug, Deserialize)]
 enum Beside {
     /// The ratio of ours to this subject.

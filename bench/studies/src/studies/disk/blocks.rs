@@ -36,7 +36,7 @@ pub(super) fn prepare(folder: &Path, mib: u64) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether all was written: its last block comes last.
+/// Returns `true` if the file is complete: its last block is written last.
 fn is_whole(path: &Path, blocks: u64) -> bool {
     let last_number = || -> Result<(u64, u64)> {
         let mut file = File::open(path)?;
