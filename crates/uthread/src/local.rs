@@ -248,7 +248,7 @@ impl<T: 'static> Key<Cell<T>> {
     /// ```
     /// use std::cell::Cell;
     ///
-    /// uthread::local!(static USER: Cell<u32> = panic!("nobody has said who"));
+    /// uthread::local!(static USER: Cell<u32> = panic!("the initializer does not run"));
     /// USER.set(7);
     /// assert_eq!(USER.get(), 7);
     /// ```

@@ -1,7 +1,7 @@
 //! The local values of a fiber or thread, initialized on first access and dropped at its end.
 //!
 //! ```text
-//!   vacant --set--> alive --end, newest first--> destroyed    never made again, so that the end has an end
+//!   vacant --set--> alive --end, newest first--> destroyed    never created again, so that the end terminates
 //! ```
 
 use std::any::Any;

@@ -3,7 +3,7 @@
 //! ```text
 //!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, coroutine
 //!               + closure   taken when the fiber starts
-//!               + Outcome   the value or the panic, and who waits for it
+//!               + Outcome   the value or the panic, and the waiting joiner
 //! ```
 //!
 //! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a trait that

@@ -4,7 +4,7 @@
 //!   RUNNING --complete--> DONE          the joiner finds the value
 //!   RUNNING --await-----> AWAITED --complete--> DONE + wake the waiter
 //!                         AWAITED --withdraw--> RUNNING
-//!   RUNNING --detach----> DETACHED --complete-> DONE, the value goes back to who wrote it
+//!   RUNNING --detach----> DETACHED --complete-> DONE, the value returns to its writer
 //! ```
 //!
 //! The value of a detached fiber is dropped by the second of the two sides, so no value returned by a scoped

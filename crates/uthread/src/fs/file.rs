@@ -24,8 +24,8 @@ use crate::sched::{offload, wait};
 /// Reads and writes transfer data directly between the kernel and the caller's buffer. `File` implements
 /// `FileExt` of `std::os::unix`: `read_at` and `write_at` do not use the file position.
 ///
-/// Calls that use the file position are serialized among all clones of a `File`, as in `std`. They are not
-/// serialized with calls on a descriptor of the same open file that was duplicated in another way.
+/// Calls that use the file position are serialized among all clones of a `File`, as in `std`. Descriptors of
+/// the same open file that were duplicated by other means are not included.
 ///
 /// ```
 /// use std::io::Read;
@@ -146,7 +146,7 @@ impl File {
         OpenOptions::new()
     }
 
-    /// Queries metadata about the file. A local file system answers from memory.
+    /// Queries metadata about the file. On a local file system, this does not access the disk.
     ///
     /// # Errors
     ///
@@ -171,8 +171,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// An I/O error (`EIO`), `StorageFull`, or any other error that `fsync(2)` reports, also for earlier
-    /// writes that returned successfully.
+    /// `EIO`, `StorageFull` or any other error that `fsync(2)` reports. It may be the error of an earlier
+    /// write that returned successfully.
     ///
     /// ```
     /// use std::io::Write;
@@ -334,8 +334,8 @@ impl File {
         })
     }
 
-    /// Returns `true` if the file is a terminal. A method of this type, because only `std` types can
-    /// implement `std::io::IsTerminal`.
+    /// Returns `true` if the file is a terminal. This is a method because only `std` types can implement
+    /// `std::io::IsTerminal`.
     ///
     /// ```
     /// assert!(!uthread::fs::File::open("Cargo.toml")?.is_terminal());

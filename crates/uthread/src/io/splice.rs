@@ -1,11 +1,11 @@
 //! Moving bytes between files, sockets and pipes within the kernel.
 //!
 //! ```text
-//!   file   -> file     copy_file_range, on the pool: it waits for the disk
-//!   file   -> socket   sendfile of what is in the page cache
-//!   pipe   -> any      splice; to and from a file on the pool
+//!   file   -> file     copy_file_range, on a pool thread: it waits for the disk
+//!   file   -> socket   sendfile of bytes in the page cache
+//!   pipe   -> any      splice; to and from a file on a pool thread
 //!   any    -> pipe     splice
-//!   socket -> any      splice into a pipe of our own, and out of it
+//!   socket -> any      splice into an internal pipe, and out of it
 //! ```
 //!
 //! If the kernel refuses a combination, such as a file opened for appending, the bytes are read and written

@@ -5,10 +5,10 @@
 //! is writable, and then passes `std` no more than fits, so that the system call of `std` does not block:
 //!
 //! ```text
-//!   a pipe with room has a free page, of 4096 bytes:
-//!     1024 that std has buffered, at most | ROOM_BYTES of the caller's
-//!   more than that: std's buffer is flushed, and the driver writes the whole lines
-//!   to a terminal: a thread of the pool writes, ROOM_BYTES at most
+//!   a writable pipe has a free page of 4096 bytes:
+//!     at most 1024 bytes in the buffer of std | ROOM_BYTES of the caller's bytes
+//!   more bytes: the buffer of std is flushed, and the driver writes whole lines
+//!   to a terminal: a pool thread writes at most ROOM_BYTES
 //! ```
 //!
 //! The call can still block if another process fills the same pipe between the check and the call.

@@ -39,8 +39,7 @@ macro_rules! impl_socket {
                 self.socket.inner.take_error()
             }
 
-            /// Makes calls on this socket return `WouldBlock` instead of waiting, also in fibers, or makes
-            /// them wait again.
+            /// Sets whether calls on this socket return `WouldBlock` instead of waiting, also in fibers.
             ///
             /// # Errors
             ///
@@ -208,8 +207,8 @@ macro_rules! impl_buffer_sizes {
                 )?)
             }
 
-            /// Returns the size of the kernel's send buffer in bytes (`SO_SNDBUF`), the room for the kernel's
-            /// bookkeeping included. See the example of [`set_send_buffer_size`](Self::set_send_buffer_size).
+            /// Returns the size of the kernel's send buffer in bytes (`SO_SNDBUF`), including its
+            /// bookkeeping. See the example of [`set_send_buffer_size`](Self::set_send_buffer_size).
             ///
             /// # Errors
             ///
@@ -237,9 +236,8 @@ macro_rules! impl_buffer_sizes {
                 )?)
             }
 
-            /// Returns the size of the kernel's receive buffer in bytes (`SO_RCVBUF`), the room for the
-            /// kernel's bookkeeping included. See the example of
-            /// [`set_recv_buffer_size`](Self::set_recv_buffer_size).
+            /// Returns the size of the kernel's receive buffer in bytes (`SO_RCVBUF`), including its
+            /// bookkeeping. See the example of [`set_recv_buffer_size`](Self::set_recv_buffer_size).
             ///
             /// # Errors
             ///

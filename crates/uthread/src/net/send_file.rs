@@ -26,8 +26,8 @@ const COLD_BYTES: usize = 128 * 1024;
 impl TcpStream {
     /// Sends `length` bytes of `file`, starting at `offset`, without copying them to user space.
     ///
-    /// Returns the number of bytes sent, which is smaller than `length` only if the file ends early. The
-    /// cursor of the file is neither used nor moved. The write timeout limits the time without progress.
+    /// Returns the number of bytes sent, which is smaller than `length` only if the file ends early. The file
+    /// position is neither used nor moved. The write timeout limits the time without progress.
     ///
     /// # Errors
     ///

@@ -187,7 +187,7 @@ impl UdpSocket {
         self.socket.inner.local_addr()
     }
 
-    /// Sets `SO_BROADCAST`: allows sending to a broadcast address.
+    /// Sets `SO_BROADCAST`, which allows sending to a broadcast address.
     ///
     /// # Errors
     ///
@@ -213,8 +213,8 @@ impl UdpSocket {
         self.socket.inner.broadcast()
     }
 
-    /// Sets `IP_MULTICAST_LOOP`: delivers IPv4 multicast datagrams that this socket sends also to members of
-    /// the group on this machine.
+    /// Sets `IP_MULTICAST_LOOP`, which delivers IPv4 multicast datagrams that this socket sends also to
+    /// members of the group on this machine.
     ///
     /// # Errors
     ///
@@ -268,8 +268,8 @@ impl UdpSocket {
         self.socket.inner.multicast_ttl_v4()
     }
 
-    /// Sets `IPV6_MULTICAST_LOOP`: delivers IPv6 multicast datagrams that this socket sends also to members
-    /// of the group on this machine.
+    /// Sets `IPV6_MULTICAST_LOOP`, which delivers IPv6 multicast datagrams that this socket sends also to
+    /// members of the group on this machine.
     ///
     /// # Errors
     ///

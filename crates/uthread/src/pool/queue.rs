@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   queued --begin, by a thread---------> the thread runs it to its end
-//!          --withdraw, by its submitter-> the submitter has it again, and it never runs
+//!          --withdraw, by its submitter-> the submitter gets it back, and it never runs
 //! ```
 //!
 //! Both happen under the lock of the pool, so exactly one side gets the call. A call may borrow from its

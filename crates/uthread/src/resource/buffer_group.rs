@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   entries (one per buffer)  | buffers ..
-//!   kernel takes at its head <-- tail: we give a buffer back
+//!   the kernel takes at its head <-- tail: this process provides a buffer
 //! ```
 //!
 //! A buffer belongs to the kernel from the time it is provided until a completion names it, and to this

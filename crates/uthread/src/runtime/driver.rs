@@ -154,7 +154,7 @@ impl fmt::Display for DriverInfo {
     }
 }
 
-/// Returns the driver that was requested by name, and by whom. The builder takes precedence over the
+/// Returns the driver that was requested by name, and the source of the request. The builder takes precedence over the
 /// environment.
 ///
 /// # Errors

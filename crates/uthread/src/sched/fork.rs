@@ -1,11 +1,11 @@
 //! A fiber that calls `fork`: in the child it is the only thread, and a plain one.
 //!
 //! ```text
-//!   parent   fork -------------------------------------------> the fiber goes on as ever
+//!   parent   fork -------------------------------------------> the fiber continues as before
 //!              \
-//!   child       the copy of its stack, on the copy of the worker's thread, which is no worker any more:
-//!               every call is the ordinary one, nothing reaches a ring, and at the end of the closure
-//!               the process ends, as there is no loop to return to
+//!   child       a copy of its stack, on a copy of the worker's thread, which is a plain thread:
+//!               every call blocks, no ring is used, and at the end of the closure the process
+//!               ends, as there is no loop to return to
 //! ```
 //!
 //! Forks are detected by the handlers of `pthread_atfork`, which `vfork`, `posix_spawn` and a bare `clone` do

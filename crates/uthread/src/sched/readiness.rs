@@ -2,7 +2,7 @@
 //! arms.
 //!
 //! ```text
-//!   fiber    begin a poll of each -> park -> end those that are left -> park until they have ended
+//!   fiber    start a poll of each -> park -> cancel the remaining polls -> park until they have ended
 //!   thread   one system call for all of them and for an eventfd that wakes it
 //! ```
 //!

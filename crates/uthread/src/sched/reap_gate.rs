@@ -1,4 +1,4 @@
-//! Tells whether other workers may reap a worker's completions, where fibers migrate. Guarded by the reactor's lock.
+//! Controls whether other workers may reap a worker's completions, if fibers migrate. Guarded by the reactor's lock.
 //!
 //! A completion ends the owner's sleep, and so does a wake-up, which arrives the same way. A thief that reaped a
 //! wake-up while the owner is about to sleep would lose it. So the owner closes the gate before it sleeps, and

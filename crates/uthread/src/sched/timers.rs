@@ -2,7 +2,7 @@
 //! whether ten timers are pending or a million.
 //!
 //! ```text
-//!   level 0   64 slots of 1 tick        a slot holds what expires at that tick
+//!   level 0   64 slots of 1 tick        a slot holds the timers of one tick
 //!   level 1   64 slots of 64 ticks      when its time comes, a slot's timers
 //!   level 2   64 slots of 4,096 ticks   are spread over the level below
 //!   ...

@@ -11,7 +11,7 @@ use crate::thread::{Cancelled, JoinHandle, spawn};
 
 const FIBERS: u64 = 6;
 
-/// Both numbers are the same, but while somebody changes them.
+/// Both numbers are the same, except while a fiber changes them.
 type Pair = (u64, u64);
 
 /// Changes one and then the other.
@@ -108,7 +108,7 @@ impl Locks {
         }
     }
 
-    /// Nobody has anything any more, or waits for it.
+    /// Asserts that every lock is free and no fiber waits.
     fn assert_free(&self) {
         let guard = self.mutex.try_lock();
         assert!(!matches!(guard, Err(crate::sync::TryLockError::WouldBlock)));
@@ -218,7 +218,7 @@ fn a_barrier_lets_as_many_pass_as_it_is_for() {
         Simulation::new(seed, 3, mode).run(move || {
             let barrier = Arc::new(Barrier::new(FIBERS as usize));
             let leaders = Arc::new(AtomicUsize::new(0));
-            // Those who are cancelled before the others come are not counted.
+            // Fibers cancelled before the others arrive are not counted.
             let early = (0..2).map(|_| {
                 let barrier = Arc::clone(&barrier);
                 spawn(move || barrier.wait().is_leader())

@@ -102,7 +102,7 @@ fn what_was_submitted_leaves_while_others_compute() {
     });
 }
 
-/// Otherwise whoever computes between calls would wait for all others twice or more for each of its messages.
+/// Otherwise a fiber that computes between calls would wait for all others twice or more for each of its messages.
 #[test]
 fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
     // Fewer than those after which it gives way.
@@ -136,7 +136,7 @@ fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
     });
 }
 
-/// Fibers that receive and compute, until they are told to end.
+/// Fibers that receive and compute until they are stopped.
 struct Computing {
     fibers: Vec<thread::JoinHandle<()>>,
     runs: Arc<AtomicUsize>,

@@ -32,7 +32,7 @@ fn panic_slowly(seed: u64) {
     resume_unwind(Box::new(seed));
 }
 
-/// Waits of every kind end by time or cancellation as they do where nobody panics.
+/// Waits of every kind end by a deadline or cancellation as they do without panics.
 fn wait_beside(choices: &mut Choices) {
     let soon = Duration::from_micros(choices.below(3000));
     assert!(!panicking());

@@ -13,7 +13,7 @@ use crate::sched::worker::current;
 use crate::thread::{self, Cancelled, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
 
-/// A generator of a fiber's own, so that its choices do not depend on who else chooses.
+/// A generator of a fiber's own, so that its choices do not depend on other fibers.
 pub(super) struct Choices(pub(super) u64);
 
 impl Choices {

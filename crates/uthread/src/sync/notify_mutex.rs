@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   change   modify the state under the lock; then wake all waiters
-//!   wait     inspect the state under the lock; not as wished -> enlist as a waiter, and suspend
+//!   wait     inspect the state under the lock; if it does not fit -> enlist as a waiter, and suspend
 //! ```
 //!
 //! A waiter enlists under the lock under which it has inspected the state, so that no change comes in between. Nobody

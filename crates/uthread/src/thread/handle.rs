@@ -140,7 +140,7 @@ impl<T> JoinHandle<T> {
     /// reader.cancel();
     /// match reader.join() {
     ///     Ok(read) => assert_eq!(read.unwrap_err().raw_os_error(), Some(125)), // ECANCELED
-    ///     Err(payload) => assert!(payload.is::<uthread::thread::Cancelled>()), // It had not begun.
+    ///     Err(payload) => assert!(payload.is::<uthread::thread::Cancelled>()), // It had not started.
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```

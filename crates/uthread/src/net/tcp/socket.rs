@@ -66,7 +66,7 @@ impl TcpSocket {
         open(AddressFamily::INET6).map(|fd| TcpSocket { fd })
     }
 
-    /// Sets `SO_REUSEADDR`: allows binding an address that closed connections still occupy.
+    /// Sets `SO_REUSEADDR`, which allows binding an address that closed connections still occupy.
     /// [`TcpListener::bind`] sets it too.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ impl TcpSocket {
         Ok(sockopt::socket_reuseaddr(self)?)
     }
 
-    /// Sets `SO_REUSEPORT`: allows several sockets of the same user to listen at one address if all of them
-    /// set it. The kernel distributes incoming connections over these sockets.
+    /// Sets `SO_REUSEPORT`, which allows several sockets of the same user to listen at one address if all of
+    /// them set it. The kernel distributes incoming connections over these sockets.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl TcpSocket {
         Ok(sockopt::socket_reuseport(self)?)
     }
 
-    /// Sets `IPV6_V6ONLY`: restricts an IPv6 socket to IPv6 connections. See the example of
+    /// Sets `IPV6_V6ONLY`, which restricts an IPv6 socket to IPv6 connections. See the example of
     /// [`new_v6`](TcpSocket::new_v6).
     ///
     /// # Errors

@@ -202,7 +202,7 @@ impl TcpStream {
         self.socket.inner.local_addr()
     }
 
-    /// Sets `TCP_NODELAY`: small writes are sent at once instead of being collected.
+    /// Sets `TCP_NODELAY`, which sends small writes at once instead of collecting them.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl TcpStream {
         self.socket.inner.ttl()
     }
 
-    /// Sets `TCP_QUICKACK`: received data is acknowledged at once. The kernel may reset the option at any
+    /// Sets `TCP_QUICKACK`, which acknowledges received data at once. The kernel may reset the option at any
     /// time. The counterpart in `std` is a method of `std::os::linux::net::TcpStreamExt`.
     ///
     /// # Errors
@@ -286,11 +286,11 @@ impl TcpStream {
 
     /// Sets `SO_LINGER`: how closing the connection treats unsent data.
     ///
-    /// With `None`, the default, dropping the last handle returns at once and the kernel sends the data in
-    /// the background. With a timeout of zero, the data is discarded and the peer sees a reset. With any
-    /// other timeout, the drop blocks in the kernel until the data is sent or the time is over: drop the
-    /// stream within [`blocking`](crate::blocking), as it would block the worker otherwise. The timeout is
-    /// rounded up to whole seconds.
+    /// With `None`, the default, dropping the last handle returns at once, and the kernel sends the data in
+    /// the background. With a timeout of zero, the data is discarded, and the peer sees a reset. With any
+    /// other timeout, the drop blocks until the data is sent or the time has passed. This would also block
+    /// the worker, so drop the stream within [`blocking`](crate::blocking). The timeout is rounded up to
+    /// whole seconds.
     ///
     /// # Errors
     ///
@@ -323,8 +323,8 @@ impl TcpStream {
         Ok(sockopt::socket_linger(self)?)
     }
 
-    /// Enables keepalive probes, or disables them with `None`. If the peer answers none of them, waiting
-    /// calls fail with `TimedOut`.
+    /// Enables keepalive probes, or disables them with `None`. If the peer leaves all probes unanswered,
+    /// waiting calls fail with `TimedOut`.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //! data and aligned to words:
 //!
 //! ```text
-//!   length (of this all) | SOL_SOCKET | SCM_RIGHTS | descriptor, descriptor, ..
+//!   total length | SOL_SOCKET | SCM_RIGHTS | descriptor, descriptor, ..
 //! ```
 
 use std::io;

@@ -1,11 +1,11 @@
 //! One worker: an operating-system thread that runs fibers, and its loop.
 //!
 //! ```text
-//!   run a batch of fibers -> look around (inbox, timers, completions) -> again while there is work
+//!   run a batch of fibers -> poll (inbox, timers, completions) -> again while there is work
 //!        | none
 //!   search (injector, other workers' deques)
 //!        | nothing
-//!   announce sleep, look once more, wait in the ring
+//!   announce sleep, check once more, wait in the ring
 //! ```
 //!
 //! [`search`] is how an idle worker looks for work, [`fibers`] how a fiber starts, runs and ends here, [`calls`] what the

@@ -2,9 +2,9 @@
 //! panic, `std::thread::panicking` is true of all fibers of that worker.
 //!
 //! ```text
-//!   no other fiber is suspended in its panic   what std says is true of the running fiber
+//!   no other fiber is suspended in its panic   the state of std is that of the running fiber
 //!   another one is                             the running fiber panics if it did when it was resumed, or if the panic
-//!                                              hook has seen it begin since, or if its cancellation unwinds it
+//!                                              hook has seen it start since, or if its cancellation unwinds it
 //! ```
 //!
 //! In the second case the library learns of the end of a panic at its own frames (`wait::catch_unwind`) or when the fiber

@@ -1,10 +1,10 @@
 //! The end of a worker: all waits are cancelled, and new calls are refused.
 //!
 //! ```text
-//!   shut down   each worker cancels what is left, once; it ends when nothing is
-//!   abandon     each worker wakes what is left, once more: a fiber that has to wait leaves the queue that it is in, and its
-//!               worker for ever (Pause::Abandoned). Operations in flight are cancelled and awaited as ever.
-//!   join        a worker that goes to sleep as the last, with no fiber left anywhere, shuts the runtime down
+//!   shut down   each worker cancels its remaining fibers, once; it ends when none is left
+//!   abandon     each worker wakes its remaining fibers once more: a fiber that has to wait leaves its queue, and its
+//!               worker forever (Pause::Abandoned). Operations in flight are cancelled and awaited as usual.
+//!   join        the last worker to go to sleep shuts the runtime down if no fiber is left
 //! ```
 //!
 //! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no operation is

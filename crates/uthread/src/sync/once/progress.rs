@@ -4,7 +4,7 @@
 //!   INCOMPLETE -> RUNNING -> COMPLETE
 //!                 |     ^
 //!                 v     | forced
-//!                POISONED          each with QUEUED, but for COMPLETE
+//!                POISONED          each with or without QUEUED, except COMPLETE
 //! ```
 //!
 //! INCOMPLETE is zero. QUEUED is set under the lock of the queue, and only while there is a reason to wait.
