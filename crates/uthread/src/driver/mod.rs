@@ -1,14 +1,15 @@
-//! Drivers: what carries operations to the kernel.
+//! Drivers carry operations to the kernel.
 //!
-//! A driver serves one worker and knows neither fibers nor who waits: it is given operations with
-//! a token each and gives back tokens with results, one for each but for those that complete many times. It is made on the worker's thread, by step-down
-//! where the kernel lacks something, in two parts: the [`Driver`] takes operations in, and only its worker
-//! has it; the [`Completions`] hand results out, and may do so on any thread.
+//! A driver serves one worker and knows neither fibers nor waiters: it is given operations, each with a
+//! token, and returns tokens with results, one per operation except for multishot operations. It is created
+//! on the worker's thread, and falls back step by step if the kernel lacks features. It has two ends: the
+//! [`Driver`] starts operations and is used only by its worker; the [`Completions`] hand out results,
+//! possibly on another thread.
 //!
-//! [`uring`] hands operations to a ring, [`epoll`] makes the system calls itself as soon as they need not
-//! wait. [`native`] carries out a single operation as an ordinary blocking system call, for callers outside
-//! the runtime and fibers that are threads; [`page_cache`] tells whether one on a file would wait for the
-//! disk. `sim` lets a seed decide, in tests.
+//! [`uring`] submits operations to a ring. [`epoll`] makes the system calls itself once they need not wait.
+//! [`native`] performs a single operation as an ordinary blocking system call, for callers outside the
+//! runtime and for fibers that are threads. [`page_cache`] detects whether a call on a file would wait for
+//! the disk. In tests, `sim` lets a seed decide.
 
 pub(crate) mod eventfd;
 
@@ -34,136 +35,142 @@ use crate::op::Operation;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 
-/// What every driver does for its worker.
+/// The submitting end of a worker's driver.
 pub(crate) trait Driver {
-    /// What was set up, for people.
+    /// Returns a description of the setup for humans.
     fn description(&self) -> String;
 
-    /// A handle by which any thread ends the present [`wait`](Driver::wait), or the next.
+    /// Returns a handle by which any thread ends the current [`wait`](Driver::wait) or the next one.
     ///
     /// # Errors
     ///
-    /// The kernel's: `EMFILE`.
+    /// `EMFILE` if the process has no free descriptor.
     fn waker(&self) -> io::Result<Box<dyn Wake>>;
 
-    /// Starts an operation. Whatever it has to wait for, the driver carries it on by itself; its completion will carry
-    /// `token`. An operation that only waits for events, or completes many times, is never done at once.
+    /// Starts an operation. The driver handles all waiting by itself, and the completion carries `token`. An
+    /// operation that only waits for events, or is multishot, is never done at once.
     ///
-    /// Where others than the worker reap, nothing of a pending operation happens before the next flush or wait: its fiber
-    /// has to leave its stack first.
+    /// If other threads than the worker reap, no part of a pending operation happens before the next flush or
+    /// wait, as its fiber has to leave its stack first.
     ///
     /// # Safety
     ///
-    /// Where the operation is pending, all that it borrows stays alive and, where it is borrowed mutably, untouched
-    /// until its last completion was reaped; so does the operation itself. One that completes many times need only
-    /// live until the driver [is flushed](Driver::is_flushed).
+    /// If the operation is pending, everything that it borrows stays alive until its last completion was
+    /// reaped and, where it is borrowed mutably, is not accessed; the same holds for the operation itself. A
+    /// multishot operation need only live until the driver [is flushed](Driver::is_flushed).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start;
 
-    /// Asks for the end of an operation whose last completion was not handed out. That still comes, cancelled or not.
+    /// Requests the end of an operation whose last completion was not handed out. That completion still
+    /// follows, cancelled or not.
     fn cancel(&mut self, target: Token);
 
-    /// Whether an operation reaches the kernel only with the next flush or wait.
+    /// Returns `true` if an operation reaches the kernel only with the next flush or wait.
     fn needs_flush(&self) -> bool;
 
-    /// Whether to flush before more gathers: a device waits for it.
+    /// Returns `true` if a flush is due before more operations gather, as a device waits for them.
     fn is_flush_due(&self) -> bool {
         false
     }
 
-    /// Passes on what gathered, without sleeping. Does nothing when there is nothing.
+    /// Submits the gathered operations without sleeping. Does nothing if there are none.
     fn flush(&mut self);
 
-    /// Whether all that gathered has been passed on.
+    /// Returns `true` if all gathered operations have been submitted.
     fn is_flushed(&mut self) -> bool;
 
-    /// The same, and sleeps until a completion, a wake-up or the timeout.
+    /// Submits the gathered operations, and sleeps until a completion, a wake-up or the timeout.
     fn wait(&mut self, timeout: Option<Duration>);
 
-    /// Whether it has a ring, and so carries out operations that complete many times. What follows is for those.
+    /// Returns `true` if the driver has a ring, and so supports multishot operations. The methods below are
+    /// for rings.
     fn has_ring(&self) -> bool {
         false
     }
 
-    /// Whether its ring carries out operations of this code.
+    /// Returns `true` if the ring supports operations with this code.
     fn supports(&self, _opcode: u8) -> bool {
         false
     }
 
-    /// Registers a new group of `count` buffers of `size` bytes each with its ring.
+    /// Registers a new group of `count` buffers of `size` bytes each with the ring.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` where it has no ring; the kernel's.
+    /// `EOPNOTSUPP` if there is no ring; any other error that `io_uring_register(2)` reports.
     fn register_buffer_group(&mut self, _count: u16, _size: u32) -> io::Result<Arc<BufferGroup>> {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    /// Whether this group is registered with its ring.
+    /// Returns `true` if the group is registered with the ring.
     fn owns_buffer_group(&self, _group: &BufferGroup) -> bool {
         false
     }
 
-    /// Registers new memory, of so many bytes, with its ring. Reads and writes of files in that memory then go by it.
+    /// Registers new memory with the ring. Reads and writes of files in that memory use the registration.
     ///
     /// # Errors
     ///
-    /// As [`register_buffer_group`](Driver::register_buffer_group); `ENOMEM` above all, as the memory is locked.
+    /// `ENOMEM` if the memory cannot be allocated or locked; the errors of
+    /// [`register_buffer_group`](Driver::register_buffer_group).
     fn register_buffer(&mut self, _bytes: usize) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    /// Registers a file with its ring.
+    /// Registers a file with the ring.
     ///
     /// # Errors
     ///
-    /// As [`register_buffer_group`](Driver::register_buffer_group); `ENOBUFS` where there is no place for it.
+    /// `ENOBUFS` if there is no free slot; the errors of
+    /// [`register_buffer_group`](Driver::register_buffer_group).
     fn register_file(&mut self, _file: BorrowedFd<'_>) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    /// A place among the files of its ring, with nothing there.
+    /// Reserves an empty file slot of the ring.
     ///
     /// # Errors
     ///
-    /// As [`register_file`](Driver::register_file).
+    /// The errors of [`register_file`](Driver::register_file).
     fn reserve_file(&mut self) -> io::Result<Registration> {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    /// What it has done so far.
+    /// Returns the driver's counts.
     fn counts(&self) -> Counts;
 
-    /// The time by the clock that its waits go by.
+    /// Returns the current time of the clock that the driver's waits use.
     fn now(&self) -> Instant;
 }
 
-/// How an operation has started.
+/// The outcome of starting an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// It is complete by this result, a count or descriptor, or a negated errno. No completion follows.
+    /// The operation is complete with this result: a count, a descriptor, or a negated errno. No completion
+    /// follows.
     Done(i32),
-    /// Its completion follows.
+    /// A completion follows.
     Pending,
-    /// There is no room for it, and nothing was done. A flush makes some, provided that completions are reaped.
+    /// There is no room for the operation, and nothing was done. A flush makes room, provided that
+    /// completions are reaped.
     Full,
 }
 
-/// Where the results of a driver's operations arrive.
+/// The reaping end of a worker's driver.
 pub(crate) trait Completions: Send {
-    /// Hands out the completions there are, `max` at most; whether a wake-up was among them.
+    /// Hands out at most `max` completions. Returns `true` if a wake-up was among them.
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool;
 
-    /// Whether there is nothing to hand out.
+    /// Returns `true` if there is nothing to hand out.
     fn is_empty(&mut self) -> bool;
 }
 
-/// What a driver says of an operation.
+/// A completion of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// A count or descriptor, or a negated errno.
+    /// A count, a descriptor, or a negated errno.
     pub(crate) result: i32,
-    /// Whether others of the same operation follow.
+    /// `true` if more completions of the same operation follow.
     pub(crate) more: bool,
     /// The buffer of the operation's group that was filled.
     pub(crate) buffer: Option<u16>,
@@ -179,7 +186,7 @@ impl Completion {
     }
 }
 
-/// A result as completions carry it.
+/// Encodes a result as completions carry it.
 fn in_one(result: rustix::io::Result<u32>) -> i32 {
     match result {
         Ok(value) => value.cast_signed(),
@@ -187,25 +194,25 @@ fn in_one(result: rustix::io::Result<u32>) -> i32 {
     }
 }
 
-/// Both parts of a worker's driver.
+/// Both ends of a worker's driver.
 pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
 
 /// Ends a worker's wait from any thread.
 pub(crate) trait Wake: Send + Sync {
-    /// Ends the worker's present wait, or its next.
+    /// Ends the worker's current wait, or its next one.
     fn wake(&self);
 }
 
-/// What a driver has done.
+/// Counts of a driver's work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// System calls.
+    /// Number of system calls.
     pub(crate) enters: u64,
-    /// Operations handed to the kernel.
+    /// Number of operations submitted to the kernel.
     pub(crate) submissions: u64,
 }
 
-/// Names an operation between submission and completion. Chosen by the caller.
+/// Identifies an operation between submission and completion. Chosen by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Token(pub(crate) u64);
 
@@ -213,8 +220,8 @@ impl Token {
     /// Tokens at and above this are the driver's own.
     pub(crate) const RESERVED: u64 = 1 << 62;
 
-    /// The upper half: who chooses tokens may keep it small, and different of all that are in flight. Then tables by
-    /// it are short.
+    /// Returns the upper half. The caller may keep it small and unique among the operations in flight, so
+    /// that tables indexed by it are short.
     pub(crate) fn index(self) -> usize {
         (self.0 >> 32) as usize
     }

@@ -1,18 +1,20 @@
-//! The readiness of a descriptor, and the operations that wait for it: one state machine for every driver that is told
-//! of readiness by edges.
+//! The readiness of a descriptor, and the operations that wait for it: one state machine for all drivers that
+//! are notified of readiness by edges.
 //!
 //! ```text
 //!               an event
 //!   unready -----------------> ready     every operation is tried at once
 //!      ^                         |
 //!      +-------------------------+
-//!        `EAGAIN`, or fewer bytes moved than asked for
+//!        `EAGAIN`, or fewer bytes transferred than requested
 //! ```
 //!
-//! An operation on an unready descriptor waits without a system call, as the event of what comes is still to come.
-//! After a final event that is not so: bytes, or errors, may come without another one. Then every operation is tried.
+//! An operation on an unready descriptor waits without a system call, as an event will announce new data.
+//! After a final event this does not hold: bytes or errors may arrive without another event. From then on
+//! every operation is tried.
 //!
-//! The drivers differ in how they have the kernel report events, and by which number events name a descriptor.
+//! The drivers differ in how the kernel reports events to them, and in the numbers by which events identify a
+//! descriptor.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -45,7 +47,7 @@ impl Interest {
     }
 }
 
-/// An edge: what has become ready.
+/// An edge: the readiness that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     ready: Interest,
@@ -53,8 +55,8 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Flags after which more may come without another event. After urgent data that is what follows its mark, at which
-    /// a receive ends short.
+    /// Flags after which data may arrive without another event. After urgent data, this is the data behind
+    /// its mark, at which a receive stops short.
     const FINAL: PollFlags = PollFlags::RDHUP
         .union(PollFlags::HUP)
         .union(PollFlags::ERR)
@@ -81,8 +83,8 @@ pub(super) struct Waiting {
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: its holder is the only one to use the operation until the completion is reaped, as promised to `new`; and an
-// operation may be sent, as is checked below.
+// SAFETY: the holder alone accesses the operation until its completion is reaped, by the contract of `new`;
+// and an operation is `Send`, as checked below.
 unsafe impl Send for Waiting {}
 
 const _: fn() = || {
@@ -93,37 +95,38 @@ const _: fn() = || {
 impl Waiting {
     /// # Safety
     ///
-    /// The operation stays alive and untouched until its completion is reaped.
+    /// The operation stays alive and is not accessed until its completion is reaped.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
     pub(super) unsafe fn new(operation: &mut Operation<'_>, token: Token) -> Waiting {
         let operation = NonNull::from(operation).cast();
         Waiting { token, operation }
     }
 
-    /// The operation, which nobody else uses.
+    /// Returns the operation, which is not accessed elsewhere.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
     pub(super) fn operation(&mut self) -> &mut Operation<'static> {
-        // SAFETY: its completion was not reaped, so it is alive, and nobody else uses it, as promised to `new`.
+        // SAFETY: its completion was not reaped, so it is alive and not accessed elsewhere, by the contract
+        // of `new`.
         unsafe { self.operation.as_mut() }
     }
 }
 
 /// The readiness of one descriptor.
 pub(super) struct Readiness {
-    /// Whether the kernel reports events.
+    /// `true` if the kernel reports events.
     is_armed: bool,
-    /// Whether events tell of urgent data.
+    /// `true` if events report urgent data.
     has_urgent_events: bool,
-    /// What an attempt has found unready, without an event since.
+    /// The readiness that an attempt has found missing, without an event since.
     unready: Interest,
-    /// Whether a final event has come.
+    /// `true` once a final event has occurred.
     is_final: bool,
-    /// In the order in which they came; bounded by the number of fibers.
+    /// Waiting operations in order of arrival. Bounded by the number of fibers.
     waiting: VecDeque<(Interest, Waiting)>,
 }
 
 impl Readiness {
-    /// A descriptor of which the kernel reports nothing yet.
+    /// Creates the readiness of a descriptor for which the kernel does not report events yet.
     pub(super) const fn new() -> Readiness {
         Readiness {
             is_armed: false,
@@ -134,7 +137,7 @@ impl Readiness {
         }
     }
 
-    /// As [`new`](Readiness::new), where events do not tell of urgent data.
+    /// Creates the readiness of a descriptor whose events do not report urgent data.
     pub(super) fn without_urgent_events() -> Readiness {
         Readiness {
             has_urgent_events: false,
@@ -142,23 +145,23 @@ impl Readiness {
         }
     }
 
-    /// The kernel reports events from now on, and what is there now as the first.
+    /// Called when the kernel starts to report events. It reports the current readiness as the first event.
     pub(super) fn arm(&mut self) {
         self.is_armed = true;
     }
 
-    /// Forgets what was found of another file.
+    /// Discards the state, which is that of another file.
     pub(super) fn reset(&mut self) {
         self.is_final = false;
         self.unready = Interest::NONE;
     }
 
-    /// Lets the next attempt be made without an event.
+    /// Makes the next operation be tried without an event.
     pub(super) fn assume_ready(&mut self) {
         self.unready = Interest::NONE;
     }
 
-    /// The kernel reports no more events.
+    /// Called when the kernel stops reporting events.
     pub(super) fn disarm(&mut self) {
         self.is_armed = false;
     }
@@ -167,18 +170,18 @@ impl Readiness {
         self.is_armed
     }
 
-    /// Whether an attempt would be in vain: the next event is still to come.
+    /// Returns `true` if an attempt would fail, as the next event has not occurred yet.
     #[inline]
     pub(super) fn is_unready(&self, interest: Interest) -> bool {
         self.is_armed && !self.is_final && self.unready.contains(interest)
     }
 
-    /// Remembers that an attempt was in vain, or that the next will be.
+    /// Records that an attempt has failed, or that the next one will.
     pub(super) fn mark_unready(&mut self, interest: Interest) {
         self.unready.0 |= interest.0;
     }
 
-    /// Tries an operation on a socket; none where it has to wait for an event.
+    /// Tries an operation on a socket. Returns `None` if it has to wait for an event.
     #[inline]
     pub(super) fn try_socket(
         &mut self,
@@ -189,7 +192,7 @@ impl Readiness {
             self.mark_unready(interest);
             return self.at_end(operation);
         };
-        // The event of what is still to come is not reported where the kernel reports none.
+        // If the kernel does not report events, it does not report later data either.
         if self.is_armed
             && let Ok(count) = result
             && is_drained(operation, count as usize)
@@ -200,8 +203,8 @@ impl Readiness {
         Some(result)
     }
 
-    /// The result of an operation that finds nothing after a final event: of a shut down listener or datagram socket the
-    /// kernel reports the end only to calls that block.
+    /// Returns the result of an operation that finds nothing after a final event. For a shut down listener or
+    /// datagram socket, the kernel reports the end only to calls that block.
     pub(super) fn at_end(
         &self,
         operation: &mut SocketOperation<'_>,
@@ -225,7 +228,7 @@ impl Readiness {
         }
     }
 
-    /// Lets an operation wait for an event.
+    /// Makes an operation wait for an event.
     pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting) {
         self.waiting.push_back((interest, waiting));
     }
@@ -234,7 +237,7 @@ impl Readiness {
         !self.waiting.is_empty()
     }
 
-    /// Removes a waiting operation; `false` if it does not wait.
+    /// Removes a waiting operation. Returns `false` if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(_, waiting)| waiting.token != token);
@@ -246,7 +249,8 @@ impl Readiness {
         self.waiting.drain(..).map(|(_, waiting)| waiting)
     }
 
-    /// Looks at the first waiting operation: removes it if the event may be for it, or else puts it behind the others.
+    /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end
+    /// otherwise.
     fn take_first(&mut self, ready: Interest) -> Option<Waiting> {
         let (interest, waiting) = self.waiting.pop_front()?;
         if interest.intersects(ready) {
@@ -257,8 +261,8 @@ impl Readiness {
     }
 }
 
-/// Takes an event of the descriptor that `readiness` finds in `table`. Lets `proceed` carry on each operation that it may
-/// be for, in their order; one that has to wait again goes behind the others.
+/// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that it may
+/// concern to `proceed`, in order; an operation that has to wait again moves to the end.
 pub(super) fn on_event<T>(
     table: &mut T,
     readiness: impl Fn(&mut T) -> &mut Readiness,
@@ -275,7 +279,7 @@ pub(super) fn on_event<T>(
     }
 }
 
-/// The descriptor and the readiness that an operation waits for, if there are events for it.
+/// Returns the descriptor and the readiness that an operation waits for, if there are events for it.
 pub(super) fn interest<'a>(operation: &Operation<'a>) -> Option<(Descriptor<'a>, Interest)> {
     match operation {
         Operation::Socket(operation) => Some((operation.target(), interest_of_socket(operation))),
@@ -314,7 +318,7 @@ pub(super) fn interest_of_socket(operation: &SocketOperation<'_>) -> Interest {
     }
 }
 
-/// Whether a socket that has moved so many bytes has no more, or no more room, at the moment.
+/// Returns `true` if a socket that has transferred `count` bytes has no more data or space at the moment.
 fn is_drained(operation: &SocketOperation<'_>, count: usize) -> bool {
     match operation {
         SocketOperation::Receive {

@@ -1,16 +1,14 @@
-//! The simulated driver: no kernel, a virtual clock, and completions of a seed's choosing.
+//! The simulated driver: no kernel, a virtual clock, and completions chosen by a seed.
 //!
-//! Whatever an operation asks for, a seed decides when it completes and how: in full, in part, with an
-//! error, at once or after others, or in a race with its cancellation; only a poll for what can be read
-//! waits until it is cancelled. Each completes exactly once, but for those that complete many times: their
-//! results count up until one is the last. What it would write is written at that very moment, as the
-//! kernel would: into memory that had better still be there.
+//! A seed decides when and how each operation completes: in full, in part, with an error, at once or after
+//! others, or in a race with its cancellation. Only a poll for readability waits until it is cancelled. Each
+//! operation completes exactly once, except for multishot operations, whose results count up until the last
+//! one. Memory is written at the moment of completion, as by the kernel, so it had better still be valid.
 //!
-//! Cancellations go by the ring's own protocol ([`Cancellations`]): the simulated kernel misses some entries, and an
-//! operation that waits for an event ends without the kernel.
+//! Cancellations use the protocol of the ring ([`Cancellations`]): the simulated kernel misses some entries,
+//! and an operation that waits for an event ends without the kernel.
 //!
-//! Nothing here sleeps. Whoever runs the simulation ([`World`]) moves the clock, and decides whose wait
-//! ends next.
+//! Nothing sleeps here. The simulation ([`World`]) moves the clock, and decides whose wait ends next.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,20 +28,20 @@ use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
-/// The longest an operation takes: some ticks of the timers, so that timeouts win and lose.
+/// Maximum duration of an operation: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);
 
-/// As few as any driver has room for, so that it often gets full.
+/// Number of entries: as few as a driver may have, so that it is often full.
 const ENTRIES_MAX: usize = 3;
 
-/// What all drivers of one simulation share: the clock, and the seed's choices.
+/// The state that all drivers of a simulation share: the clock, and the choices of the seed.
 pub(crate) struct World {
     origin: Instant,
     clock: Duration,
     random: fastrand::Rng,
-    /// The longest that an operation has waited to be passed on.
+    /// Maximum time that an operation has waited to be submitted.
     gathered_max: Duration,
-    /// How many operations were carried out at once.
+    /// Returns the number of operations that were done at once.
     attempted: usize,
 }
 
@@ -58,7 +56,7 @@ impl World {
         }
     }
 
-    /// Time since the simulation began.
+    /// Returns the time since the start of the simulation.
     pub(crate) fn clock(&self) -> Duration {
         self.clock
     }
@@ -72,17 +70,17 @@ impl World {
         self.clock = clock;
     }
 
-    /// The longest that an operation has waited to be passed on to the kernel.
+    /// Returns the maximum time that an operation has waited to be submitted.
     pub(crate) fn gathered_max(&self) -> Duration {
         self.gathered_max
     }
 
-    /// How many operations were carried out at once.
+    /// Returns the number of operations that were done at once.
     pub(crate) fn attempted(&self) -> usize {
         self.attempted
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.random.u64(..bound)
     }
@@ -92,14 +90,14 @@ impl World {
     }
 }
 
-/// One worker's driver.
+/// The driver of one worker.
 pub(crate) struct Sim {
     world: Rc<RefCell<World>>,
     kernel: Rc<RefCell<Kernel>>,
     arrivals: Arrivals,
 }
 
-/// What has arrived for a worker and is not yet reaped: completions, and wake-ups among them.
+/// Completions and wake-ups of a worker that are not yet reaped.
 #[derive(Clone, Default)]
 pub(crate) struct Arrivals {
     queue: Arc<Mutex<VecDeque<Arrival>>>,
@@ -119,21 +117,21 @@ pub(crate) struct Kernel {
     counts: Counts,
 }
 
-/// An operation on its way.
+/// An operation in flight.
 struct Flight {
     token: Token,
     submitted_at: Duration,
-    /// Whether it ends by itself.
+    /// `true` if it ends by itself.
     ends: bool,
-    /// Whether it completes again.
+    /// `true` if it completes again.
     more: bool,
     due: Option<Duration>,
-    /// Whether it waits for an event, of which the driver is told without a request.
+    /// `true` if it waits for an event, which the driver receives without a request.
     waits: bool,
-    /// Whether a request to cancel it has missed it.
+    /// `true` if a request to cancel it has missed it.
     was_missed: bool,
     result: i32,
-    /// What a receiving operation writes on completion.
+    /// The buffer that a receiving operation fills on completion.
     buffer: Option<NonNull<[u8]>>,
 }
 
@@ -173,7 +171,7 @@ impl Completions for Arrivals {
     }
 }
 
-/// Makes a driver in the given world.
+/// Creates a driver in the given world.
 pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
     let arrivals = Arrivals::default();
     let driver = Sim {
@@ -185,7 +183,7 @@ pub(crate) fn new(world: Rc<RefCell<World>>) -> (Sim, Arrivals) {
 }
 
 impl Sim {
-    /// A view of this driver that outlives its way into a worker.
+    /// Returns a view of this driver that remains usable when the driver is passed to a worker.
     pub(crate) fn wait_view(&self) -> WaitView {
         WaitView {
             origin: self.world.borrow().origin,
@@ -195,16 +193,17 @@ impl Sim {
     }
 }
 
-/// What ends the wait of a worker from outside.
+/// Determines when the wait of a worker ends.
 pub(crate) struct WaitView {
-    /// When the clock stood at zero.
+    /// The time at which the clock was zero.
     origin: Instant,
     kernel: Rc<RefCell<Kernel>>,
     arrivals: Arrivals,
 }
 
 impl WaitView {
-    /// When the wait ends by itself, if ever: at once after a wake-up, else with the next completion.
+    /// Returns the time at which the wait ends by itself, if it does: at once after a wake-up, otherwise with
+    /// the next completion.
     pub(crate) fn ends_at(&self, clock: Duration) -> Option<Duration> {
         let kernel = self.kernel.borrow();
         if !self.arrivals.lock().is_empty() || !kernel.submitted.is_empty() {
@@ -221,7 +220,8 @@ impl WaitView {
         completion.into_iter().chain(cancellation).min()
     }
 
-    /// Whether every cancelled operation is known to have ended: else the worker never sleeps for long.
+    /// Returns `true` if every cancelled operation is known to have ended. Otherwise the worker does not
+    /// sleep for long.
     pub(crate) fn are_cancellations_over(&self) -> bool {
         self.arrivals.cancellations.are_over()
     }
@@ -262,18 +262,18 @@ impl Kernel {
         }
     }
 
-    /// What comes of a request to cancel an operation.
+    /// Handles a request to cancel an operation, and returns its result.
     fn cancel(&mut self, target: Token, world: &mut World) -> i32 {
         let mut flights = self.in_flight.iter_mut();
         let Some(flight) = flights.find(|flight| flight.token == target) else {
             return -Errno::NOENT.raw_os_error();
         };
-        // It is on its way from one place of the kernel to another, but not for ever.
+        // It moves from one part of the kernel to another, but not forever.
         if !flight.was_missed && world.below(8) == 0 {
             flight.was_missed = true;
             return -Errno::NOENT.raw_os_error();
         }
-        // Too late for half of them: those complete as they would have.
+        // Too late for half of them, which complete normally.
         if flight.ends && !flight.more && world.below(2) == 0 {
             return -Errno::ALREADY.raw_os_error();
         }
@@ -283,7 +283,7 @@ impl Kernel {
         0
     }
 
-    /// Ends the wait for an event; false if none of that name waits.
+    /// Ends the wait for an event. Returns `false` if no operation with this token waits.
     fn end_wait(&mut self, target: Token, arrivals: &Arrivals) -> bool {
         let waits = |flight: &Flight| flight.token == target && flight.waits;
         let Some(index) = self.in_flight.iter().position(waits) else {
@@ -296,7 +296,7 @@ impl Kernel {
         true
     }
 
-    /// One of those that are due, so that completions come in any order.
+    /// Chooses one of the operations that are due, so that completions occur in any order.
     fn choose_due(&self, world: &mut World) -> Option<usize> {
         let due: Vec<_> = (0..self.in_flight.len())
             .filter(|&index| {
@@ -310,7 +310,7 @@ impl Kernel {
 }
 
 impl Flight {
-    /// One that is about to begin, and what will come of it.
+    /// Creates an operation in flight, and chooses its result.
     fn new(world: &mut World, operation: &mut Operation<'_>, token: Token) -> Flight {
         let (result, buffer) = match operation {
             Operation::Socket(SocketOperation::Receive { buffer, .. })
@@ -338,7 +338,7 @@ impl Flight {
         }
     }
 
-    /// Chooses the next completion of one that has many.
+    /// Chooses the next completion of a multishot operation.
     fn go_on(&mut self, world: &mut World) {
         // A burst now and then.
         let latency = match world.below(4) {
@@ -360,7 +360,7 @@ impl Flight {
     }
 }
 
-/// Writes what the kernel would: as many bytes as the result says, each the low byte of the count.
+/// Writes as many bytes as the result says, each the low byte of the count.
 #[allow(
     unsafe_code,
     reason = "the kernel's part: it writes into what is borrowed"
@@ -370,12 +370,12 @@ fn deliver(flight: &Flight) {
         return;
     };
     let start = buffer.cast::<u8>();
-    // SAFETY: the submitter keeps the buffer alive and untouched until the completion is reaped, and
-    // the count is no longer than the buffer.
+    // SAFETY: the submitter keeps the buffer alive and does not access it until the completion is reaped, and
+    // the count is not larger than the buffer.
     unsafe { start.write_bytes(count as u8, count) };
 }
 
-/// What the seed lets an operation come to, on a buffer of this length.
+/// Chooses the result of an operation on a buffer of this length.
 fn outcome(world: &mut World, length: usize) -> i32 {
     match world.below(16) {
         0 => -Errno::CONNRESET.raw_os_error(),
@@ -385,7 +385,7 @@ fn outcome(world: &mut World, length: usize) -> i32 {
     }
 }
 
-/// What a poll comes to: one for what is exceptional is refused.
+/// Returns the result of a poll. A poll for exceptional conditions is refused.
 fn polled(events: PollFlags) -> i32 {
     match events.contains(PollFlags::PRI) {
         true => -Errno::NOSPC.raw_os_error(),
@@ -393,7 +393,7 @@ fn polled(events: PollFlags) -> i32 {
     }
 }
 
-/// Whether it waits for what nobody writes.
+/// Returns `true` if the operation waits for data that never arrives.
 fn is_endless(operation: &Operation<'_>) -> bool {
     let Operation::Socket(SocketOperation::Poll { events, .. }) = operation else {
         return false;
@@ -463,7 +463,7 @@ impl Driver for Sim {
         self.kernel.borrow().submitted.is_empty()
     }
 
-    /// Ends at once: the simulation has let the time pass before.
+    /// Returns at once: the simulation has moved the clock before.
     fn wait(&mut self, _: Option<Duration>) {
         self.flush();
     }

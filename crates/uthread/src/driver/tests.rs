@@ -1,4 +1,4 @@
-//! Each driver alone: operations, cancellation and wake-ups in a real kernel, without fibers.
+//! Tests of each driver alone: operations, cancellation and wake-ups in a real kernel, without fibers.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -17,7 +17,7 @@ use crate::resource::descriptor::{Descriptor, FdState};
 /// No single step of these tests takes longer, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A driver with both its ends, as a worker has it.
+/// A driver with both of its ends, as a worker has it.
 struct Both {
     driver: Box<dyn Driver>,
     completions: Box<dyn Completions>,
@@ -25,7 +25,7 @@ struct Both {
 
 type Make = fn(bool) -> io::Result<Pair>;
 
-/// The drivers that can be had here.
+/// Returns the drivers available on this machine.
 fn drivers() -> Vec<Make> {
     match ring(false) {
         Err(error) if uring::is_refusal(&error) => {
@@ -51,7 +51,7 @@ fn polled_ring(shared: bool) -> io::Result<Pair> {
     })
 }
 
-/// Runs a test on each driver, and on each as others reap its completions.
+/// Runs a test on each driver, and on each driver whose completions others reap.
 fn on_each(test: fn(Both)) {
     for make in drivers() {
         for shared in [false, true] {
@@ -95,7 +95,7 @@ fn descriptor<'a>(reader: &'a PipeReader, state: &'a FdState) -> Descriptor<'a> 
     }
 }
 
-/// So many operations that complete at once where the other end of the pipe is closed.
+/// Creates `count` operations that complete when the other end of the pipe is closed.
 fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Operation<'a>> {
     let poll = |_| {
         Operation::Socket(SocketOperation::Poll {
@@ -158,7 +158,7 @@ fn a_cancelled_operation_still_completes_itself() {
     }
 }
 
-/// One of each kind.
+/// Returns one driver of each kind.
 fn wakers() -> impl Iterator<Item = Both> {
     let mut drivers = drivers();
     if drivers.len() > 1 {
@@ -184,7 +184,7 @@ fn each_waker_ends_a_wait_again_and_again() {
     }
 }
 
-/// Otherwise a wake-up between two waits would be forgotten with the one that came before.
+/// Otherwise a wake-up between two waits would be lost together with an earlier one.
 #[test]
 fn a_wake_up_that_comes_early_ends_the_next_wait() {
     for mut both in wakers() {
@@ -215,7 +215,7 @@ fn a_wait_ends_at_its_timeout() {
             waits += 1;
         }
         assert!(end.elapsed() < TEST_TIMEOUT);
-        // What the kernel still does for a ring that was closed interrupts some.
+        // The kernel's work for a closed ring interrupts some waits.
         let description = both.driver.description();
         assert!(waits < 10, "{waits} waits, {description}");
     });
@@ -235,7 +235,7 @@ fn no_more_completions_are_reaped_than_asked_for() {
         }
         let mut some = 0;
         let deadline = Instant::now() + TEST_TIMEOUT;
-        // A wake-up that the making of the ring has left there counts as one, and may have come alone.
+        // A wake-up left by the creation of the ring counts as one, and may have arrived alone.
         while some == 0 {
             assert!(Instant::now() < deadline, "none completed");
             both.driver.wait(Some(TEST_TIMEOUT));
@@ -246,7 +246,7 @@ fn no_more_completions_are_reaped_than_asked_for() {
     });
 }
 
-/// Nobody enters the kernel for the worker then: who reaps for it has to find out.
+/// The worker does not enter the kernel then, so the reaping thread has to find the completions.
 #[test]
 fn shared_completions_arrive_without_the_worker() {
     for make in drivers() {
@@ -275,7 +275,7 @@ fn shared_completions_arrive_without_the_worker() {
             }
             done
         });
-        // The ring needs the worker's thread to be running, not its help.
+        // The ring needs the worker's thread to run, but not to enter the kernel.
         while !thief.is_finished() {
             std::hint::spin_loop();
         }

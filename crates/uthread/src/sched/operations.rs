@@ -108,7 +108,7 @@ impl Operations {
         self.insert_for(Recipient::Fiber(fiber), urgent, timer);
     }
 
-    /// As [`insert`](Operations::insert), of an operation whose completions go to `sink`.
+    /// Adds an operation whose completions go to `sink`.
     pub(super) fn insert_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) {
         self.insert_for(Recipient::Sink(sink), urgent, None);
     }

@@ -1,4 +1,4 @@
-//! Operations on files by system calls that do not wait.
+//! File operations by non-blocking system calls.
 
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
@@ -15,17 +15,17 @@ use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::{Operation, transfer_length};
 use crate::resource::descriptor::Descriptor;
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 pub(super) enum Attempt {
     /// The operation is complete.
     Done(rustix::io::Result<u32>),
-    /// Another attempt is worth making after an event.
+    /// An event will announce that another attempt may succeed.
     NotReady,
-    /// Only a thread that may block can complete it, of which so many bytes are done.
+    /// Only a blocking thread can complete it. This number of bytes is done.
     Blocks(usize),
 }
 
-/// Tries to carry an operation on a file out.
+/// Tries to perform an operation on a file.
 pub(super) fn try_file(
     operation: &mut FileOperation<'_>,
     interests: &mut InterestTable,
@@ -97,17 +97,17 @@ fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
     if flags_of(how).intersects(creating.difference(OFlags::DIRECTORY)) {
         return Attempt::Blocks(0);
     }
-    // What is not in memory, or refused by kernels that do not know the flag.
+    // Data that is not in memory; or a kernel that does not support the flag.
     match open_without_waiting(directory, path, how, ResolveFlags::CACHED) {
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => Attempt::Blocks(0),
         result => Attempt::Done(result.map(native::result_of)),
     }
 }
 
-/// Moves bytes by calls that do not wait, each of which moves the operation on past what it has done.
+/// Transfers bytes by non-blocking calls, advancing the operation past the bytes that are done.
 ///
-/// What has no readiness, as a file on a disk, gives as much as it has in memory: of it all is wanted. What
-/// has, as a pipe, gives what there is.
+/// A file without readiness, such as one on a disk, is read or written completely, as far as its data is in
+/// memory. A file with readiness, such as a pipe, transfers the available bytes.
 fn transfer(
     file: Descriptor<'_>,
     direction: PollFlags,
@@ -116,7 +116,7 @@ fn transfer(
     mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     if file.state.is_direct() {
-        // Once begun, the kernel waits for the disk, whatever the flag says.
+        // Once started, the kernel waits for the disk despite the flag.
         return Attempt::Blocks(0);
     }
     let mut done = 0;
@@ -142,7 +142,7 @@ fn transfer(
     }
 }
 
-/// Goes on with what has readiness, and has moved nothing.
+/// Continues with a file that has readiness and has transferred nothing.
 fn try_pollable(
     file: Descriptor<'_>,
     direction: PollFlags,
@@ -150,13 +150,13 @@ fn try_pollable(
 ) -> Attempt {
     let flags = rustix::fs::fcntl_getfl(file.fd);
     if flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
-        // Its owner wants to know.
+        // The owner has made it non-blocking.
         let result = retry_on_intr(|| call(ReadWriteFlags::empty()));
         return Attempt::Done(result.map(native::count_of));
     }
     match retry_on_intr(|| native::ready_now(file.fd, direction)) {
         Ok(ready) if ready.is_empty() => Attempt::NotReady,
-        // It cannot be asked not to wait, and would if somebody else came first.
+        // The call has no non-blocking form, and would wait if another reader were faster.
         Ok(_) => Attempt::Blocks(0),
         Err(errno) => Attempt::Done(Err(errno)),
     }
@@ -166,7 +166,7 @@ fn position(offset: Option<u64>) -> u64 {
     offset.unwrap_or(CURRENT_POSITION)
 }
 
-/// Moves the offset on, if there is one; returns by how much.
+/// Advances the offset, if there is one, and returns by how much.
 fn advance(offset: &mut Option<u64>, count: usize) -> usize {
     if let Some(offset) = offset {
         *offset += count as u64;
@@ -195,13 +195,13 @@ fn open_without_waiting(
     }
     let opened = retry_on_intr(|| native::open(directory, path, &raised))?;
     if waits {
-        // It changes no other flag; a failure would leave one that files ignore.
+        // Changes no other flag. A failure would leave a flag that regular files ignore.
         let _ = rustix::fs::fcntl_setfl(&opened, flags);
     }
     Ok(opened)
 }
 
-/// Carries out the rest of an operation of which so many bytes are done, where the caller may block.
+/// Performs the rest of an operation, of which `done` bytes are done. May block.
 pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::Result<u32> {
     let Operation::File(operation) = operation else {
         unreachable!("only files have none to wait for");
@@ -213,7 +213,7 @@ pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::R
     } = operation
     {
         match open_without_waiting(directory.unwrap_or(CWD), path, how, ResolveFlags::empty()) {
-            // Somebody must first let go of it.
+            // The file is locked: wait until it is released.
             Err(Errno::AGAIN) => {}
             result => return result.map(native::result_of),
         }

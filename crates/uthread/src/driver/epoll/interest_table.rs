@@ -1,7 +1,8 @@
-//! What one epoll instance watches: its interest table, and the operations that wait for events.
+//! The interest table of one epoll instance: registered descriptors, and the operations that wait for their
+//! events.
 //!
-//! Each descriptor is registered once, edge-triggered and for everything. Events carry its number: one that
-//! is left from an older file of the same number only lets operations try again in vain.
+//! Each descriptor is registered once, edge-triggered and for all events. Events carry its number. An event
+//! of an earlier file with the same number only causes a failed attempt.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -25,17 +26,18 @@ pub(super) struct InterestTable {
     /// Marks the states of the descriptors that are registered here.
     id: u32,
     epoll: Arc<OwnedFd>,
-    /// By descriptor: bounded by the limit of open files.
+    /// Indexed by descriptor. Bounded by the limit of open files.
     files: Vec<Readiness>,
-    /// How many operations wait. Bounded by the number of fibers.
+    /// Number of waiting operations. Bounded by the number of fibers.
     waiting: usize,
-    /// The descriptor for which the operation of a token waited last.
+    /// The descriptor for which the operation of a token has waited last.
     latest: Latest<RawFd>,
 }
 
 impl InterestTable {
     pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable {
-        // Relaxed: it only has to be unique. Neither zero nor the highest, as no program has billions.
+        // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no program
+        // creates billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         InterestTable {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -46,11 +48,11 @@ impl InterestTable {
         }
     }
 
-    /// Watches a descriptor from now on; false for a file that is always ready.
+    /// Registers a descriptor. Returns `false` for a file that is always ready.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` at the limit `fs.epoll.max_user_watches`.
+    /// `ENOMEM` if the kernel has no memory; `ENOSPC` at the limit `fs.epoll.max_user_watches`.
     pub(super) fn register(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
         if descriptor.state.is(self.id) {
             return Ok(true);
@@ -62,8 +64,8 @@ impl InterestTable {
         let data = EventData::new_u64(u64::from(fd.cast_unsigned()));
         match epoll::add(&self.epoll, descriptor.fd, data, EVERYTHING) {
             Ok(()) => self.file(fd).reset(),
-            // There already where its owner has changed: of the same file, or it would be gone. A final event was
-            // reported for it, and is not reported again.
+            // Registered already, by an earlier owner of the same file. A final event may have been reported
+            // and is not repeated.
             Err(Errno::EXIST) => self.file(fd).assume_ready(),
             Err(Errno::PERM) => {
                 descriptor.state.set_impossible();
@@ -76,7 +78,7 @@ impl InterestTable {
         Ok(true)
     }
 
-    /// The readiness of a descriptor whose events come here.
+    /// Returns the readiness of a descriptor that is registered here.
     #[inline]
     pub(super) fn registered(&mut self, descriptor: Descriptor<'_>) -> Option<&mut Readiness> {
         match descriptor.state.is(self.id) {
@@ -85,14 +87,14 @@ impl InterestTable {
         }
     }
 
-    /// Lets an operation wait for a descriptor that is registered.
+    /// Makes an operation wait for a registered descriptor.
     pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting) {
         self.latest.insert(waiting.token, fd);
         self.waiting += 1;
         self.file(fd).wait(interest, waiting);
     }
 
-    /// Counts an operation that an event has ended the wait of.
+    /// Counts an operation whose wait an event has ended.
     pub(super) fn end_wait(&mut self) {
         self.waiting -= 1;
     }
@@ -101,7 +103,7 @@ impl InterestTable {
         self.waiting > 0
     }
 
-    /// Forgets a waiting operation; false if it does not wait.
+    /// Removes a waiting operation. Returns `false` if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
         let Some(fd) = self.latest.get(token) else {
             return false;

@@ -1,15 +1,15 @@
-//! The epoll driver: system calls that do not wait, and where they would, a wait for readiness.
+//! The epoll driver: non-blocking system calls, and a wait for readiness where they would block.
 //!
 //! ```text
-//!   at once          one on a connection, unless it would be in vain; then it waits at once, too
-//!   flush or wait    each operation that gathered is attempted
+//!   start            an operation on a connection is tried at once, unless it is known to be unready
+//!   flush or wait    each gathered operation is tried
 //!     done             its result is kept until it is reaped
-//!     not ready        it waits for an event of its descriptor, and is attempted again
-//!     would block      a thread of the pool carries it out: what epoll cannot wait for, as a disk
+//!     not ready        it waits for an event of its descriptor, and is tried again
+//!     would block      a pool thread performs it, as epoll cannot wait for it: for example a disk
 //! ```
 //!
-//! Where completions are shared, another worker that reaps also asks for events, and attempts what
-//! they were for. So there an operation that has to wait gathers: its fiber has to leave its stack first.
+//! If completions are shared, another worker that reaps also polls for events and retries the operations that
+//! wait for them. An operation that has to wait then gathers first, as its fiber has to leave its stack.
 
 mod events;
 mod file;
@@ -40,35 +40,35 @@ use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
 
-/// Operations that gather before they are attempted: a scheduler round makes at most about as many.
+/// Number of operations that gather before they are tried: about the maximum of a scheduler round.
 const GATHERED_MAX: usize = 256;
 
-/// Waits in a row that end without a look at events because something is done: a fiber whose calls all
-/// succeed at once must not keep the others from theirs. An answer to one request needs one.
+/// Number of successive waits that end without a poll for events because an operation is done. A fiber whose
+/// calls all succeed at once must not starve the others; the response to one request needs one such wait.
 const BLIND_WAITS_MAX: u32 = 4;
 
-/// Tells a wake-up from the events of descriptors, whose numbers are lower.
+/// Distinguishes a wake-up from the events of descriptors, whose numbers are lower.
 const WAKE_UP: u64 = u64::MAX;
 
-/// One worker's end at which operations go in.
+/// The submitting end of one worker.
 pub(crate) struct Epoll {
     core: Arc<Core>,
     gathered: Vec<Waiting>,
-    /// Whether others than the worker reap.
+    /// `true` if other threads than the worker reap.
     shared: bool,
     counts: Counts,
-    /// Waits since the last look at events.
+    /// Number of waits since the last poll for events.
     blind_waits: u32,
 }
 
-/// The other end.
+/// The reaping end of one worker.
 pub(crate) struct EpollCompletions {
     core: Arc<Core>,
-    /// Whether others than the worker reap.
+    /// `true` if other threads than the worker reap.
     shared: bool,
 }
 
-/// What both ends have, and the pool's threads.
+/// The state that both ends and the pool's threads share.
 struct Core {
     epoll: Arc<OwnedFd>,
     state: Mutex<State>,
@@ -78,30 +78,30 @@ struct Core {
 
 struct State {
     interests: InterestTable,
-    /// What was given to the pool of threads.
+    /// Operations passed to the pool.
     pooled: Latest<Ticket>,
-    /// Results not yet reaped; bounded by the number of fibers.
+    /// Results not yet reaped. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
-    /// Whether a wake-up has come that was not yet reaped.
+    /// `true` if a wake-up was not reaped yet.
     woken: bool,
-    /// Attempts made.
+    /// Number of attempts.
     attempts: u64,
 }
 
-/// How far an operation has come.
+/// The progress of an operation.
 enum Progress {
     Done(rustix::io::Result<u32>),
     /// It waits for an event of a registered descriptor.
     Waits(RawFd, Interest),
-    /// Only a thread that may block can complete it, of which so many bytes are done.
+    /// Only a blocking thread can complete it. This number of bytes is done.
     Blocks(usize),
 }
 
-/// Makes a driver; `shared` where others than the worker reap its completions.
+/// Creates a driver. `shared` is `true` if other threads than the worker reap its completions.
 ///
 /// # Errors
 ///
-/// The kernel's: `EMFILE`, `ENOMEM`.
+/// `EMFILE` if the process has no free descriptor; `ENOMEM` if the kernel has no memory.
 pub(crate) fn make(shared: bool) -> io::Result<Pair> {
     let (driver, completions) = new(shared)?;
     Ok((Box::new(driver), Box::new(completions)))
@@ -138,7 +138,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
 }
 
 impl Epoll {
-    /// Attempts what gathered.
+    /// Tries the gathered operations.
     fn start_gathered(&mut self) {
         if self.gathered.is_empty() {
             return;
@@ -217,7 +217,7 @@ impl Driver for Epoll {
                 self.gathered.remove(index);
                 true
             }
-            // What a thread has begun ends by itself.
+            // An operation that a thread has started ends by itself.
             None => state.interests.cancel(target) || state.withdraw(target),
         };
         if found {
@@ -278,13 +278,13 @@ impl Completions for EpollCompletions {
 }
 
 impl State {
-    /// Takes an operation back from the pool; false if it is not there, or has begun.
+    /// Withdraws an operation from the pool. Returns `false` if it is not queued there.
     fn withdraw(&mut self, token: Token) -> bool {
         let ticket = self.pooled.get(token);
         ticket.and_then(pool::withdraw).is_some()
     }
 
-    /// Carries an operation on as far as it goes now.
+    /// Advances an operation as far as possible without blocking.
     #[inline]
     fn advance(&mut self, operation: &mut Operation<'_>) -> Progress {
         match operation {
@@ -355,7 +355,7 @@ impl State {
     }
 }
 
-/// Tries an operation on a socket, of which one that accepts makes its listener non-blocking first.
+/// Tries an operation on a socket. An accept first makes its listener non-blocking.
 #[inline]
 fn try_socket(
     readiness: &mut Readiness,
@@ -374,7 +374,8 @@ fn try_socket(
     readiness.try_socket(operation, interest)
 }
 
-/// `accept` has no flag for "do not wait"; our own calls do not notice, and a conversion to `std` undoes it.
+/// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a conversion to `std`
+/// restores the mode.
 fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result<()> {
     if !raised.load(Ordering::Relaxed) {
         rustix::io::ioctl_fionbio(fd, true)?;
@@ -383,7 +384,7 @@ fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result
     Ok(())
 }
 
-/// Whether an operation moves bytes over a connection, or a datagram.
+/// Returns `true` if an operation transfers data on a connection, or a datagram.
 #[inline]
 fn is_on_connection(operation: &Operation<'_>) -> bool {
     matches!(
@@ -406,7 +407,7 @@ impl Core {
         !self.returned.is_empty() || !self.state().done.is_empty()
     }
 
-    /// Carries an operation on as far as it goes now.
+    /// Advances an operation as far as possible without blocking.
     fn proceed(self: &Arc<Core>, state: &mut State, mut waiting: Waiting) {
         match state.advance(waiting.operation()) {
             Progress::Done(result) => state.done.push_back((waiting.token, in_one(result))),
@@ -415,12 +416,12 @@ impl Core {
         }
     }
 
-    /// Lets a thread that may block carry on an operation of which so many bytes are done.
+    /// Passes an operation, of which `done` bytes are done, to a pool thread, which may block.
     fn send_to_pool(self: &Arc<Core>, state: &mut State, mut waiting: Waiting, done: usize) {
         let core = Arc::clone(self);
         let token = waiting.token;
         let ticket = pool::run(Box::new(move || {
-            // Whole, as only whole it may be sent.
+            // Captured as a whole, as only the whole is `Send`.
             let waiting = &mut waiting;
             let result = in_one(file::block(waiting.operation(), done));
             if core.returned.give((waiting.token, result)) {
@@ -430,7 +431,8 @@ impl Core {
         state.pooled.insert(token, ticket);
     }
 
-    /// Takes events, waiting for the first at most so long, and carries on what they are for.
+    /// Polls for events, waiting at most `timeout` for the first, and advances the operations that they
+    /// concern.
     fn look(self: &Arc<Core>, timeout: Option<Duration>) {
         let mut events = Events::new();
         let events = events.wait(self.epoll.as_fd(), timeout);

@@ -1,4 +1,4 @@
-//! What the kernel offers to this driver, found by the attempts that it makes.
+//! The kernel features that this driver uses, tested by the driver's own attempts.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::resource::descriptor::{Descriptor, FdState};
 
-/// Tries all.
+/// Runs all tests.
 pub(crate) fn probe() -> [Feature; 4] {
     let used = |name, available, instead| Feature {
         name,
@@ -37,7 +37,7 @@ pub(crate) fn probe() -> [Feature; 4] {
     ]
 }
 
-/// What is always cached.
+/// Tests with a path that is always cached.
 fn opens_cached() -> Option<bool> {
     let mut open = FileOperation::Open {
         directory: None,
@@ -58,7 +58,7 @@ fn opens_cached() -> Option<bool> {
     }
 }
 
-/// The file of this program: it runs, so its first page is in memory.
+/// Tests with the file of this program, whose first page is in memory.
 fn reads_cached() -> Option<bool> {
     let file = File::open("/proc/self/exe").ok()?;
     reads_at_once(&file, Some(0))
@@ -70,7 +70,7 @@ fn reads_pipes() -> Option<bool> {
     reads_at_once(&reader, None)
 }
 
-/// Whether a byte that is there is read without a thread.
+/// Returns `true` if an available byte is read without a pool thread.
 fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
     let state = FdState::new();
     let mut read = FileOperation::Read {

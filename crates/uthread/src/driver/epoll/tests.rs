@@ -1,4 +1,4 @@
-//! What edges and numbers of descriptors make difficult.
+//! Tests of difficult cases with edges and descriptor numbers.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -17,7 +17,7 @@ use crate::resource::descriptor::{Descriptor, FdState};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A stream, and what its owner keeps beside it.
+/// A stream and the driver state that its owner keeps.
 struct Watchable {
     stream: UnixStream,
     state: FdState,
@@ -52,7 +52,7 @@ impl Both {
         }
     }
 
-    /// Carries an operation out; `meanwhile` it may be waiting.
+    /// Performs an operation. `meanwhile` runs while it may be waiting.
     fn perform(&mut self, mut operation: Operation<'_>, meanwhile: impl FnOnce()) -> i32 {
         // SAFETY: its completion is awaited below.
         let start = unsafe { self.driver.start(&mut operation, Token(0)) };
@@ -103,7 +103,7 @@ fn who_has_drained_a_stream_waits_without_an_attempt() {
         3
     );
     assert_eq!(both.attempts() - before, 1);
-    // Filled to the brim: there may be more.
+    // Filled completely: there may be more.
     assert_eq!(
         both.receive(&ours, 5, || peer.write_all(b"three, four").unwrap()),
         5
@@ -111,7 +111,7 @@ fn who_has_drained_a_stream_waits_without_an_attempt() {
     assert_eq!(both.receive(&ours, 8, || ()), 6);
 }
 
-/// What is short there says nothing of what comes after it.
+/// A short datagram says nothing about the next one.
 #[test]
 fn who_got_a_short_datagram_tries_again_at_once() {
     let mut both = Both::new();
@@ -171,7 +171,7 @@ fn a_number_that_means_another_file_is_watched_anew() {
     let mut both = Both::new();
     for _ in 0..3 {
         let (mut ours, mut peer) = Watchable::pair();
-        // Higher than any that other tests get.
+        // Higher than the descriptors of other tests.
         let fd = rustix::io::fcntl_dupfd_cloexec(&ours.stream, 1_000).unwrap();
         assert_eq!(fd.as_raw_fd(), 1_000);
         ours.stream = fd.into();
@@ -180,7 +180,7 @@ fn a_number_that_means_another_file_is_watched_anew() {
     }
 }
 
-/// The owner changes, the file stays: the kernel knows it already.
+/// The owner changes but the file remains, which the kernel has registered already.
 #[test]
 fn a_file_whose_owner_has_changed_is_watched_still() {
     let mut both = Both::new();
@@ -199,7 +199,7 @@ fn a_file_whose_owner_has_changed_is_watched_still() {
     );
 }
 
-/// The kernel tells once of an end. That another owner came to wait for room once made the driver forget it.
+/// The kernel reports an end once. A wait of another owner for space once made the driver forget it.
 #[test]
 fn an_end_is_remembered_when_the_owner_has_changed() {
     let mut both = Both::new();
@@ -279,9 +279,9 @@ fn what_is_there_is_taken_at_once_and_what_is_not_costs_one_call() {
     };
     assert_eq!([attempt(), attempt()], [(None, 1), (None, 0)]);
     peer.write_all(b"one").unwrap();
-    // Of what has come the driver learns when it looks.
+    // The driver notices new data when it polls.
     assert_eq!([attempt(), attempt()], [(None, 0), (Some(3), 1)]);
-    // It was less than asked for.
+    // Fewer bytes than requested were available.
     assert_eq!(attempt(), (None, 0));
     peer.write_all(b"as much, and more").unwrap();
     assert_eq!([attempt(), attempt()], [(None, 0), (Some(8), 1)]);
@@ -303,7 +303,7 @@ fn two_instances_hear_of_the_same_file() {
     }
 }
 
-/// One fiber reads on one worker, another on a second one, and a third on the first again.
+/// One fiber reads on one worker, another on a second worker, and a third on the first worker again.
 #[test]
 fn who_waits_is_not_forgotten_while_others_use_the_file() {
     let (mut one, mut other) = (Both::new(), Both::new());

@@ -1,19 +1,20 @@
-//! What a socket really is: a type of the public face says nothing of the descriptor that a program has put into it.
+//! The actual type of a socket: the public type does not determine it, as a program may wrap any descriptor.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::resource::descriptor::Descriptor;
 
-/// Whether a receive of fewer bytes than asked for leaves none behind. The kernel is asked once for each descriptor.
+/// Returns `true` if a receive that returns fewer bytes than requested has emptied the queue. The kernel is
+/// queried once per descriptor.
 ///
-/// It does where TCP's bytes are received as they are, but at the mark of urgent data, whose event tells of it. It does not
-/// where messages have bounds; nor where a protocol above TCP has, as TLS in the kernel, or takes bytes from several
-/// connections, as Multipath TCP.
+/// This holds for plain TCP, except at the mark of urgent data, whose event reports it. It does not hold for
+/// sockets with message boundaries, nor if a protocol above TCP has records, such as TLS in the kernel, or
+/// merges several connections, such as Multipath TCP.
 pub(crate) fn drains(socket: Descriptor<'_>) -> bool {
     socket.state.drains(|| is_plain(socket.fd))
 }
 
-/// Whether it is a TCP socket without a protocol above.
+/// Returns `true` for a TCP socket without a protocol above it.
 #[allow(unsafe_code, reason = "an option that no crate offers")]
 fn is_plain(socket: BorrowedFd<'_>) -> bool {
     let mut name = [0_u8; 16];
@@ -31,14 +32,14 @@ fn is_plain(socket: BorrowedFd<'_>) -> bool {
     result == 0 && length == 0
 }
 
-/// Whether the next byte is behind the mark of urgent data, at which a receive ends short.
+/// Returns `true` if the next byte is behind the mark of urgent data, at which a receive stops short.
 #[allow(unsafe_code, reason = "a request that no crate offers")]
 pub(in crate::driver) fn is_at_mark(socket: BorrowedFd<'_>) -> bool {
     const SIOCATMARK: libc::Ioctl = 0x8905;
     let mut is_at_mark: libc::c_int = 0;
     // SAFETY: the request writes an integer, which is live and writable.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &raw mut is_at_mark) };
-    // Where the socket does not tell, another receive finds out.
+    // If the socket cannot be queried, another receive finds out.
     result != 0 || is_at_mark != 0
 }
 

@@ -1,4 +1,4 @@
-//! The end of a ring at which completions come out.
+//! The reaping end of a ring.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::user_data::{Target, UserData};
 use crate::driver::{Completion, Completions, Token};
 use crate::op;
 
-/// Of one ring. Where completions are shared, whoever has the reactor's lock uses it.
+/// The completions of one ring. If they are shared, the holder of the reactor's lock uses it.
 pub(crate) struct UringCompletions {
     pub(super) ring: Arc<Ring>,
 }
@@ -20,8 +20,8 @@ pub(crate) struct UringCompletions {
 impl UringCompletions {
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn queue(&mut self) -> (CompletionQueue<'_>, &Ring) {
-        // SAFETY: there is one `UringCompletions` to a ring, borrowed mutably here, and nobody else
-        // takes completions.
+        // SAFETY: there is one `UringCompletions` per ring, borrowed mutably here, and nothing else takes
+        // completions.
         let queue = unsafe { self.ring.io.completion_shared() };
         (queue, &self.ring)
     }
@@ -34,7 +34,7 @@ impl UringCompletions {
         Some((queue, devices, &self.ring))
     }
 
-    /// Hands out those of devices; how many there were.
+    /// Hands out the completions of devices, and returns their number.
     fn reap_devices(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
         let Some((queue, devices, ring)) = self.queue_of_devices() else {
             return 0;
@@ -121,7 +121,7 @@ impl Ring {
         }
     }
 
-    /// Takes the answer to a request to cancel an entry, whose end is a completion of its own.
+    /// Handles the completion of a request to cancel an entry. The entry's own end is a separate completion.
     fn answer_cancel(&self, target: Target, result: i32) {
         let cancellations = &self.cancellations;
         match target {
@@ -133,8 +133,8 @@ impl Ring {
         }
     }
 
-    /// Hands out a completion, whatever brought it: the only way, as requests to cancel an operation are repeated until
-    /// its last one has gone through here.
+    /// Hands out a completion, whatever its source. This is the only place to do so, as requests to cancel an
+    /// operation are repeated until its last completion has passed here.
     fn hand_out(
         &self,
         token: Token,

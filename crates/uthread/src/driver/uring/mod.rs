@@ -1,7 +1,7 @@
-//! The io_uring driver: one ring, used by the one worker that made it.
+//! The io_uring driver: one ring, used by the worker that created it.
 //!
-//! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a whole scheduler
-//! round costs one system call; or none, where a thread of the kernel polls for them ([`submissions`]).
+//! Submissions gather and reach the kernel with the next [`Driver::flush`] or [`Driver::wait`], so that a
+//! whole scheduler round costs one system call; or none, if a kernel thread polls for them ([`submissions`]).
 
 mod batch_sizer;
 pub(super) mod cancellations;
@@ -48,61 +48,61 @@ use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
 
-/// Enters with deferred work still pending after a wait: each runs about 20 completions, so 8 fill
-/// a scheduler round without letting a flood of completions keep the fibers waiting.
+/// Maximum number of additional enters while deferred work is pending after a wait. Each runs about 20
+/// completions, so 8 fill a scheduler round, and a flood of completions does not delay the fibers.
 const EXTRA_ENTERS_MAX: usize = 8;
 
-/// What a runtime asks of its rings.
+/// The options of a runtime for its rings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options {
-    /// Whether completions come without the worker, for others to reap.
+    /// `true` if completions arrive without the worker, for others to reap.
     pub(crate) shared: bool,
-    /// For how long a thread of the kernel polls for submissions that do not come, if there is to be one.
+    /// How long a kernel thread polls for submissions before it sleeps, if there is to be one.
     pub(crate) kernel_polling: Option<Duration>,
-    /// Whether devices are polled for completions.
+    /// `true` if devices are polled for completions.
     pub(crate) io_polling: bool,
 }
 
-/// One worker's ring: the end at which operations go in.
+/// The submitting end of one worker's ring.
 pub(crate) struct Uring {
     ring: Arc<Ring>,
     submissions: Submissions,
     mode: setup::Mode,
-    /// Whether only the worker takes submissions and completions.
+    /// `true` if only the worker uses both queues.
     is_own: bool,
-    /// What came of the wish to poll devices, and why the kernel does not poll for operations where it was to.
+    /// The results of requested polling modes, with the kernel's reason if it does not poll for submissions.
     notes: String,
     waker: Waker,
     counts: Counts,
     batch_sizer: BatchSizer,
     registered: Registered,
-    /// What operations the ring has, once somebody has asked; none where it does not tell.
+    /// The operations that the ring supports, once queried; `None` if the ring cannot be queried.
     probe: OnceCell<Option<Probe>>,
 }
 
-/// What both ends have. Each of its two queues belongs to one of them alone.
+/// The state of both ends. Each of the two queues belongs to one end.
 struct Ring {
     io: IoUring,
     devices: Option<Devices>,
     raws: Raws,
     polls: Polls,
     cancellations: Cancellations,
-    /// Whether a wake-up was reaped, so that what listens for the next must be renewed. Relaxed: the end
-    /// that reaps is locked against the wait of the other (`Reactor`), which orders the two.
+    /// `true` if a wake-up was reaped, so that the request that listens for the next must be renewed.
+    /// Relaxed: reaping is locked against the wait of the other end (`Reactor`), which orders the two.
     woken: AtomicBool,
 }
 
-/// As [`new`], for a worker.
+/// Creates a ring for a worker.
 ///
 /// # Errors
 ///
-/// As [`new`].
+/// The errors of [`new`].
 pub(crate) fn make(options: Options) -> io::Result<Pair> {
     let (driver, completions) = new(options)?;
     Ok((Box::new(driver), Box::new(completions)))
 }
 
-/// The same with the waker of older kernels.
+/// Creates a ring with the waker of older kernels.
 #[cfg(test)]
 pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
     let (mut driver, completions) = new(Options::default())?;
@@ -110,11 +110,12 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
     Ok((Box::new(driver), Box::new(completions)))
 }
 
-/// Makes a ring for the calling thread; where the kernel refuses to poll, one that is entered.
+/// Creates a ring for the calling thread. If the kernel refuses to poll, the ring does not poll.
 ///
 /// # Errors
 ///
-/// The kernel's, with the remedy in the message, where no kind of ring is allowed.
+/// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all kinds of
+/// rings, with a remedy in the message.
 fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
     let (io, mode, refusal) = setup::ring_for(options)?;
     let waker = Waker::new(&io)?;
@@ -157,7 +158,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
 }
 
 impl Uring {
-    /// Has the ring forget what nobody uses any more, polls among it.
+    /// Releases unused resources, polls included.
     fn forget_retired(&mut self) {
         self.registered.forget_retired(&self.ring.io.submitter());
         while let Some(key) = self.registered.take_poll() {
@@ -165,7 +166,7 @@ impl Uring {
         }
     }
 
-    /// Asks for the end of what is cancelled; when it has to again, if it has.
+    /// Submits due requests to cancel. Returns the time until the next is due, if there is one.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn push_cancellations(&mut self) -> Option<Duration> {
         while self.has_room(1)
@@ -179,8 +180,8 @@ impl Uring {
         self.ring.cancellations.next(Instant::now)
     }
 
-    /// Listens for wake-ups again after one has come, where that takes a request; whether one has come
-    /// meanwhile.
+    /// Listens for wake-ups again after one has arrived, if that takes a request. Returns `true` if one has
+    /// arrived meanwhile.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn listen(&mut self) -> bool {
         if !self.ring.woken.load(Ordering::Relaxed) || !self.has_room(1) {
@@ -198,7 +199,7 @@ impl Uring {
         woken
     }
 
-    /// One `io_uring_enter`: submits `pending` and waits for `completions_min`.
+    /// Makes one `io_uring_enter` call, which submits `pending` and waits for `completions_min`.
     #[allow(
         unsafe_code,
         reason = "the crate's own calls cannot ask for GETEVENTS alone"
@@ -216,7 +217,7 @@ impl Uring {
         };
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG | pending.flags;
         self.counts.enters += 1;
-        // SAFETY: `arguments` is of the type that EXT_ARG announces, and lives over the call.
+        // SAFETY: `arguments` is of the type that EXT_ARG announces, and outlives the call.
         let entered = unsafe {
             let submitter = self.ring.io.submitter();
             submitter.enter(
@@ -229,7 +230,7 @@ impl Uring {
         check(entered);
     }
 
-    /// Looks for completions of devices, and passes on what these have refused.
+    /// Polls devices for completions, and submits operations that they have refused to the ring.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     fn poll_devices(&mut self) {
         let devices = self.ring.devices.as_ref();
@@ -239,11 +240,12 @@ impl Uring {
         while self.submissions.has_room(1)
             && let Some(entry) = devices.take_refused()
         {
-            // SAFETY: its completion has not come, so who has submitted it still keeps what it points to.
+            // SAFETY: its completion was not reaped, so its submitter still keeps the memory that it points
+            // to.
             unsafe { self.submissions.push([&entry]) };
         }
         self.counts.enters += 1;
-        // SAFETY: there is one `Uring` to a ring, borrowed mutably here.
+        // SAFETY: there is one `Uring` per ring, borrowed mutably here.
         check(unsafe { devices.poll() });
     }
 }
@@ -251,15 +253,16 @@ impl Uring {
 fn check(entered: io::Result<usize>) {
     let Err(error) = entered else { return };
     match Errno::from_io_error(&error) {
-        // The wait is over, or a signal came: look around.
+        // The wait is over, or a signal has arrived.
         Some(Errno::TIME | Errno::INTR) => {}
-        // No room for completions, or no memory for requests: the worker reaps, and tries again.
+        // No space for completions, or no memory for requests: the worker reaps and tries again.
         Some(Errno::BUSY | Errno::AGAIN | Errno::NOMEM) => {}
         _ => panic!("io_uring_enter: {error}: no cause known, please report"),
     }
 }
 
-/// What operations there are; none where the ring does not tell, as under a filter that permits no registration.
+/// Returns the operations that the ring supports, or `None` if it cannot be queried, as under a filter that
+/// forbids registration.
 fn probe(ring: &IoUring) -> Option<Probe> {
     let mut probe = Probe::new();
     let told = ring.submitter().register_probe(&mut probe);
@@ -330,7 +333,8 @@ impl Driver for Uring {
     fn register_file(&mut self, file: BorrowedFd<'_>) -> io::Result<Registration> {
         let ring = self.ring.io.submitter();
         let registration = self.registered.register_file(&ring, file)?;
-        // Whoever else drops it must not wait for the worker: a connection is closed once the ring has forgotten it.
+        // Another thread that drops it must not wait for the worker: a connection is closed once the ring has
+        // released it.
         self.registered.set_wake(&self.waker)?;
         Ok(registration)
     }
@@ -366,7 +370,7 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Option<Duration>) {
         if self.ring.devices.as_ref().is_some_and(Devices::are_busy) {
-            // Nobody would end the sleep.
+            // Nothing would end the sleep.
             return self.flush();
         }
         self.batch_sizer.reset();
@@ -381,8 +385,8 @@ impl Driver for Uring {
         let pending = self.submissions.publish();
         self.enter(pending, u32::from(may_sleep), timeout);
         for _ in 0..EXTRA_ENTERS_MAX {
-            // With deferred task work a sleeping enter returns with the first completion and
-            // leaves the others pending: fetch them, or batches shrink to one.
+            // With deferred task work, a sleeping enter returns with the first completion and leaves the
+            // others pending. Fetch them, or batches shrink to one.
             if !self.submissions.has_task_work() {
                 break;
             }
@@ -400,7 +404,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.registered.end(&self.ring.io.submitter());
         if self.ring.polls.stand() {
-            // The end of a ring takes a while, and nobody shall see that connections are open still.
+            // Closing a ring takes a while, in which connections would remain open.
             let all = CancelBuilder::any();
             let _ = self.ring.io.submitter().register_sync_cancel(None, all);
             while self.submissions.has_task_work() {

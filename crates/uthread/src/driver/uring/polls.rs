@@ -1,19 +1,20 @@
-//! Receives from connections that last: a standing poll, and system calls that do not wait.
+//! Receives from long-lived connections: a multishot poll, and non-blocking system calls.
 //!
-//! A receive that has to wait enters the socket's queue of waiters, and the ring's table of what may be cancelled, and
-//! leaves both: cold memory, where there are thousands. Connections that go on and on are spared that:
+//! A receive that has to wait enters the socket's wait queue and the ring's table of cancellable requests,
+//! and leaves both: with thousands of connections this is cold memory. Long-lived connections avoid that:
 //!
 //! ```text
-//!   the first receives   requests to the ring, as any operation: most short connections see no more
-//!   the next             begins a poll, which completes each time that something has come
-//!   from then on         a receive is tried where something may be there, and else waits for the poll; the end
-//!                        that reaps its completion tries it again
+//!   the first receives   requests to the ring, like any operation: most short connections need no more
+//!   the next receive     starts a poll, which completes each time that data arrives
+//!   from then on         a receive is tried if data may be available, and otherwise waits for the poll; the reaping
+//!                        end tries it again when the poll completes
 //! ```
 //!
-//! That a receive of less than asked for has drained a socket holds for plain TCP alone, so nothing else gets a poll; and
-//! not at the mark of urgent data, of which the completions do not tell: so the socket is asked.
+//! Only for plain TCP does a receive of fewer bytes than requested mean that the socket is drained, so other
+//! sockets get no poll. It does not hold at the mark of urgent data either, which completions do not report:
+//! so the socket is queried.
 //!
-//! The poll holds the file open. So it ends when its socket is dropped, on whatever thread: [`Resource::Poll`].
+//! The poll holds the file open, so it ends when its socket is dropped, on any thread: [`Resource::Poll`].
 //!
 //! [`Resource::Poll`]: crate::resource::registration::Resource::Poll
 
@@ -37,39 +38,39 @@ use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::resource::descriptor::Descriptor;
 
-/// Not `PRI`: a completion of a standing poll carries the flags of the wake-up, and each arrival of bytes wakes waiters for
-/// that, too.
+/// Without `PRI`: a completion of a multishot poll carries the flags of the wake-up, and each arrival of data
+/// wakes waiters for `PRI`, too.
 const EVENTS: PollFlags = PollFlags::IN.union(PollFlags::RDHUP);
 
-/// Of one ring whose completions only its worker takes, so that all is called by one thread.
+/// The polls of one ring whose completions only its worker reaps, so that all calls come from one thread.
 #[derive(Default)]
 pub(super) struct Polls {
     state: Mutex<State>,
-    /// Whether there is something in `done`. Relaxed, as the next: the calls of one thread.
+    /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
     are_done: AtomicBool,
-    /// Whether there is something in `due`.
+    /// `true` if `due` is not empty.
     are_due: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     polls: Slab<Poll>,
-    /// Receives that were cancelled; bounded by the fibers.
+    /// Cancelled receives. Bounded by the number of fibers.
     done: Vec<Token>,
-    /// Entries that the end which submits has to make; bounded by the fibers.
+    /// Entries that the submitting end has to create. Bounded by the number of fibers.
     due: Vec<Due>,
-    /// The poll for which the operation of a token waited last.
+    /// The poll for which the operation of a token has waited last.
     latest: Latest<u32>,
-    /// System calls made.
+    /// Number of system calls made.
     calls: u64,
 }
 
 struct Poll {
     fd: RawFd,
     readiness: Readiness,
-    /// Whether receives go by requests of their own: the kernel did not take the poll, for lack of memory.
+    /// `true` if receives use requests of their own, as the kernel had no memory for the poll.
     has_failed: bool,
-    /// Whether its socket is gone.
+    /// `true` once its socket is gone.
     is_retired: bool,
 }
 
@@ -77,31 +78,31 @@ struct Poll {
 pub(super) enum Due {
     /// A poll, by its key.
     Poll(u32),
-    /// A receive that goes by a request of its own.
+    /// A receive that uses a request of its own.
     Receive(Waiting),
 }
 
-/// How a receive has started.
+/// The outcome of starting a receive.
 pub(super) enum Started {
     Done(i32),
     /// It waits for an event.
     Waits,
     /// It waits for an event of a poll that is to be submitted.
     WaitsUnarmed,
-    /// It goes by a request of its own.
+    /// It uses a request of its own.
     Request,
-    /// It would wait for a poll, for which there is no room.
+    /// It would wait for a poll for which there is no room.
     Full,
 }
 
-/// The entry that begins the poll of this key.
+/// Returns the entry that starts the poll with this key.
 fn entry(fd: RawFd, key: u32) -> Entry {
     let poll = opcode::PollAdd::new(Fd(fd), u32::from(EVENTS.bits()));
     let user_data = UserData::Entry(Target::Poll(key)).encode();
     poll.multi(true).build().user_data(user_data)
 }
 
-/// The connection from which an operation receives as here.
+/// Returns the connection of a receive that may use a poll.
 #[inline]
 pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>> {
     match operation {
@@ -116,7 +117,7 @@ pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>
 }
 
 impl Polls {
-    /// The key of a new poll, which is still to be begun.
+    /// Adds a poll, which is still to be started, and returns its key.
     pub(super) fn add(&self, connection: Descriptor<'_>) -> u32 {
         let key = self.lock().polls.insert(Poll {
             fd: connection.fd.as_raw_fd(),
@@ -127,7 +128,7 @@ impl Polls {
         u32::try_from(key).expect("there are not so many descriptors")
     }
 
-    /// Its socket is gone: ends the poll.
+    /// Ends the poll of a socket that is gone.
     pub(super) fn retire(&self, key: u32, cancellations: &Cancellations) {
         let state = &mut *self.lock();
         let before = state.due.len();
@@ -142,11 +143,12 @@ impl Polls {
         }
     }
 
-    /// Starts a receive from the connection of a poll. Where it waits for one that is not armed, that needs room.
+    /// Starts a receive from the connection of a poll. If it has to wait and the poll is not armed, this
+    /// needs room.
     ///
     /// # Safety
     ///
-    /// Where it waits, the operation stays alive and untouched until its completion is reaped.
+    /// If it waits, the operation stays alive and is not accessed until its completion is reaped.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
     pub(super) unsafe fn start(
         &self,
@@ -161,7 +163,7 @@ impl Polls {
             return Started::Request;
         }
         let is_armed = poll.readiness.is_armed();
-        // What is there when it is armed is its first event.
+        // Data that is available when the poll is armed is its first event.
         if is_armed && !poll.readiness.is_unready(Interest::IN) {
             state.calls += 1;
             if let Some(result) = poll.receive(operation) {
@@ -182,7 +184,7 @@ impl Polls {
         }
     }
 
-    /// The entry by which a poll begins that is not armed.
+    /// Returns the entry that starts a poll which is not armed.
     pub(super) fn arm(&self, key: u32) -> Entry {
         let state = &mut *self.lock();
         let poll = &mut state.polls[key as usize];
@@ -190,7 +192,7 @@ impl Polls {
         entry(poll.fd, key)
     }
 
-    /// Ends the wait of a receive; false if none of that name waits.
+    /// Ends the wait of a receive. Returns `false` if no receive with this token waits.
     pub(super) fn cancel(&self, token: Token) -> bool {
         let state = &mut *self.lock();
         let mut waited = false;
@@ -209,7 +211,7 @@ impl Polls {
         false
     }
 
-    /// Takes the answer to a request to cancel a poll, which is repeated until the poll has ended.
+    /// Handles the completion of a request to cancel a poll, which is repeated until the poll has ended.
     pub(super) fn on_cancel_answer(&self, key: u32, result: i32, cancellations: &Cancellations) {
         let state = self.lock();
         let poll = state.polls.get(key as usize);
@@ -218,7 +220,7 @@ impl Polls {
         }
     }
 
-    /// Takes an event, or the end of a poll, and hands out the results of the receives that it completes.
+    /// Handles an event or the end of a poll, and hands out the results of the receives that it completes.
     pub(super) fn on_completion(
         &self,
         key: u32,
@@ -264,19 +266,19 @@ impl Polls {
             },
         );
         if !poll.readiness.is_armed() && poll.readiness.has_waiting() {
-            // It counts as armed from now on, so that nobody else submits it.
+            // Counted as armed from now on, so that it is not submitted twice.
             poll.readiness.arm();
             state.due.push(Due::Poll(key));
             self.are_due.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether entries are to be submitted.
+    /// Returns `true` if entries are to be submitted.
     pub(super) fn are_due(&self) -> bool {
         self.are_due.load(Ordering::Relaxed)
     }
 
-    /// Takes one that is to be submitted.
+    /// Takes an entry that is to be submitted.
     pub(super) fn take_due(&self) -> Option<Due> {
         if !self.are_due() {
             return None;
@@ -287,12 +289,12 @@ impl Polls {
         taken
     }
 
-    /// Whether results wait to be handed out.
+    /// Returns `true` if results wait to be handed out.
     pub(super) fn are_done(&self) -> bool {
         self.are_done.load(Ordering::Relaxed)
     }
 
-    /// Takes receives that were cancelled, so many at most.
+    /// Takes at most `max` cancelled receives.
     pub(super) fn take_done(&self, max: usize) -> vec::IntoIter<Token> {
         if !self.are_done() {
             return Vec::new().into_iter();
@@ -304,14 +306,14 @@ impl Polls {
         taken.into_iter()
     }
 
-    /// Whether the kernel has any.
+    /// Returns `true` if the kernel has any of these polls.
     pub(super) fn stand(&self) -> bool {
         let state = self.lock();
         let mut polls = state.polls.iter();
         polls.any(|(_, poll)| poll.readiness.is_armed())
     }
 
-    /// How many system calls were made.
+    /// Returns the number of system calls made.
     pub(super) fn calls(&self) -> u64 {
         self.lock().calls
     }
@@ -322,7 +324,7 @@ impl Polls {
 }
 
 impl Poll {
-    /// Receives what is there; none where nothing is.
+    /// Receives available data. Returns `None` if there is none.
     #[inline]
     fn receive(&mut self, operation: &mut Operation<'_>) -> Option<i32> {
         let Operation::Socket(operation) = operation else {

@@ -1,13 +1,13 @@
-//! How an operation on a ring starts.
+//! Starting an operation on a ring.
 //!
 //! ```text
-//!   a send                       tried at once; a request where there is no room
-//!   a receive from a connection  tried at once where something may be there; else it waits for the standing poll
-//!     that lasts
-//!   any other                    a request, which reaches the kernel with the next flush
+//!   a send                       tried at once; a request if there is no space
+//!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for the multishot poll
+//!     connection
+//!   any other operation          a request, which reaches the kernel with the next flush
 //! ```
 //!
-//! Where others than the worker reap, all are requests: nothing may happen before the flush.
+//! If other threads than the worker reap, all operations are requests: nothing may happen before the flush.
 
 use crate::driver::{Start, Token, in_one, native};
 use crate::op::Operation;
@@ -24,7 +24,7 @@ impl Uring {
     ///
     /// # Safety
     ///
-    /// As [`Driver::start`](crate::driver::Driver::start).
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
     pub(super) unsafe fn start_any(
@@ -56,7 +56,7 @@ impl Uring {
         unsafe { self.submit(operation, token) }
     }
 
-    /// The key of the poll by which an operation receives, if it does; it may be new.
+    /// Returns the key of the poll by which an operation receives, if it uses one. The poll may be new.
     fn poll_for(&mut self, operation: &Operation<'_>) -> Option<u32> {
         let connection = polls::connection(operation)?;
         match self.registered.poll_of(connection) {
@@ -68,11 +68,11 @@ impl Uring {
         }
     }
 
-    /// Starts a receive from a connection with a poll; none where it goes by a request of its own.
+    /// Starts a receive from a connection with a poll. Returns `None` if it uses a request of its own.
     ///
     /// # Safety
     ///
-    /// As [`Driver::start`](crate::driver::Driver::start).
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start_receive(
         &mut self,
@@ -97,11 +97,11 @@ impl Uring {
         })
     }
 
-    /// Has the kernel carry an operation out.
+    /// Submits an operation to the kernel.
     ///
     /// # Safety
     ///
-    /// As [`Driver::start`](crate::driver::Driver::start).
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
         if !self.has_room(operation.entries()) {
@@ -115,7 +115,7 @@ impl Uring {
             unsafe { self.submissions.push(entries) };
             return Start::Pending;
         }
-        // SAFETY: promised by the caller; there is one `Uring` to a ring, borrowed mutably here.
+        // SAFETY: by the caller's contract; there is one `Uring` per ring, borrowed mutably here.
         let submit_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
         if self.ring.devices.as_ref().is_some_and(submit_polled) {
             return Start::Pending;
@@ -125,7 +125,7 @@ impl Uring {
         }
         let user_data = UserData::Entry(Target::Operation(token)).encode();
         let entry = encode::encode(operation, &self.registered).user_data(user_data);
-        // SAFETY: the caller keeps what the entry points to alive.
+        // SAFETY: the caller keeps the memory that the entry points to alive.
         unsafe { self.submissions.push([&entry]) };
         Start::Pending
     }
@@ -134,7 +134,7 @@ impl Uring {
         self.submissions.has_room(entries)
     }
 
-    /// Submits what the end that reaps has left to this one.
+    /// Submits the entries that the reaping end has left to this one.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) fn push_due(&mut self) {
         while self.ring.polls.are_due()
@@ -149,7 +149,7 @@ impl Uring {
                 }
                 Due::Receive(mut waiting) => {
                     let token = waiting.token;
-                    // SAFETY: its completion was not reaped, so it is as promised when it started.
+                    // SAFETY: its completion was not reaped, so the contract of its start still holds.
                     let start = unsafe { self.submit(waiting.operation(), token) };
                     debug_assert_eq!(start, Start::Pending, "there is room");
                 }
@@ -157,12 +157,12 @@ impl Uring {
         }
     }
 
-    /// The key of a poll for a connection that has none.
+    /// Adds a poll for a connection without one, and returns its key.
     fn add_poll(&mut self, connection: Descriptor<'_>) -> Option<u32> {
         if self.registered.slot_of(connection).is_some() {
             return None;
         }
-        // Whoever else drops the connection must not wait for the worker.
+        // Another thread that drops the connection must not wait for the worker.
         self.registered.set_wake(&self.waker).ok()?;
         let key = self.ring.polls.add(connection);
         connection.state.set_poll(self.registered.add_poll(key));

@@ -1,9 +1,9 @@
-//! The end of a ring at which entries go in.
+//! The submitting end of a ring.
 //!
-//! The worker tells the kernel of the entries in the queue when it enters it. Where a thread of the kernel polls the
-//! queue instead, that one takes an entry as soon as it sees it. But an operation must not end before its fiber has left
-//! its stack, and a chain that is seen in part is torn; so there entries gather beside the queue until they are published,
-//! all at once.
+//! The worker announces the queued entries to the kernel when it enters the kernel. If a kernel thread polls
+//! the queue instead, that thread takes an entry as soon as it sees it. But an operation must not end before
+//! its fiber has left its stack, and a chain that is seen in part is split; so entries gather beside the
+//! queue until all of them are published at once.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,21 +13,21 @@ use io_uring::{EnterFlags, SubmissionQueue};
 
 use super::Ring;
 
-/// Of one ring; only its owner has it.
+/// The submission queue of one ring, used only by its owner.
 pub(super) struct Submissions {
     ring: Arc<Ring>,
-    /// What is not published yet, where a thread of the kernel polls; as many at most as the queue has room for.
+    /// Entries not published yet, if a kernel thread polls. Never more than the queue has space for.
     gathered: Option<Vec<Entry>>,
-    /// Whether entries were put in since the last publication.
+    /// `true` if entries were added since the last publication.
     are_unpublished: bool,
 }
 
-/// Published entries that the kernel has not been told of, and how to tell it.
+/// Published entries that were not announced to the kernel, and how to announce them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingSubmissions {
-    /// Entries that it takes when it is entered.
+    /// Number of entries that the kernel takes when it is entered.
     pub(super) entries: u32,
-    /// How to enter it for the thread that takes them.
+    /// The flags that wake the thread which takes them.
     pub(super) flags: EnterFlags,
 }
 
@@ -49,15 +49,16 @@ impl Submissions {
 
     #[allow(unsafe_code, reason = "one of two queues that share their ring")]
     fn queue(ring: &mut Arc<Ring>) -> SubmissionQueue<'_> {
-        // SAFETY: there is one `Submissions` to a ring, whose handle is borrowed mutably here, and nobody else submits.
+        // SAFETY: there is one `Submissions` per ring, whose handle is borrowed mutably here, and nothing
+        // else submits.
         unsafe { ring.io.submission_shared() }
     }
 
-    /// Puts entries in, for which there must be room. They reach the kernel together.
+    /// Adds entries, for which there must be room. They reach the kernel together.
     ///
     /// # Safety
     ///
-    /// What they point to stays valid until their completion.
+    /// The memory that they point to remains valid until their completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn push<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
         self.are_unpublished = true;
@@ -86,12 +87,12 @@ impl Submissions {
         has_room
     }
 
-    /// Whether entries wait for the next publication.
+    /// Returns `true` if entries wait for the next publication.
     pub(super) fn are_unpublished(&self) -> bool {
         self.are_unpublished
     }
 
-    /// Whether the kernel has taken all entries.
+    /// Returns `true` if the kernel has taken all entries.
     pub(super) fn are_taken(&mut self) -> bool {
         let is_empty = Self::queue(&mut self.ring).is_empty();
         let are_taken = is_empty && self.gathered.as_ref().is_none_or(Vec::is_empty);
@@ -99,7 +100,7 @@ impl Submissions {
         are_taken
     }
 
-    /// Called before the caller asks again: the thread that takes what is published may need this processor.
+    /// Called between two checks: the thread that takes published entries may need this CPU.
     fn let_thread_run(&self, is_awaited: bool) {
         if is_awaited && self.gathered.as_ref().is_some_and(Vec::is_empty) {
             thread::yield_now();
@@ -116,11 +117,11 @@ impl Submissions {
             let entries = queue.len() as u32;
             return PendingSubmissions { entries, flags };
         };
-        // SAFETY: promised to `push`.
+        // SAFETY: by the contract of `push`.
         let pushed = unsafe { queue.push_multiple(gathered) };
         assert!(pushed.is_ok(), "there was room, and there is only more");
         gathered.clear();
-        // Shown before the look whether the thread sleeps, which it says before its last look.
+        // Made visible before checking whether the thread sleeps, which it announces before its last check.
         queue.sync();
         if !queue.is_empty() && queue.need_wakeup() {
             flags = EnterFlags::SQ_WAKEUP;
@@ -128,13 +129,13 @@ impl Submissions {
         PendingSubmissions { entries: 0, flags }
     }
 
-    /// Whether completions wait for the worker to enter the kernel.
+    /// Returns `true` if completions wait for the worker to enter the kernel.
     pub(super) fn owes_completions(&mut self) -> bool {
         let queue = Self::queue(&mut self.ring);
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether they do that in the kernel's deferred work.
+    /// Returns `true` if completions wait in the kernel's deferred work.
     pub(super) fn has_task_work(&mut self) -> bool {
         Self::queue(&mut self.ring).taskrun()
     }

@@ -1,4 +1,4 @@
-//! A ring alone: when raw operations are complete, that there is room for them, and what goes by what is registered.
+//! Tests of a ring alone: completion of raw operations, room for them, and the use of registered resources.
 #![allow(
     unsafe_code,
     reason = "the tests keep their operations alive themselves"
@@ -29,15 +29,15 @@ use crate::resource::descriptor::{Descriptor, FdState};
 /// No single step of these tests takes longer, on the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The thread of the kernel goes to sleep at once, so that it is awake in some rounds and asleep in others.
+/// The kernel thread goes to sleep at once, so that it is awake in some rounds and asleep in others.
 const POLLED: Options = Options {
     shared: false,
     kernel_polling: Some(Duration::ZERO),
     io_polling: false,
 };
 
-/// A ring for itself, one that shares its completions, and one for which the kernel polls; none where the kernel refuses
-/// them.
+/// Returns a ring of its own, one with shared completions, and one with kernel polling, as far as the kernel
+/// permits them.
 fn rings() -> Vec<(Uring, UringCompletions)> {
     let own = Options::default();
     match new(own) {
@@ -142,8 +142,8 @@ fn an_operation_is_complete_once_all_its_entries_are() {
     }
 }
 
-/// A chain of reads that each wait, and begin even if the one before has failed; in a worker of the kernel with
-/// `Flags::ASYNC`.
+/// Builds a chain of waiting reads, each of which starts even if the previous one has failed. With
+/// `Flags::ASYNC` they run in a kernel worker.
 fn hard_chain(reader: &PipeReader, bytes: &mut [u8], flags: Flags) -> Raw {
     let last = bytes.len() - 1;
     let read = |(index, byte): (usize, &mut u8)| {
@@ -179,7 +179,7 @@ fn a_cancelled_chain_is_complete_when_each_of_its_entries_has_ended() {
     }
 }
 
-/// A cancellation that finds an entry between a worker of the kernel and the wait is lost.
+/// A cancellation that finds an entry between a kernel worker and its wait is lost.
 #[test]
 fn many_chains_that_are_cancelled_together_all_end() {
     const CHAINS: usize = 100;
@@ -205,8 +205,8 @@ fn many_chains_that_are_cancelled_together_all_end() {
     }
 }
 
-/// A ring tries a connect again and again before it lets a thread of the kernel wait, and in between it finds nothing to
-/// cancel.
+/// A ring retries a connect many times before a kernel worker waits for it, and in between there is nothing
+/// to cancel.
 #[test]
 fn a_connect_that_is_on_its_way_is_cancelled() {
     const ROUNDS: usize = 100;
@@ -249,7 +249,7 @@ fn code_of(registered: &Registered, operation: FileOperation<'_>) -> u8 {
     encode::encode(&mut Operation::File(operation), registered).get_opcode() as u8
 }
 
-/// Whether a read into these bytes, and a write from them, goes by registered memory.
+/// Returns `true` if a read into these bytes, and a write from them, use registered memory.
 fn is_registered(registered: &Registered, buffer: &mut [u8]) -> bool {
     let stdin = std::io::stdin();
     let (file, offset) = (Descriptor::unwatched(stdin.as_fd()), None);
@@ -282,7 +282,7 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
         let start = first.start().as_ptr();
         let bytes = |from: usize, to: usize| {
             let start = start.wrapping_add(from);
-            // SAFETY: a part of the two pages, which are zeroes, used one slice at a time.
+            // SAFETY: a part of the two zeroed pages, used one slice at a time.
             unsafe { slice::from_raw_parts_mut(start, to - from) }
         };
         for (from, to, expected) in [
@@ -312,7 +312,7 @@ fn only_what_lies_in_registered_memory_goes_by_it() {
     }
 }
 
-/// Else it could end before its fiber has left its stack, for somebody else to go on with.
+/// Otherwise it could end before its fiber has left its stack, and another worker could resume the fiber.
 #[test]
 fn nothing_is_begun_before_the_flush() {
     const LOOKS: usize = 1000;
@@ -331,7 +331,7 @@ fn nothing_is_begun_before_the_flush() {
     }
 }
 
-/// The one that the making of the ring may have left there.
+/// Consumes a wake-up that the creation of the ring may have left.
 fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
     ring.waker().unwrap().wake();
     ring.wait(Some(TEST_TIMEOUT));
@@ -343,7 +343,7 @@ fn wait_for_wake_up(ring: &mut Uring, completions: &mut UringCompletions) {
     }
 }
 
-/// Returns when the kernel has taken all.
+/// Returns when the kernel has taken all entries.
 fn flush(ring: &mut Uring) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     ring.flush();
@@ -352,7 +352,8 @@ fn flush(ring: &mut Uring) {
     }
 }
 
-/// A thread of the kernel that polls several rings would take a part of it, and so begin the next part beside it.
+/// A kernel thread that polls several rings would take a part of the chain, and so start the next part
+/// concurrently.
 #[test]
 fn a_chain_is_taken_whole() {
     let rings: Vec<_> = rings().into_iter().chain(rings()).collect();

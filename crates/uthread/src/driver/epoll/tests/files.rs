@@ -1,4 +1,4 @@
-//! Files, which have no readiness.
+//! Tests of files, which have no readiness.
 
 use std::io::{IoSliceMut, Write};
 use std::os::fd::AsFd;
@@ -8,14 +8,14 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::*;
 use crate::op::fs::FileOperation;
 
-/// The flag by which a call does not wait is none for the disk.
+/// The flag for non-blocking calls has no effect on the disk.
 #[test]
 fn what_goes_past_the_page_cache_is_left_to_who_may_block() {
     let disk = tempfile::tempfile().unwrap();
     (&disk).write_all(b"in memory").unwrap();
     let mut one = [0];
     let slices = &mut [IoSliceMut::new(&mut one)];
-    // Files in memory know no such flag before Linux 6.6.
+    // Files in memory do not support this flag before Linux 6.6.
     let read = rustix::io::preadv2(&disk, slices, 0, ReadWriteFlags::NOWAIT);
     let is_known = read != Err(Errno::OPNOTSUPP);
     for is_direct in [false, true] {

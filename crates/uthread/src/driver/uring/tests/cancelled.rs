@@ -1,11 +1,11 @@
-//! What a ring does after operations were cancelled: nothing.
+//! Tests that a ring is idle after operations were cancelled.
 
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
 
-/// An operation on a connection, and what it needs.
+/// A receive from a connection, and the objects that it needs.
 struct Receiving {
     ours: TcpStream,
     theirs: TcpStream,
@@ -37,14 +37,14 @@ impl Receiving {
         })
     }
 
-    /// Lets the connection last.
+    /// Makes the connection long-lived.
     fn age(&self) {
         while !self.state.lasts() {}
     }
 }
 
 impl Uring {
-    /// Ends the poll of a descriptor, by a request that the ring knows nothing of.
+    /// Ends the poll of a descriptor by a request that the ring does not track.
     fn cancel_poll_of(&mut self, state: &FdState) {
         let (_, key) = state.poll().expect("it has one");
         let poll = UserData::Entry(Target::Poll(key)).encode();
@@ -57,7 +57,7 @@ impl Uring {
     }
 }
 
-/// Waits for so many completions, and then until the ring has nothing to cancel.
+/// Waits for `count` completions, and then until the ring has nothing to cancel.
 fn settle(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
     let done = wait_for(ring, completions, count);
     let deadline = Instant::now() + TEST_TIMEOUT;
@@ -79,7 +79,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
             for token in 0..8 {
                 let (token, mut buffer) = (Token(token), [0; 8]);
                 let mut operation = receiving.operation(&mut buffer);
-                // By a standing poll after some, where the ring has such.
+                // Uses a multishot poll after some receives, if the ring supports that.
                 // SAFETY: its completion is awaited below.
                 let start = unsafe { ring.start(&mut operation, token) };
                 assert_eq!(start, Start::Pending);
@@ -94,7 +94,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
     }
 }
 
-/// By a standing poll, where the ring has such: the event has come, and was not reaped.
+/// With a multishot poll, if the ring supports that: the event has occurred, and was not reaped.
 #[test]
 fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
@@ -117,7 +117,7 @@ fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
     }
 }
 
-/// The end that reaps receives what has come, for each receive in turn.
+/// The reaping end receives the data, for each receive in turn.
 #[test]
 fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
@@ -141,7 +141,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         assert!(ring.counts().enters > before);
         drop(operations);
         assert_eq!(buffers, [*b"one", *b"two", [b'x', 0, 0]]);
-        // The last was shorter than asked for: the next waits without a call.
+        // The last one returned fewer bytes than requested: the next waits without a system call.
         let before = ring.counts().enters;
         let mut buffer = [0; 8];
         let mut operation = receiving.operation(&mut buffer);
@@ -154,7 +154,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
     }
 }
 
-/// As a kernel without memory for it: what waits goes by requests.
+/// Like a kernel without memory for the poll: waiting receives use requests.
 #[test]
 fn receives_whose_poll_fails_go_by_requests() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
@@ -167,7 +167,7 @@ fn receives_whose_poll_fails_go_by_requests() {
         let start = unsafe { ring.start(first, Token(1)) };
         assert_eq!(start, Start::Pending);
         ring.flush();
-        // Its completion is that of a poll which has ended, by an error of the kernel's.
+        // Its completion is that of a poll which has ended with an error.
         ring.cancel_poll_of(&receiving.state);
         let deadline = Instant::now() + TEST_TIMEOUT;
         while !ring.ring.polls.are_due() {
@@ -222,7 +222,7 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
     }
 }
 
-/// What is to be cancelled is named by a number that the next poll may get.
+/// The poll to be cancelled is identified by a number that the next poll may get.
 #[test]
 fn a_poll_is_not_cancelled_for_another_that_ended() {
     let [ended, other] = [7, 8].map(Target::Poll);

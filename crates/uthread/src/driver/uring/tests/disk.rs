@@ -1,4 +1,4 @@
-//! Files that are read and written past the page cache: how their operations reach the kernel, and how they end.
+//! Direct I/O: how its operations reach the kernel, and how they end.
 
 use super::*;
 
@@ -6,7 +6,8 @@ use super::*;
 #[repr(C, align(4096))]
 struct Block([u8; 4096]);
 
-/// The same on a disk that can be polled, on one that cannot, and of a file that is in the page cache.
+/// The results are the same on a disk that can be polled, on one that cannot, and for a file in the page
+/// cache.
 #[test]
 fn what_cannot_be_polled_for_completes_as_ever() {
     let polling = Options {
@@ -21,7 +22,7 @@ fn what_cannot_be_polled_for_completes_as_ever() {
     let direct = rustix::fs::OFlags::DIRECT;
     for flags in [rustix::fs::OFlags::empty(), direct] {
         match rustix::fs::fcntl_setfl(&file, flags) {
-            // Files in memory know no such flag before Linux 6.6.
+            // Files in memory do not support this flag before Linux 6.6.
             Err(Errno::INVAL) if flags == direct => continue,
             set => set.unwrap(),
         }
@@ -61,7 +62,7 @@ fn what_cannot_be_polled_for_completes_as_ever() {
     }
 }
 
-/// What goes to a disk does not wait for the end of the round; what is in memory does.
+/// Operations for a disk do not wait for the end of the round; operations in memory do.
 #[test]
 fn what_a_disk_can_begin_with_is_due() {
     let file = tempfile::tempfile().unwrap();
