@@ -1,9 +1,9 @@
-//! Tells a release build which commit it is of: who measures may have gone on to another one since.
+//! Passes the commit to a release build, as the repository may have moved on by the time of a measurement.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The sources that a report is measured with, relative to this folder.
+/// Sources of everything that a report measures, from this folder.
 const SOURCES: [&str; 4] = [
     "src",
     "../../crates/uthread/src",
@@ -13,7 +13,7 @@ const SOURCES: [&str; 4] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // A debug build measures nothing, and need not be made again after each commit.
+    // A debug build measures nothing and is not rebuilt after each commit.
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return;
     }

@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 use procfs::sys::{kernel, vm};
 use procfs::{Current as _, LoadAverage};
 
-use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
+use crate::setup::OPEN_FILES_SPARE;
+use uthread_load::raise_open_files;
 
 /// Mappings of a thread in Rust: its stack and that of its signal handlers, each with a guard.
 const MAPPINGS_PER_THREAD: u64 = 4;

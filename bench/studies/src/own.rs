@@ -1,4 +1,4 @@
-//! The small programs of `bench/peers`, on uthread. `bench/peers/README.md` describes what each command measures.
+//! The same small programs as in `bench/peers`, on uthread; `bench/peers/README.md` describes the commands.
 
 pub(crate) mod disk;
 pub(crate) mod echo;
@@ -6,16 +6,12 @@ mod fixed;
 #[path = "../../peers/forks.rs"]
 mod forks;
 #[path = "../../peers/measure.rs"]
-#[allow(
-    clippy::print_stdout,
-    reason = "the peers have the same file, and not ours for saying something"
-)]
 mod measure;
 mod requests;
 #[path = "../../peers/spawned.rs"]
 mod spawned;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use uthread as threads;
 use uthread::join;
 
@@ -23,75 +19,37 @@ use crate::mode::Mode;
 use measure::report;
 use spawned::{create, pingpong, sleepers, spawn_join, yields};
 
-/// A measurement of `uthread-bench own`, which the studies run in a process of its own.
+/// The commands of `uthread-bench own`, each for a process of its own.
 #[derive(clap::Subcommand)]
 pub(crate) enum Measured {
-    Spawn {
-        count: usize,
-    },
-    Yield {
-        fibers: usize,
-        count: usize,
-    },
-    Create {
-        count: usize,
-    },
-    Sleepers {
-        count: usize,
-    },
-    Pingpong {
-        workers: usize,
-        count: usize,
-    },
-    Fib {
-        workers: usize,
-    },
-    Sort {
-        workers: usize,
-        count: usize,
-    },
-    Fixed {
-        port: u16,
-        workers: usize,
-    },
-    Echo {
-        port: u16,
-        workers: usize,
-        compute_us: u64,
-        #[command(flatten)]
-        ways: echo::Ways,
-    },
-    Requests {
-        #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-        fibers: u32,
-        requests: u32,
-    },
     Disk(disk::Reads),
+    Echo(echo::Echo),
+    /// The other commands, with their numbers
+    #[command(external_subcommand)]
+    Other(Vec<String>),
 }
 
 pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let runtime = |workers| mode.runtime(workers);
-    match *measured {
-        Measured::Spawn { count } => report([runtime(1)?.run(|| spawn_join(count))]),
-        Measured::Yield { fibers, count } => report([runtime(1)?.run(|| yields(fibers, count))]),
-        Measured::Create { count } => report(runtime(1)?.run(|| create(count))),
-        Measured::Fib { workers } => report([runtime(workers)?.run(forks::fib_38)]),
-        Measured::Sort { workers, count } => report([runtime(workers)?.run(|| forks::sort(count))]),
-        Measured::Sleepers { count } => report([runtime(2)?.run(|| sleepers(count))]),
-        Measured::Pingpong { workers, count } => {
-            report([runtime(workers)?.run(|| pingpong(count))]);
+    let words = match measured {
+        Measured::Disk(reads) => return reads.run(&runtime(1)?),
+        Measured::Echo(echo) => return echo.serve(runtime(echo.workers)?),
+        Measured::Other(words) => words,
+    };
+    let numbers: Result<Vec<usize>, _> = words[1..].iter().map(|word| word.parse()).collect();
+    match (&*words[0], &numbers?[..]) {
+        ("spawn", &[count]) => report([runtime(1)?.run(|| spawn_join(count))]),
+        ("yield", &[fibers, count]) => report([runtime(1)?.run(|| yields(fibers, count))]),
+        ("create", &[count]) => report(runtime(1)?.run(|| create(count))),
+        ("fib", &[workers]) => report([runtime(workers)?.run(forks::fib_38)]),
+        ("sort", &[workers, count]) => report([runtime(workers)?.run(|| forks::sort(count))]),
+        ("sleepers", &[count]) => report([runtime(2)?.run(|| sleepers(count))]),
+        ("pingpong", &[workers, count]) => report([runtime(workers)?.run(|| pingpong(count))]),
+        ("fixed", &[port, workers]) => return fixed::serve(port.try_into()?, runtime(workers)?),
+        ("requests", &[fibers, requests]) => {
+            return requests::perform(&runtime(1)?, fibers.try_into()?, requests.try_into()?);
         }
-        Measured::Fixed { port, workers } => return fixed::serve(port, runtime(workers)?),
-        Measured::Echo {
-            port,
-            workers,
-            compute_us,
-            ways,
-        } => echo::serve(port, runtime(workers)?, compute_us, ways)?,
-        Measured::Requests { fibers, requests } => {
-            requests::perform(&runtime(1)?, fibers, requests)?;
-        }
-        Measured::Disk(ref reads) => reads.run(&runtime(1)?)?,
+        (command, numbers) => bail!("no command {command} with the numbers {numbers:?}"),
     }
     Ok(())
 }

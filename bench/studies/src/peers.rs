@@ -68,9 +68,8 @@ pub(crate) fn run() {
         .chain(installed);
     for (subject, program) in names.map(find) {
         let version = subject.version.unwrap_or_default();
-        let path = program.map(|program| program.path.display().to_string());
-        let missing = subject.missing.map(|reason| format!("missing: {reason}"));
-        let found = path.or(missing).unwrap_or_default();
+        let missing = format!("missing: {}", subject.missing.unwrap_or_default());
+        let found = program.map_or(missing, |program| program.path.display().to_string());
         say!("{:18} {version:11} {found}", subject.name);
     }
 }
@@ -107,10 +106,10 @@ pub(crate) fn find(name: &str) -> (Subject, Option<Program>) {
         _ => installed(name),
     };
     match found {
-        Ok(program) => (
-            Subject::peer(name, program.version.clone(), None),
-            Some(program),
-        ),
+        Ok(program) => {
+            let version = program.version.clone();
+            (Subject::peer(name, version, None), Some(program))
+        }
         Err(missing) => (Subject::peer(name, None, Some(missing)), None),
     }
 }
@@ -280,10 +279,10 @@ mod tests {
         let mut command = Command::new("sh");
         command.args([
             "-c",
-            "echo warning: x >&2; echo error: no such crate >&2; echo more >&2; exit 3",
+            "echo warning: x >&2; echo error: none >&2; echo more >&2; exit 3",
         ]);
         let missing = run_build(command).unwrap_err();
-        let expected = "its build ended with exit status: 3: error: no such crate; to see more: ";
+        let expected = "its build ended with exit status: 3: error: none; to see more: ";
         assert!(missing.starts_with(expected), "{missing}");
         assert_eq!(gist("one\n\n two \n\n"), "two");
         assert_eq!(gist(&"x".repeat(1000)).len(), REASON_CHARACTERS_MAX);

@@ -18,7 +18,7 @@ use crate::page;
 use crate::results::Results;
 use crate::say::{say, tell};
 use crate::setup::Unavailable;
-use crate::studies::{compute, disk, echo, http, latency, programs, requests};
+use crate::studies::{disk, echo, http, programs, requests};
 use crate::study::{Journal, Measuring, Settings, Study, run as run_studies, stop_on_interrupt};
 use crate::{summary, targets};
 
@@ -176,9 +176,9 @@ pub(crate) fn write_whole(output: &Path, bytes: &[u8]) -> io::Result<()> {
 fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
     let measuring = &args.measuring;
     match which {
-        Which::Echo => echo::study(measuring, &echo::CONNECTIONS),
-        Which::Compute => compute::study(measuring),
-        Which::Latency => latency::study(measuring, journal),
+        Which::Echo => echo::echo(measuring, &echo::ECHO_CONNECTIONS),
+        Which::Compute => echo::compute(measuring),
+        Which::Latency => echo::latency(measuring, journal),
         Which::Requests => requests::study(measuring),
         Which::Threads => programs::threads(measuring),
         Which::Http => http::study(measuring, None),
@@ -208,28 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_report_is_an_error_with_a_remedy() {
-        let folder = tempfile::tempdir().unwrap();
-        let json = folder.path().join("report.json");
-        assert_eq!(read_earlier(&json).unwrap(), Results::default());
-        fs::write(&json, r#"{ "studies": [] }"#).unwrap();
-        assert_eq!(read_earlier(&json).unwrap(), Results::default());
-        for text in ["", "{", r#"{ "studies": [{ "name": "echo" }] }"#] {
-            fs::write(&json, text).unwrap();
-            let error = format!("{:#}", read_earlier(&json).unwrap_err());
-            assert!(error.contains("--anew"), "{error}");
-        }
-        assert!(
-            read_earlier(folder.path()).is_err(),
-            "a folder is no report"
-        );
-        forget(&json).unwrap();
-        assert!(!json.exists());
-        forget(&json).unwrap();
-        assert!(forget(&folder.path().to_owned()).is_err());
-    }
-
-    #[test]
     fn a_page_is_drawn_from_json() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
@@ -254,7 +232,6 @@ mod tests {
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
         assert_eq!(fs::read_to_string(&other).unwrap(), page);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
-        assert!(draw_again(&args(Some(folder.path().join("no/page.html")))).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) struct Study {
     pub(crate) panels: Vec<Panel>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) is_ours: bool,
@@ -149,19 +149,17 @@ impl Study {
 impl Subject {
     pub(crate) fn ours(name: &str) -> Subject {
         Subject {
-            name: name.to_owned(),
             is_ours: true,
-            version: None,
-            missing: None,
+            ..Subject::peer(name, None, None)
         }
     }
 
     pub(crate) fn peer(name: &str, version: Option<String>, missing: Option<String>) -> Subject {
         Subject {
             name: name.to_owned(),
-            is_ours: false,
             version,
             missing,
+            ..Subject::default()
         }
     }
 }

@@ -62,6 +62,7 @@ fn requests_have_a_cost_alone_and_together() {
     }
     assert!(!own(&["requests", "32", "31"]).status.success());
     assert!(!own(&["requests", "0", "31"]).status.success());
+    assert!(!own(&["nothing", "1"]).status.success());
 }
 
 #[test]

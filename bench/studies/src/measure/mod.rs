@@ -11,7 +11,7 @@ use anyhow::Result;
 use quiet::Usage;
 
 /// A machine that is disturbed three times in a row is busy, and the flag must say so.
-pub(crate) const ATTEMPTS_MAX: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 /// One measurement: its figures in the order of the panel's metrics (`NAN` where one does not apply), and the CPU use meanwhile.
 #[derive(Clone, Debug)]

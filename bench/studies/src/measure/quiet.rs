@@ -4,7 +4,6 @@
 //! something about the machine and not about the server, so the measurement is repeated.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +16,6 @@ use super::proc::{self, Cpu, Machine};
 pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
 pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
-/// Interval between two looks at the CPUs while waiting: a wait ends soon after a disturbance is over.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens thousands of windows, and each
 /// is checked again when it closes.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
@@ -92,35 +89,16 @@ pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> R
         return Ok(true);
     }
     let deadline = Instant::now() + wait_max;
-    let mut recent = Recent::default();
-    recent.was_quiet_until(Reading::take(server_pid)?);
     while Instant::now() < deadline {
-        thread::sleep(LOOK_EVERY);
-        if recent.was_quiet_until(Reading::take(server_pid)?) {
+        let before = Reading::take(server_pid)?;
+        thread::sleep(QUIET_FOR);
+        let usage = Reading::take(server_pid)?.since(&before, true);
+        if !usage.is_disturbed() {
             QUIET_UNTIL.set(Some(Instant::now() + QUIET_AFTER));
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// The readings of the last [`QUIET_FOR`], and one older reading.
-#[derive(Default)]
-struct Recent(VecDeque<Reading>);
-
-impl Recent {
-    /// Returns whether the machine was undisturbed for [`QUIET_FOR`] before this reading.
-    fn was_quiet_until(&mut self, now: Reading) -> bool {
-        let is_old_enough = |earlier: &Reading| now.at - earlier.at >= QUIET_FOR;
-        while self.0.get(1).is_some_and(is_old_enough) {
-            self.0.pop_front();
-        }
-        let first = self.0.front().filter(|first| is_old_enough(first));
-        let is_quiet =
-            first.is_some_and(|first| now.since(first, true).disturbance() < OTHERS_SHARE_MAX);
-        self.0.push_back(now);
-        is_quiet
-    }
 }
 
 struct Reading {
@@ -192,42 +170,6 @@ mod tests {
         check(reading(1000, 6500, 150, 1000, 700), 0.3, 0.05);
         // Ticks are coarse: a negative sum counts as zero.
         check(reading(1000, 6000, 100, 1300, 1200), 0.0, 0.0);
-    }
-
-    #[test]
-    fn the_machine_is_quiet_after_a_while_without_others() {
-        let start = Instant::now();
-        /// Looks every 100 ms, with others busy for this many ms before each look. Returns the looks that found it quiet.
-        fn quiet_looks(start: Instant, busy_before_each_ms: &[u64]) -> Vec<usize> {
-            let mut recent = Recent::default();
-            let mut busy_ms = 0;
-            let mut found = Vec::new();
-            for (look, busy) in busy_before_each_ms.iter().enumerate() {
-                busy_ms += busy;
-                let reading = Reading {
-                    at: start + LOOK_EVERY * look as u32,
-                    machine: Machine {
-                        busy_ns: busy_ms * 1_000_000,
-                        steal_ns: 0,
-                    },
-                    own_ns: 0,
-                    server: Cpu::default(),
-                };
-                if recent.was_quiet_until(reading) {
-                    found.push(look);
-                }
-                assert!(recent.0.len() <= 7);
-            }
-            found
-        }
-        let check = |busy: &[u64], expected: &[usize]| {
-            assert_eq!(quiet_looks(start, busy), expected, "{busy:?}");
-        };
-        check(&[0; 8], &[5, 6, 7]);
-        check(&[0, 0, 0, 100, 0, 0, 0, 0, 0, 0], &[8, 9]);
-        check(&[9; 7], &[5, 6]);
-        check(&[11; 9], &[]);
-        check(&[100, 0, 0, 0, 0, 50, 0, 0, 0, 0, 0], &[10]);
     }
 
     #[test]

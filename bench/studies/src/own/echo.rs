@@ -26,83 +26,71 @@ const BUFFERS: u16 = 4096;
 /// Size of a buffer: some messages.
 const BUFFER_BYTES: usize = 256;
 
-/// By which requests the server does its work; those of the library's own calls by default.
-#[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Ways {
+/// An echo server and its work for each message.
+#[derive(clap::Args)]
+pub(crate) struct Echo {
+    port: u16,
+    pub(crate) workers: usize,
+    compute_us: u64,
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) accepts: Accepts,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) reads: Reads,
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) sends: Sends,
+    way: Way,
 }
 
+/// The requests by which the server works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub(crate) enum Accepts {
-    /// A request for each connection
-    #[default]
-    Single,
-    /// One request for all
-    Multishot,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub(crate) enum Reads {
-    /// Like sockets of the library: by system calls, once a poll stands for a long-lived connection
+pub(crate) enum Way {
+    /// Those of the library's own calls
     #[default]
     Own,
-    /// A request for each: what vectored calls are, of one buffer
+    /// A request for each read and each send, which reach the kernel together
     Requests,
-    /// One request for all, into buffers that the ring was lent
-    Multishot,
-    /// One request tells when there is something, and system calls that do not wait read it
+    /// A request for each read
+    Reads,
+    /// One receive for each connection, into buffers that the ring was lent
+    MultishotReads,
+    /// One poll for each connection, and system calls that do not wait
     Readiness,
+    /// One accept for all connections
+    MultishotAccepts,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub(crate) enum Sends {
-    /// Like sockets of the library: by non-blocking system calls, and by a request if they would block
-    #[default]
-    Own,
-    /// A request for each, as of reads, which reach the kernel together
-    Requests,
-}
-
-/// Prints where it listens; ends when standard input does.
-pub(super) fn serve(port: u16, runtime: Runtime, compute_us: u64, ways: Ways) -> Result<()> {
-    let server = Server {
-        ways,
-        compute: Compute::calibrated(compute_us),
-    };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    say!("{}", listener.local_addr()?);
-    runtime.spawn(move || server.accept(&listener));
-    io::copy(&mut io::stdin(), &mut io::sink())?;
-    Ok(())
+impl Echo {
+    /// Prints the address, and serves until standard input ends.
+    pub(super) fn serve(&self, runtime: Runtime) -> Result<()> {
+        let server = Server {
+            way: self.way,
+            compute: Compute::calibrated(self.compute_us),
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?;
+        say!("{}", listener.local_addr()?);
+        runtime.spawn(move || server.accept(&listener));
+        io::copy(&mut io::stdin(), &mut io::sink())?;
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Server {
-    ways: Ways,
+    way: Way,
     compute: Compute,
 }
 
 impl Server {
     fn accept(self, listener: &TcpListener) -> io::Result<()> {
-        let buffers = match self.ways.reads {
-            Reads::Multishot => Some(Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?)),
-            Reads::Own | Reads::Requests | Reads::Readiness => None,
+        let buffers = match self.way {
+            Way::MultishotReads => Some(Arc::new(BufferRing::new(BUFFERS, BUFFER_BYTES)?)),
+            _ => None,
         };
         let start = |stream: TcpStream| {
             let buffers = buffers.clone();
             spawn(move || self.echo(&stream, buffers.as_deref()));
         };
-        match self.ways.accepts {
-            Accepts::Single => listener.incoming().try_for_each(|stream| {
+        match self.way {
+            Way::MultishotAccepts => ring::accept(listener).try_for_each(|stream| {
                 start(stream?);
                 Ok(())
             }),
-            Accepts::Multishot => ring::accept(listener).try_for_each(|stream| {
+            _ => listener.incoming().try_for_each(|stream| {
                 start(stream?);
                 Ok(())
             }),
@@ -111,16 +99,18 @@ impl Server {
 
     fn echo(self, stream: &TcpStream, buffers: Option<&BufferRing>) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        match self.ways.reads {
-            Reads::Own => self.echo_by_reads(stream, |mut stream, message| stream.read(message)),
-            Reads::Requests => self.echo_by_reads(stream, |mut stream, message| {
+        match self.way {
+            Way::Own | Way::MultishotAccepts => {
+                self.echo_by_reads(stream, |mut stream, message| stream.read(message))
+            }
+            Way::Requests | Way::Reads => self.echo_by_reads(stream, |mut stream, message| {
                 stream.read_vectored(&mut [IoSliceMut::new(message)])
             }),
-            Reads::Multishot => {
+            Way::MultishotReads => {
                 let buffers = buffers.expect("they are made for such reads");
                 ring::receive(stream, buffers).try_for_each(|chunk| self.answer(stream, &chunk?))
             }
-            Reads::Readiness => self.echo_when_ready(stream),
+            Way::Readiness => self.echo_when_ready(stream),
         }
     }
 
@@ -162,14 +152,12 @@ impl Server {
 
     fn answer(self, mut stream: &TcpStream, mut message: &[u8]) -> io::Result<()> {
         self.compute.run();
-        match self.ways.sends {
-            Sends::Own => stream.write_all(message),
-            Sends::Requests => {
-                while !message.is_empty() {
-                    message = &message[stream.write_vectored(&[IoSlice::new(message)])?..];
-                }
-                Ok(())
-            }
+        if self.way != Way::Requests {
+            return stream.write_all(message);
         }
+        while !message.is_empty() {
+            message = &message[stream.write_vectored(&[IoSlice::new(message)])?..];
+        }
+        Ok(())
     }
 }

@@ -1,10 +1,6 @@
 //! The cost of one request through the runtime: fibers read an eventfd, and each read goes to the driver.
 
 #[path = "../../../peers/eventfd.rs"]
-#[allow(
-    clippy::print_stdout,
-    reason = "the peers have the same file, and not ours for saying something"
-)]
 mod eventfd;
 
 use std::io::{self, Read};
@@ -16,9 +12,10 @@ use uthread::{Runtime, try_scope};
 
 pub(super) use eventfd::cpu_ns;
 
-/// Performs `requests` requests by `fibers` fibers, the same number by each, and waits for all of them.
+/// Performs this many requests, divided among the fibers, and waits for all.
 pub(super) fn perform(runtime: &Runtime, fibers: u32, requests: u32) -> Result<()> {
     let file = File::from(eventfd::full(EventfdFlags::empty())?);
+    ensure!(fibers > 0, "no fibers");
     let (each, before) = (requests / fibers, runtime.metrics().total().submissions);
     let all = each * fibers;
     ensure!(all > 0, "{requests} requests are none for {fibers} fibers");

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::ops::Range;
 
+use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
@@ -131,13 +132,13 @@ impl Series<'_> {
     }
 }
 
-/// Draws a metric as SVG, or returns `None` where there is no figure at all.
+/// Draws a metric, or returns `None` where there is no figure at all.
 pub(super) fn draw(
     panel: &Panel,
     metric: usize,
     subjects: &[Subject],
     looks: &Looks,
-) -> Option<String> {
+) -> Option<Markup> {
     let mut series = Vec::new();
     for (index, subject) in subjects.iter().enumerate() {
         let points = 0..panel.points.len();
@@ -155,13 +156,13 @@ pub(super) fn draw(
     series.retain(|_| has_part.pop() == Some(true));
     series.iter().find_map(|series| series.known().next())?;
     let values: Option<Vec<f64>> = panel.points.iter().map(|point| point.value).collect();
-    let mut svg = String::new();
-    let drawn = match values.filter(|values| values.len() > 1) {
-        Some(values) => lines(&mut svg, panel, metric, &series, &values),
-        None => bars(&mut svg, panel, &series),
+    let Some(values) = values.filter(|values| values.len() > 1) else {
+        return Some(bars(panel, &series));
     };
+    let mut svg = String::new();
+    let drawn = lines(&mut svg, panel, metric, &series, &values);
     drawn.expect("drawing into a string does not fail");
-    Some(svg)
+    Some(PreEscaped(svg))
 }
 
 /// A linear or logarithmic axis with its ticks.
@@ -377,54 +378,34 @@ fn name_of(series: &Series) -> Option<Name> {
     ))
 }
 
-/// Draws a bar for each subject at each point, with its figure as a number.
-fn bars(svg: &mut String, panel: &Panel, series: &[Series]) -> Drawn {
-    let summaries = series.iter().flat_map(Series::known);
-    let most = summaries
-        .map(|summary| summary.max)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let left = series
+/// Lays out a bar for each subject at each point, with its figure as a number.
+fn bars(panel: &Panel, series: &[Series]) -> Markup {
+    let most = series
         .iter()
-        .map(|series| width(series.name))
-        .max()
-        .unwrap_or(0)
-        + 8;
-    let right = WIDTH - 10 * LETTER;
-    let place = |figure: f64| left + (figure / most * f64::from(right - left)) as i32;
-    let rows = panel.points.len() * (series.len() + 2);
-    let size = (WIDTH as u32, rows as u32 * ROW as u32);
-    let root: Drawing = SVGBackend::with_string(svg, size).into_drawing_area();
-    let write = |words: &str, at: (i32, i32), colour, hpos| {
-        root.draw(&Text::new(words.to_owned(), at, text(colour, hpos)))
+        .flat_map(Series::known)
+        .map(|figure| figure.median);
+    let most = most.fold(f64::MIN_POSITIVE, f64::max);
+    let bar = |series: &Series, median: f64| {
+        let (RGBColor(r, g, b), share) = (series.look.colour(), median / most * 100.0);
+        format!("width:{share:.1}%;background:rgb({r} {g} {b})")
     };
-    let mut y = ROW;
-    for point in 0..panel.points.len() {
-        write(&panel.place(point), (0, y), INK, HPos::Left)?;
-        y += ROW;
-        for series in series {
-            let colour = if series.look.is_ours { OURS } else { INK };
-            write(series.name, (left - 6, y), colour, HPos::Right)?;
-            match series.figures[point] {
-                None => write("not measured", (left, y), DIM, HPos::Left)?,
-                Some(figure) => {
-                    let bar = [(left, y - 4), (place(figure.median), y + 4)];
-                    root.draw(&Rectangle::new(bar, series.look.colour().filled()))?;
-                    let whisker = vec![(place(figure.min), y), (place(figure.max), y)];
-                    root.draw(&PathElement::new(whisker, COLOURS[INK].0))?;
-                    write(
-                        &significant(figure.median),
-                        (right + 6, y),
-                        colour,
-                        HPos::Left,
-                    )?;
+    html! {
+        div .bars {
+            @for point in 0..panel.points.len() {
+                b { (panel.place(point)) }
+                @for series in series {
+                    span .ours[series.look.is_ours] { (series.name) }
+                    @match series.figures[point] {
+                        Some(Summary { median, .. }) => {
+                            div { div style=(bar(series, median)) {} }
+                            span .n { (significant(median)) }
+                        },
+                        None => span .d { "not measured" },
+                    }
                 }
             }
-            y += ROW;
         }
-        y += ROW;
     }
-    root.present()?;
-    Ok(())
 }
 
 #[cfg(test)]

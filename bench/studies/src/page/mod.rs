@@ -154,10 +154,10 @@ fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Mark
             h3 { (panel.title) }
             div .charts {
                 @for metric in (0..panel.metrics.len()).filter(|&metric| panel.metrics[metric].is_drawn) {
-                    @if let Some(svg) = chart::draw(panel, metric, &study.subjects, looks) {
+                    @if let Some(drawing) = chart::draw(panel, metric, &study.subjects, looks) {
                         figure {
                             figcaption { (table::metric_head(&panel.metrics[metric])) }
-                            (PreEscaped(svg))
+                            (drawing)
                         }
                     }
                 }

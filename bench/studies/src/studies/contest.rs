@@ -170,11 +170,23 @@ pub(super) struct Contest {
 }
 
 /// The task of an echo server.
-pub(super) struct Task<'a> {
-    pub(super) place: &'a Place,
+pub(super) struct Task {
+    pub(super) place: Place,
     pub(super) workers: usize,
     pub(super) compute_us: u64,
-    pub(super) load: &'a Load,
+    pub(super) load: Load,
+}
+
+impl Task {
+    /// Returns a task for one worker, without work.
+    pub(super) fn new(place: &Place, load: Load) -> Task {
+        Task {
+            place: place.clone(),
+            workers: 1,
+            compute_us: 0,
+            load,
+        }
+    }
 }
 
 impl Contest {
@@ -203,6 +215,6 @@ impl Contest {
         let arguments = ["echo", "0", &numbers[0], &numbers[1]];
         let server = Server::start_peer(program, &task.place.server_cpus, &arguments)
             .with_context(|| format!("start {name}"))?;
-        measure(&server, task.place, task.load, self.quiet_wait, counts)
+        measure(&server, &task.place, &task.load, self.quiet_wait, counts)
     }
 }

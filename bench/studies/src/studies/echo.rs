@@ -1,4 +1,5 @@
-//! Echo: messages of 16 bytes over more and more connections, as a closed loop.
+//! The studies of echo servers: `echo` and `compute` as closed loops, `latency` as an open loop in which workers sleep and have to
+//! be woken.
 
 use anyhow::Result;
 
@@ -6,42 +7,182 @@ use super::contest::{AROUND_SECONDS, Contest, OURS, Task, metrics};
 use super::plan;
 use crate::load::Load;
 use crate::place::Place;
-use crate::results::{Panel, Point};
-use crate::study::{Alone, Measuring, Study};
+use crate::results::{Limit, Metric, Panel, Point};
+use crate::say::tell;
+use crate::study::{Alone, Journal, Measuring, Study};
 
-pub(crate) const CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
+pub(crate) const ECHO_CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
+/// The panels of `compute`: microseconds of work, and workers.
+const COMPUTE: [(u64, usize); 4] = [(20, 1), (20, 2), (200, 1), (200, 2)];
+const COMPUTE_CONNECTIONS: [u32; 2] = [100, 1_000];
+/// Loads, as parts of what ours can answer. All get the same rate, so that a slow server does not gain by less load.
+const LATENCY_PERCENT: [u32; 4] = [5, 20, 50, 80];
+const LATENCY_CONNECTIONS: u32 = 50;
+/// Our subjects whose fibers run on the same worker, and on any.
+const PINNED_AND_MIGRATING: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) alone: Alone,
     /// Numbers of connections, a point for each
-    #[arg(long, value_delimiter = ',', default_values_t = CONNECTIONS,
+    #[arg(long, value_delimiter = ',', default_values_t = ECHO_CONNECTIONS,
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) connections: Vec<u32>,
 }
 
-pub(crate) fn study(measuring: &Measuring, connections: &[u32]) -> Result<Study> {
+pub(crate) fn echo(measuring: &Measuring, connections: &[u32]) -> Result<Study> {
     let place = Place::apart_or_shared(1)?;
     let contest = Contest::new(measuring, OURS.len())?;
     let points = Point::numbers(connections);
     let panel = Panel::new("closed loop, 1 worker", "connections", points, metrics());
-    let notes = vec![place.describe(1)];
-    let plan = plan("echo", notes, contest.subjects.clone(), vec![panel]);
-    let (seconds, spin) = (measuring.seconds, place.is_apart());
-    let loads = connections
+    let load = |&count: &u32| Load::closed(count, measuring.seconds, place.is_apart());
+    let tasks = connections
         .iter()
-        .map(|&connections| Load::closed(connections, seconds, spin));
-    let loads: Vec<Load> = loads.collect();
-    let measure = move |cell: crate::study::Cell| {
-        let task = Task {
-            place: &place,
-            workers: 1,
-            compute_us: 0,
-            load: &loads[cell.point],
-        };
-        let measured = contest.measure(cell.subject, &task, cell.round == 0)?;
-        Ok(measured.taken())
+        .map(|count| Task::new(&place, load(count)));
+    let tasks = tasks.collect();
+    Ok(study(
+        "echo",
+        measuring,
+        contest,
+        vec![place.describe(1)],
+        vec![(panel, tasks)],
+    ))
+}
+
+pub(crate) fn compute(measuring: &Measuring) -> Result<Study> {
+    let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
+    let (mut notes, mut panels) = (Vec::new(), Vec::new());
+    for (compute_us, workers) in COMPUTE {
+        let place = Place::apart_or_shared(workers)?;
+        let tasks = COMPUTE_CONNECTIONS.map(|count| Task {
+            workers,
+            compute_us,
+            ..Task::new(
+                &place,
+                Load::closed(count, measuring.seconds, place.is_apart()),
+            )
+        });
+        panels.push((compute_panel(compute_us, workers), tasks.into()));
+        notes.push(place.describe(workers));
+    }
+    notes.truncate(2);
+    Ok(study("compute", measuring, contest, notes, panels))
+}
+
+fn compute_panel(compute_us: u64, workers: usize) -> Panel {
+    let plural = if workers == 1 { "" } else { "s" };
+    let title = format!("{compute_us} us of work, {workers} worker{plural}");
+    let points = Point::numbers(&COMPUTE_CONNECTIONS);
+    let mut panel = Panel::new(&title, "connections", points, metrics());
+    let bounds = COMPUTE_CONNECTIONS.map(|count| bound(workers, compute_us, count));
+    let limits = [
+        ("what the work allows", "rate", bounds.map(|(rate, _)| rate)),
+        (
+            "Little's law",
+            "p50",
+            bounds.map(|(_, latency_us)| latency_us),
+        ),
+    ];
+    for (name, metric, figures) in limits {
+        panel
+            .limits
+            .extend(panel.metric(metric).map(|metric| Limit {
+                name: name.to_owned(),
+                metric,
+                figures: figures.to_vec(),
+            }));
+    }
+    panel
+}
+
+/// Returns what no server can pass if everything but the work is free: answers per second, and the mean latency at that rate in
+/// microseconds.
+fn bound(workers: usize, compute_us: u64, connections: u32) -> (f64, f64) {
+    let busy = f64::from(connections).min(workers as f64);
+    let rate = busy * 1e6 / compute_us as f64;
+    (rate, f64::from(connections) * 1e6 / rate)
+}
+
+pub(crate) fn latency(measuring: &Measuring, journal: &mut Journal) -> Result<Study> {
+    let place = Place::apart_or_shared(1)?;
+    let contest = Contest::new(measuring, PINNED_AND_MIGRATING)?;
+    let closed = Load::closed(LATENCY_CONNECTIONS, measuring.seconds, place.is_apart());
+    let capacity = journal.found("latency", || {
+        tell!("latency: measuring the capacity of uthread");
+        let measured = contest.measure(0, &Task::new(&place, closed.clone()), false)?;
+        Ok(measured.report.per_second)
+    })?;
+    let title = format!("{LATENCY_CONNECTIONS} connections, 1 worker");
+    let point = |percent| Point {
+        label: format!("{percent} %"),
+        value: Some(f64::from(percent)),
     };
-    Ok(Study::new(plan, seconds as f64 + AROUND_SECONDS, measure))
+    let points = LATENCY_PERCENT.map(point).to_vec();
+    let panel = Panel::new(&title, "of capacity", points, latency_metrics());
+    let tasks = LATENCY_PERCENT.map(|percent| {
+        let rate = ((capacity * f64::from(percent) / 100.0) as u64).max(1);
+        let load = Load {
+            rate: Some(rate),
+            ..closed.clone()
+        };
+        Task::new(&place, load)
+    });
+    let note = format!(
+        "Capacity is what uthread answers in a closed loop, {capacity:.0} a second. All get the same rates."
+    );
+    let notes = vec![place.describe(1), note];
+    Ok(study(
+        "latency",
+        measuring,
+        contest,
+        notes,
+        vec![(panel, tasks.into())],
+    ))
+}
+
+/// Draws the tail instead of the rate, which is given.
+fn latency_metrics() -> Vec<Metric> {
+    let mut metrics = metrics();
+    for metric in &mut metrics {
+        match &*metric.name {
+            "rate" | "fairness" => metric.is_drawn = false,
+            "p99.9" => metric.is_drawn = true,
+            _ => {}
+        }
+    }
+    metrics
+}
+
+/// Measures the tasks of each panel on every server.
+fn study(
+    name: &str,
+    measuring: &Measuring,
+    contest: Contest,
+    notes: Vec<String>,
+    panels: Vec<(Panel, Vec<Task>)>,
+) -> Study {
+    let (panels, tasks): (_, Vec<_>) = panels.into_iter().unzip();
+    let plan = plan(name, notes, contest.subjects.clone(), panels);
+    Study::new(
+        plan,
+        measuring.seconds as f64 + AROUND_SECONDS,
+        move |cell| {
+            let task = &tasks[cell.panel][cell.point];
+            let measured = contest.measure(cell.subject, task, cell.round == 0)?;
+            Ok(measured.taken())
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_limits_the_rate_and_the_rate_the_latency() {
+        assert_eq!(bound(1, 1, 1), (1e6, 1.0));
+        assert_eq!(bound(2, 20, 500), (100e3, 5e3));
+        assert_eq!(bound(2, 200, 500), (10e3, 50e3));
+    }
 }

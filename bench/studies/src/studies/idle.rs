@@ -12,8 +12,9 @@ use crate::load::{Load, WARM_UP_SECONDS};
 use crate::measure::Taken;
 use crate::measure::memory::Memory;
 use crate::results::{Better, Metric, Panel, Point, Subject};
-use crate::setup::{OPEN_FILES_SPARE, raise_open_files};
+use crate::setup::OPEN_FILES_SPARE;
 use crate::study::{Alone, Cell, Study};
+use uthread_load::raise_open_files;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

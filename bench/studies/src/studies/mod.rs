@@ -1,13 +1,11 @@
 //! The studies, one per file. `words.json` has their titles, questions and notes.
 
-pub(crate) mod compute;
 mod contest;
 pub(crate) mod disk;
 pub(crate) mod drivers;
 pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod idle;
-pub(crate) mod latency;
 pub(crate) mod paths;
 pub(crate) mod programs;
 pub(crate) mod requests;

@@ -24,14 +24,14 @@ use crate::results::{Panel, Point, Subject};
 use crate::servers::Server;
 use crate::study::{Alone, Cell, Study};
 
-/// The subjects, and the options of `own echo` that choose their requests.
-const WAYS: [(&str, &[&str]); 6] = [
-    ("own", &[]),
-    ("requests", &["--reads=requests", "--sends=requests"]),
-    ("reads by requests", &["--reads=requests"]),
-    ("multishot reads", &["--reads=multishot"]),
-    ("readiness", &["--reads=readiness"]),
-    ("multishot accepts", &["--accepts=multishot"]),
+/// The subjects, and the option of `own echo` that chooses their requests.
+const WAYS: [(&str, &str); 6] = [
+    ("own", "--way=own"),
+    ("requests", "--way=requests"),
+    ("reads by requests", "--way=reads"),
+    ("multishot reads", "--way=multishot-reads"),
+    ("readiness", "--way=readiness"),
+    ("multishot accepts", "--way=multishot-accepts"),
 ];
 const OWN: usize = 0;
 const MULTISHOT_ACCEPTS: usize = 5;
@@ -93,8 +93,8 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     );
     let (seconds, quiet_wait) = (measuring.seconds, measuring.quiet_wait());
     let measure = move |cell: Cell| {
-        let (_, options) = WAYS[cell.subject];
-        let arguments = [&["echo", "0", &workers, "0"][..], options].concat();
+        let (_, way) = WAYS[cell.subject];
+        let arguments = ["echo", "0", &*workers, "0", way];
         let start = || Server::start_peer(&program, &place.server_cpus, &arguments);
         if cell.panel == ACCEPTS {
             let server = start()?;

@@ -18,8 +18,9 @@ use crate::peers;
 use crate::place::Place;
 use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::servers::http::{HttpServer, Launch};
-use crate::setup::{OPEN_FILES_SPARE, find_uthread, raise_open_files};
+use crate::setup::{OPEN_FILES_SPARE, find_uthread};
 use crate::study::{Alone, Cell, Study};
+use uthread_load::raise_open_files;
 
 /// Time in which all hostile clients connect and fill their buffers.
 const ATTACK_BEFORE: Duration = Duration::from_millis(500);

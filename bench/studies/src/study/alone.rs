@@ -9,7 +9,7 @@ use super::{Journal, Study, run, stop_on_interrupt};
 use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use crate::measure::stats::{Ratio, Verdict};
 use crate::report::write_whole;
-use crate::results::{Panel, Results, Study as Found, significant};
+use crate::results::{Metric, Panel, Results, Study as Found, significant};
 use crate::say::say;
 
 /// Options of every study.
@@ -89,15 +89,10 @@ fn show(study: &Found) -> String {
 /// Formats the medians; a drawn metric also has the ratio to the first subject.
 fn show_panel(study: &Found, panel: &Panel) -> String {
     let mut head = vec![panel.axis.clone(), String::new()];
-    head.extend(
-        panel
-            .metrics
-            .iter()
-            .map(|metric| match metric.unit.as_str() {
-                "" => metric.name.clone(),
-                unit => format!("{}, {unit}", metric.name),
-            }),
-    );
+    for Metric { name, unit, .. } in &panel.metrics {
+        let comma = if unit.is_empty() { "" } else { ", " };
+        head.push(format!("{name}{comma}{unit}"));
+    }
     let mut rows = vec![head];
     let mut remarks = String::new();
     for (point, of_point) in panel.points.iter().enumerate() {
@@ -110,11 +105,12 @@ fn show_panel(study: &Found, panel: &Panel) -> String {
             if disturbed > 0 {
                 remarks += &format!("- {} {name}: {disturbed} x disturbed\n", of_point.label);
             }
-            let cells =
-                (0..panel.metrics.len()).map(|metric| show_cell(panel, point, subject, metric));
-            let cells: Vec<String> = cells.collect();
-            if cells.iter().any(|cell| !cell.is_empty()) {
-                rows.push([vec![of_point.label.clone(), name.clone()], cells].concat());
+            let mut cells = vec![of_point.label.clone(), name.clone()];
+            for metric in 0..panel.metrics.len() {
+                cells.push(show_cell(panel, point, subject, metric));
+            }
+            if cells[2..].iter().any(|cell| !cell.is_empty()) {
+                rows.push(cells);
             }
         }
     }
@@ -131,14 +127,13 @@ fn show_cell(panel: &Panel, point: usize, subject: usize, metric: usize) -> Stri
         return String::new();
     };
     let median = significant(summary.median);
-    let is_compared = subject > 0 && panel.metrics[metric].is_drawn;
-    match panel
-        .ratio(point, metric, (subject, 0))
-        .filter(|_| is_compared)
-    {
-        Some(ratio) => format!("{median} {}", show_ratio(ratio)),
-        None => median,
+    if subject == 0 || !panel.metrics[metric].is_drawn {
+        return median;
     }
+    let ratio = panel.ratio(point, metric, (subject, 0));
+    ratio.map_or(median.clone(), |ratio| {
+        format!("{median} {}", show_ratio(ratio))
+    })
 }
 
 fn show_ratio(ratio: Ratio) -> String {
@@ -178,7 +173,7 @@ fn align(rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
     use crate::results::tests::taken;
-    use crate::results::{Better, Metric, Point, Round, Subject};
+    use crate::results::{Better, Point, Round, Subject};
 
     #[test]
     fn a_table_has_medians_ratios_and_what_is_missing() {

@@ -199,33 +199,31 @@ fn reason(error: &Error) -> String {
 
 fn name(results: &results::Study, cell: Cell) -> String {
     let panel = &results.panels[cell.panel];
-    let parts = [
-        results.name.as_str(),
-        &panel.title,
-        &panel.points[cell.point].label,
-        &panel.axis,
+    let (point, subject) = (
+        panel.place(cell.point),
         &results.subjects[cell.subject].name,
-    ];
-    let said = parts.iter().filter(|part| !part.is_empty());
-    said.copied().collect::<Vec<_>>().join(" ")
+    );
+    let words = format!("{} {} {point} {subject}", results.name, panel.title);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Formats the drawn figures of one measurement for the terminal.
 fn show(results: &results::Study, cell: Cell, round: &Round) -> String {
-    let metrics = &results.panels[cell.panel].metrics;
-    let figures = metrics.iter().enumerate().filter_map(|(index, metric)| {
-        let figure = round.figure(index).filter(|_| metric.is_drawn)?;
-        Some(format!(
-            "{} {} {}",
-            metric.name,
-            significant(figure),
-            metric.unit
-        ))
-    });
-    match round {
-        Round::Taken { .. } => figures.collect::<Vec<_>>().join(", "),
-        Round::Cannot(reason) => format!("cannot: {reason}"),
+    if let Round::Cannot(reason) = round {
+        return format!("cannot: {reason}");
     }
+    let mut shown = Vec::new();
+    for (index, metric) in results.panels[cell.panel].metrics.iter().enumerate() {
+        if let Some(figure) = round.figure(index).filter(|_| metric.is_drawn) {
+            shown.push(format!(
+                "{} {} {}",
+                metric.name,
+                significant(figure),
+                metric.unit
+            ));
+        }
+    }
+    shown.join(", ")
 }
 
 #[cfg(test)]
