@@ -35,8 +35,8 @@ impl Children {
     pub(super) fn admit(&self, fiber: &FiberRef) {
         // Relaxed: only fibers of the scope spawn into it, and each of them is counted already.
         self.running.fetch_add(1, Ordering::Relaxed);
-        let place = self.members().insert(FiberRef::clone(fiber));
-        fiber.control().place_in_scope.set(place);
+        let index = self.members().insert(FiberRef::clone(fiber));
+        fiber.control().index_in_scope.set(index);
     }
 
     /// Counts a fiber that ends by unwinding.
@@ -59,7 +59,7 @@ impl Children {
 
     /// Removes a fiber that has ended.
     pub(super) fn discharge(&self, control: &Control) {
-        let member = self.members().remove(control.place_in_scope.get());
+        let member = self.members().remove(control.index_in_scope.get());
         drop(member);
         // Release pairs with the acquire in `have_ended`: all effects of the child are visible then.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {

@@ -73,7 +73,7 @@ pub(crate) struct Control {
     /// ignores one that it does not know.
     pub(crate) operation: AtomicU64,
     /// The index of the fiber among the children of its scope.
-    pub(super) place_in_scope: Cell<usize>,
+    pub(super) index_in_scope: Cell<usize>,
     /// `true` while the fiber panics, as far as its worker knows.
     pub(crate) panics: Cell<bool>,
     /// The number of its last panic among those of the process.
@@ -144,7 +144,7 @@ impl Control {
             limits: Limits::default(),
             last_worker: LastWorker::new(),
             operation: AtomicU64::new(u64::MAX),
-            place_in_scope: Cell::default(),
+            index_in_scope: Cell::default(),
             panics: Cell::default(),
             last_panic: Cell::default(),
             in_panic_hook: Cell::default(),

@@ -14,15 +14,15 @@ use std::thread;
 /// The values, indexed by the numbers of their keys.
 #[derive(Default)]
 pub(crate) struct Locals {
-    places: RefCell<Places>,
+    slots: RefCell<Slots>,
     /// `true` for the fiber that continues in a forked child. Its end is that of the process.
     is_in_child: Cell<bool>,
 }
 
 #[derive(Default)]
-struct Places {
+struct Slots {
     /// At most one entry per key, of which a program has as many as its source declares.
-    values: Vec<Place>,
+    values: Vec<Slot>,
     /// Keys whose values need a drop, the newest last.
     to_drop: Vec<usize>,
     /// `true` once no more values may be created.
@@ -30,7 +30,7 @@ struct Places {
 }
 
 #[derive(Default)]
-enum Place {
+enum Slot {
     #[default]
     Vacant,
     Alive(Rc<dyn Any>),
@@ -43,7 +43,7 @@ pub(crate) struct Destroyed;
 impl Locals {
     pub(crate) const fn new() -> Locals {
         Locals {
-            places: RefCell::new(Places {
+            slots: RefCell::new(Slots {
                 values: Vec::new(),
                 to_drop: Vec::new(),
                 closed: false,
@@ -64,27 +64,27 @@ impl Locals {
     /// Returns the value of a key, or `None` if it is not initialized.
     #[inline]
     pub(crate) fn get<T: 'static>(&self, key: usize) -> Result<Option<Rc<T>>, Destroyed> {
-        let places = self.places.borrow();
-        match places.values.get(key) {
-            Some(Place::Alive(value)) => Ok(Rc::clone(value).downcast().ok()),
-            Some(Place::Destroyed) => Err(Destroyed),
-            Some(Place::Vacant) | None if places.closed => Err(Destroyed),
-            Some(Place::Vacant) | None => Ok(None),
+        let slots = self.slots.borrow();
+        match slots.values.get(key) {
+            Some(Slot::Alive(value)) => Ok(Rc::clone(value).downcast().ok()),
+            Some(Slot::Destroyed) => Err(Destroyed),
+            Some(Slot::Vacant) | None if slots.closed => Err(Destroyed),
+            Some(Slot::Vacant) | None => Ok(None),
         }
     }
 
     /// Sets the value of a key that had none. A value that was set meanwhile is dropped.
     pub(crate) fn set<T: 'static>(&self, key: usize, value: Rc<T>) {
-        let mut places = self.places.borrow_mut();
-        if places.values.len() <= key {
-            places.values.resize_with(key + 1, Place::default);
+        let mut slots = self.slots.borrow_mut();
+        if slots.values.len() <= key {
+            slots.values.resize_with(key + 1, Slot::default);
         }
-        let before = mem::replace(&mut places.values[key], Place::Alive(value));
+        let before = mem::replace(&mut slots.values[key], Slot::Alive(value));
         // Other values stay until the memory is freed, so that the last destructor can still use them.
-        if mem::needs_drop::<T>() && matches!(before, Place::Vacant) {
-            places.to_drop.push(key);
+        if mem::needs_drop::<T>() && matches!(before, Slot::Vacant) {
+            slots.to_drop.push(key);
         }
-        drop(places);
+        drop(slots);
         drop(before);
     }
 
@@ -109,16 +109,16 @@ impl Locals {
 
     /// Prevents the creation of more values. The remaining values need no drop.
     pub(crate) fn close(&self) {
-        let mut places = self.places.borrow_mut();
-        places.closed = true;
-        let values = mem::take(&mut places.values);
-        drop(places);
+        let mut slots = self.slots.borrow_mut();
+        slots.closed = true;
+        let values = mem::take(&mut slots.values);
+        drop(slots);
         drop(values);
     }
 
-    fn take_newest(&self) -> Option<Place> {
-        let mut places = self.places.borrow_mut();
-        let key = places.to_drop.pop()?;
-        Some(mem::replace(&mut places.values[key], Place::Destroyed))
+    fn take_newest(&self) -> Option<Slot> {
+        let mut slots = self.slots.borrow_mut();
+        let key = slots.to_drop.pop()?;
+        Some(mem::replace(&mut slots.values[key], Slot::Destroyed))
     }
 }

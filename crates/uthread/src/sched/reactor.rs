@@ -64,12 +64,12 @@ impl Reactor {
     }
 
     /// Removes a fiber that has ended.
-    pub(crate) fn discharge(&mut self, place: u32) -> FiberRef {
-        self.live.remove(place as usize)
+    pub(crate) fn discharge(&mut self, index: u32) -> FiberRef {
+        self.live.remove(index as usize)
     }
 
-    pub(crate) fn fiber(&self, place: u32) -> &FiberRef {
-        &self.live[place as usize]
+    pub(crate) fn fiber(&self, index: u32) -> &FiberRef {
+        &self.live[index as usize]
     }
 
     pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {

@@ -40,7 +40,7 @@ pub(super) struct Refused {
 pub(super) enum Returned {
     /// The fiber ends on it.
     For(Refused, Stack),
-    Kept,
+    Retained,
     NotNeeded(Stack),
 }
 
@@ -82,7 +82,7 @@ impl Shortage {
         }
         state.lent -= 1;
         state.reserve.push(stack);
-        Returned::Kept
+        Returned::Retained
     }
 
     /// Returns `true` if fibers wait, as far as known.

@@ -53,14 +53,14 @@ struct Level {
 struct Entry<T> {
     tick: u64,
     sequence: u32,
-    place: Place,
+    position: Position,
     previous: Option<usize>,
     next: Option<usize>,
     value: T,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Position {
     level: usize,
     slot: usize,
 }
@@ -93,7 +93,7 @@ impl<T> Timers<T> {
         let index = self.entries.insert(Entry {
             tick,
             sequence,
-            place: Place { level: 0, slot: 0 },
+            position: Position { level: 0, slot: 0 },
             previous: None,
             next: None,
             value,
@@ -114,10 +114,10 @@ impl<T> Timers<T> {
         match entry.previous {
             Some(previous) => self.entries[previous].next = entry.next,
             None => {
-                let level = &mut self.levels[entry.place.level];
-                level.first[entry.place.slot] = entry.next;
+                let level = &mut self.levels[entry.position.level];
+                level.first[entry.position.slot] = entry.next;
                 if entry.next.is_none() {
-                    level.occupied &= !(1 << entry.place.slot);
+                    level.occupied &= !(1 << entry.position.slot);
                 }
             }
         }
@@ -136,12 +136,12 @@ impl<T> Timers<T> {
     /// Passes the values of all timers that have expired by `now` to `expired`.
     pub(crate) fn expire(&mut self, now: Instant, mut expired: impl FnMut(T)) {
         let now = ticks(now.saturating_duration_since(self.origin));
-        while let Some((tick, place)) = self.next_slot() {
+        while let Some((tick, position)) = self.next_slot() {
             if tick > now {
                 break;
             }
             self.elapsed = tick;
-            let mut next = self.take_slot(place);
+            let mut next = self.take_slot(position);
             while let Some(key) = next {
                 next = self.entries[key].next;
                 if self.entries[key].tick <= tick {
@@ -155,7 +155,7 @@ impl<T> Timers<T> {
     }
 
     /// Returns the next slot that expires, and its time.
-    fn next_slot(&self) -> Option<(u64, Place)> {
+    fn next_slot(&self) -> Option<(u64, Position)> {
         // All slots of a level expire before the next slot of the level above.
         self.levels.iter().enumerate().find_map(|(level, slots)| {
             if slots.occupied == 0 {
@@ -166,39 +166,39 @@ impl<T> Timers<T> {
             let distance = slots.occupied.rotate_right(current).trailing_zeros();
             let slot = (current + distance) as usize % SLOTS;
             let slot_ticks = (self.elapsed >> shift) + u64::from(distance);
-            Some((slot_ticks << shift, Place { level, slot }))
+            Some((slot_ticks << shift, Position { level, slot }))
         })
     }
 
-    fn take_slot(&mut self, place: Place) -> Option<usize> {
-        let level = &mut self.levels[place.level];
-        level.occupied &= !(1 << place.slot);
-        level.first[place.slot].take()
+    fn take_slot(&mut self, position: Position) -> Option<usize> {
+        let level = &mut self.levels[position.level];
+        level.occupied &= !(1 << position.slot);
+        level.first[position.slot].take()
     }
 
     /// Puts an entry into the slot for its tick, relative to the current tick.
     fn link(&mut self, key: usize) {
         let tick = self.entries[key].tick.min(self.elapsed + TICKS_MAX - 1);
-        let place = place(self.elapsed, tick);
-        let level = &mut self.levels[place.level];
-        let next = level.first[place.slot].replace(key);
-        level.occupied |= 1 << place.slot;
+        let position = position(self.elapsed, tick);
+        let level = &mut self.levels[position.level];
+        let next = level.first[position.slot].replace(key);
+        level.occupied |= 1 << position.slot;
         if let Some(next) = next {
             self.entries[next].previous = Some(key);
         }
         let entry = &mut self.entries[key];
-        entry.place = place;
+        entry.position = position;
         entry.previous = None;
         entry.next = next;
     }
 }
 
 /// Returns the slot for `tick`. Its level is given by the highest bit in which `tick` differs from `elapsed`.
-fn place(elapsed: u64, tick: u64) -> Place {
+fn position(elapsed: u64, tick: u64) -> Position {
     let differing = (elapsed ^ tick) | (SLOTS as u64 - 1);
     let level = ((differing.ilog2() / SLOT_SHIFT) as usize).min(LEVELS - 1);
     let slot = (tick >> (SLOT_SHIFT * level as u32)) as usize % SLOTS;
-    Place { level, slot }
+    Position { level, slot }
 }
 
 fn ticks(duration: Duration) -> u64 {

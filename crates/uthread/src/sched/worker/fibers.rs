@@ -194,7 +194,7 @@ impl Worker {
         let stacks = &self.shared.stacks;
         let is_reserve = stacks.is_reserve(&stack);
         match self.shared.shortage.give(stack, is_reserve) {
-            Returned::Kept => {}
+            Returned::Retained => {}
             Returned::NotNeeded(stack) => stacks.give_larger(stack),
             Returned::For(refused, stack) => {
                 let fiber = self.start_to_end(refused, stack);
