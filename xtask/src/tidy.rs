@@ -15,6 +15,8 @@ mod layers;
 
 mod cycles;
 
+mod terms;
+
 mod size;
 
 mod unsafety;
@@ -41,10 +43,11 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 12] = [
     opening::check,
     layers::check,
     cycles::check,
+    terms::check,
     size::check,
     unsafety::check,
     words::check,
