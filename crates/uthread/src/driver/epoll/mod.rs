@@ -21,7 +21,7 @@ pub(crate) mod probe;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -36,6 +36,7 @@ use super::eventfd::Eventfd;
 use super::latest::Latest;
 use super::readiness::{self, Event, Interest, Readiness, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
+use crate::atomic::lock;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
@@ -400,7 +401,7 @@ fn is_on_connection(operation: &Operation<'_>) -> bool {
 
 impl Core {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn has_results(&self) -> bool {

@@ -1,9 +1,8 @@
 //! Results on their way from the pool's threads to the worker.
 
 use std::mem;
-use std::sync::PoisonError;
 
-use crate::atomic::{Mutex, MutexGuard};
+use crate::atomic::{Mutex, MutexGuard, lock};
 
 /// Bounded by the number of fibers, as each waits for one result at most.
 pub(crate) struct Returned<T>(Mutex<Vec<T>>);
@@ -33,6 +32,6 @@ impl<T> Returned<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

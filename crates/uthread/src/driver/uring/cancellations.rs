@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::user_data::Target;
+use crate::atomic::lock;
 use crate::driver::Token;
 
 /// First pause before a request is repeated that has found nothing, or an entry that the kernel is executing.
@@ -157,6 +158,6 @@ impl Cancellations {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use io_uring::squeue::Entry;
 use io_uring::{CompletionQueue, EnterFlags, IoUring};
@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::encode::encode;
 use super::registered::Registered;
 use super::user_data::{Target, UserData};
+use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
@@ -152,7 +153,7 @@ impl Devices {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

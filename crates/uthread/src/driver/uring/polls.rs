@@ -20,7 +20,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::vec;
 
 use io_uring::squeue::Entry;
@@ -31,6 +31,7 @@ use slab::Slab;
 
 use super::cancellations::Cancellations;
 use super::user_data::{Target, UserData};
+use crate::atomic::lock;
 use crate::driver::latest::Latest;
 use crate::driver::readiness::{self, Event, Interest, Readiness, Waiting};
 use crate::driver::{Token, in_one};
@@ -319,7 +320,7 @@ impl Polls {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

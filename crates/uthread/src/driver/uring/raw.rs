@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::cancellations::Cancellations;
 use super::user_data::{Target, UserData};
+use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op;
 use crate::op::raw::{RawOperation, RawRequest};
@@ -137,7 +138,7 @@ impl Raws {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
