@@ -23,6 +23,8 @@ mod unsafety;
 
 mod words;
 
+mod language;
+
 mod links;
 
 mod commands;
@@ -43,7 +45,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -56,6 +58,7 @@ const CHECKS: [Check; 12] = [
     dependencies::check,
     examples::check,
     figures::check,
+    language::check,
 ];
 
 /// Returns all findings below `root`, sorted by place.
