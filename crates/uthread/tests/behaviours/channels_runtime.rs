@@ -5,8 +5,10 @@ use std::sync::{Arc, mpsc as native};
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::sides::{InDrop, assert_neighbour_runs, is_cancelled};
-use crate::support::{HANG, spawn_begun};
+use crate::support::HANG;
+use crate::support::sides::{
+    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
+};
 use uthread::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError,
     channel, sync_channel,
@@ -181,13 +183,10 @@ fn the_end_of_the_runtime_ends_loops_of_calls(place: Place) {
         },
     ];
     for endless in loops {
-        let runtime = place.runtime();
-        let (fiber, _) = spawn_begun(&runtime, move || {
+        assert_ends_with_runtime(place, move || {
             let (sender, receiver) = sync_channel(1);
             endless(sender, receiver);
         });
-        drop(runtime);
-        assert!(is_cancelled(fiber));
     }
 }
 

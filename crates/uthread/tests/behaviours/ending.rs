@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
+use crate::support::sides::{InDrop, is_cancelled, park_for_ever};
 use crate::support::{HANG, eventually};
 use uthread::net::TcpListener;
 use uthread::sync::{Mutex, RwLock, Semaphore};
-use uthread::thread::{Builder, Cancelled, park};
+use uthread::thread::Builder;
 use uthread::{JoinHandle, Runtime, Shutdown, blocking, scope, shield, sleep, spawn, yield_now};
 
 behaviours![
@@ -36,15 +37,6 @@ behaviours![
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Does something when dropped.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 /// Starts a fiber on it that waits until it is cancelled.
 fn parked(runtime: &Runtime) -> JoinHandle<()> {
     runtime.spawn(park_for_ever)
@@ -59,18 +51,6 @@ fn the_only<T>(mut shared: Arc<T>) -> T {
         }
         yield_now();
     }
-}
-
-fn park_for_ever() {
-    loop {
-        park();
-    }
-}
-
-fn is_cancelled<T>(handle: JoinHandle<T>) -> bool {
-    handle
-        .join()
-        .is_err_and(|payload| payload.is::<Cancelled>())
 }
 
 /// Starts fibers, and returns when each has begun.
@@ -218,7 +198,7 @@ fn a_slow_end_is_waited_for(place: Place) {
     let done = Arc::new(AtomicUsize::new(0));
     let count = || {
         let done = Arc::clone(&done);
-        OnDrop(move || drop(done.fetch_add(1, Ordering::Relaxed).to_string()))
+        InDrop(move || drop(done.fetch_add(1, Ordering::Relaxed).to_string()))
     };
     let (one, two, three, four) = (count(), count(), count(), count());
     let inner = Arc::new(place.runtime_of(1));
@@ -296,7 +276,7 @@ fn an_abandoned_fiber_neither_runs_nor_drops(place: Place) {
     let touched = Arc::new(AtomicBool::new(false));
     let witness = || {
         let touched = Arc::clone(&touched);
-        OnDrop(move || touched.store(true, Ordering::Relaxed))
+        InDrop(move || touched.store(true, Ordering::Relaxed))
     };
     let (one, two, three, four) = (witness(), witness(), witness(), witness());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -318,7 +298,7 @@ fn an_abandoned_fiber_neither_runs_nor_drops(place: Place) {
             Box::new(move || {
                 // In the midst of unwinding.
                 let _four = four;
-                let _waits = OnDrop(|| shield(park_for_ever));
+                let _waits = InDrop(|| shield(park_for_ever));
                 std::panic::resume_unwind(Box::new("on purpose"));
             }),
         ],

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
+use crate::support::sides::InDrop;
 
 behaviours![(
     EVERYWHERE,
@@ -53,15 +54,6 @@ fn panics<T>(action: impl FnOnce() -> T) -> bool {
 
 fn text(value: impl Debug) -> String {
     format!("{value:?}")
-}
-
-/// Calls its function when it is dropped.
-struct InDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for InDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 fn they_poison_alike(place: Place) {

@@ -25,10 +25,7 @@ mod channels_runtime;
 mod oneshot;
 mod promise;
 mod select;
-mod select_arms;
 mod select_ready;
-mod select_ready_beside;
-mod select_ready_runtime;
 mod select_runtime;
 
 mod conditions;
@@ -136,10 +133,7 @@ const MODULES: &[harness::Module] = &modules![
     oneshot,
     promise,
     select,
-    select_arms,
     select_ready,
-    select_ready_beside,
-    select_ready_runtime,
     select_runtime,
     locks,
     locks_as_std,

@@ -11,11 +11,10 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{
-    FREE, Flag, FullListener, drain, errno, file_of, kind, narrow, pair, pair_with_std,
-    pass_a_round, pattern, refusing_socket, reset, signals,
+    FREE, Flag, FullListener, drain, errno, file_of, kind, limit_descriptors, narrow, pair,
+    pair_with_std, pass_a_round, pattern, refusing_socket, reset, signals,
 };
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
 
 behaviours![
@@ -166,12 +165,7 @@ fn a_write_after_the_end_is_an_error_and_kills_nobody(place: Place) {
 
 fn without_a_free_descriptor_calls_fail_and_work_again_later(place: Place) {
     alone(|| {
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        let limit = Rlimit {
-            current: Some(128),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, limit).unwrap();
+        limit_descriptors(128);
         place.run(|| {
             let listener = TcpListener::bind(FREE).unwrap();
             let address = listener.local_addr().unwrap();

@@ -1,17 +1,17 @@
-//! `select!` over channels and times, with a fiber or a thread at either end.
+//! `select!` over channels and times, with a fiber or a thread at either end, and the arms that it may have.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::HANG;
 use crate::support::sides::{Counted, Running, mixed};
-use uthread::sync::mpsc::{
-    Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
-};
+use uthread::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, channel, sync_channel};
 use uthread::sync::select::{self, Select};
+use uthread::time::interval;
 use uthread::{select, sleep};
 
 behaviours![(
@@ -24,10 +24,14 @@ behaviours![(
         crossed_choices_lose_nothing,
         the_end_of_a_channel_is_an_event,
         the_case_not_chosen_keeps_what_it_has,
-        all_that_have_come_get_their_turn,
-        a_choice_leaves_nothing_behind,
         cases_may_be_chosen_again,
-        every_value_is_dropped_once
+        every_value_is_dropped_once,
+        the_default_is_run_if_nothing_has_come,
+        times_are_events,
+        ticks_are_kept_for_the_next_choice,
+        a_condition_that_does_not_hold_excludes_its_arm,
+        a_choice_without_arms_that_take_part_panics,
+        a_body_may_leave_the_loop_around_it
     ]
 )];
 
@@ -40,10 +44,9 @@ fn two_channels<T: std::fmt::Debug>(bounds: [usize; 2]) -> Ends<T> {
     (senders.try_into().unwrap(), receivers.try_into().unwrap())
 }
 
-/// Receives from both until both have ended; how many of each, which are numbered.
-fn receive_all(receivers: &[Receiver<usize>; 2]) -> [usize; 2] {
-    let mut next = [0, 0];
-    let mut open = [true, true];
+/// Receives 200 numbers in their order from each, until both have ended.
+fn receive_all(receivers: &[Receiver<usize>; 2]) {
+    let (mut next, mut open) = ([0, 0], [true, true]);
     while open.contains(&true) {
         let (from, value) = select! {
             recv(&receivers[0]) -> value if open[0] => (0, value),
@@ -57,7 +60,7 @@ fn receive_all(receivers: &[Receiver<usize>; 2]) -> [usize; 2] {
             Err(RecvError) => open[from] = false,
         }
     }
-    next
+    assert_eq!(next, [200, 200]);
 }
 
 /// Sends so many numbers to each.
@@ -81,43 +84,41 @@ fn send_all(senders: &[SyncSender<usize>; 2], count: usize) {
     }
 }
 
-fn values_of_all_channels_arrive_in_their_order(place: Place) {
+/// Sends so many numbers to each channel and receives them, with a choice at one side or at both.
+fn check_order(place: Place, sender_chooses: bool, receiver_chooses: bool) {
     mixed(place, |sending, receiving| {
         for bounds in [[0, 0], [0, 1], [3, usize::MAX]] {
             let (senders, receivers) = two_channels(bounds);
-            let received = receiving.start(move || receive_all(&receivers));
-            let sent = senders.map(|sender| {
-                sending.start(move || (0..200).for_each(|n| sender.send(n).unwrap()))
-            });
-            sent.into_iter().for_each(Running::join);
-            assert_eq!(received.join(), [200, 200]);
+            let received: Vec<_> = match receiver_chooses {
+                true => vec![receiving.start(move || receive_all(&receivers))],
+                false => receivers
+                    .map(|receiver| receiving.start(move || assert!(receiver.iter().eq(0..200))))
+                    .into(),
+            };
+            match sender_chooses {
+                true => sending.start(move || send_all(&senders, 200)).join(),
+                false => senders
+                    .map(|sender| {
+                        sending.start(move || (0..200).for_each(|n| sender.send(n).unwrap()))
+                    })
+                    .into_iter()
+                    .for_each(Running::join),
+            }
+            received.into_iter().for_each(Running::join);
         }
     });
+}
+
+fn values_of_all_channels_arrive_in_their_order(place: Place) {
+    check_order(place, false, true);
 }
 
 fn values_go_to_all_channels_in_their_order(place: Place) {
-    mixed(place, |sending, receiving| {
-        for bounds in [[0, 0], [0, 1], [3, usize::MAX]] {
-            let (senders, receivers) = two_channels(bounds);
-            let received = receivers
-                .map(|receiver| receiving.start(move || receiver.iter().collect::<Vec<_>>()));
-            sending.start(move || send_all(&senders, 200)).join();
-            for received in received {
-                assert_eq!(received.join(), (0..200).collect::<Vec<_>>());
-            }
-        }
-    });
+    check_order(place, true, false);
 }
 
 fn two_choices_meet_at_a_rendezvous(place: Place) {
-    mixed(place, |sending, receiving| {
-        for bounds in [[0, 0], [0, 2]] {
-            let (senders, receivers) = two_channels(bounds);
-            let received = receiving.start(move || receive_all(&receivers));
-            sending.start(move || send_all(&senders, 200)).join();
-            assert_eq!(received.join(), [200, 200]);
-        }
-    });
+    check_order(place, true, true);
 }
 
 /// Nor does it look for itself without an end, and keep its worker from the fiber that it waits for.
@@ -143,16 +144,15 @@ fn a_choice_does_not_meet_itself(place: Place) {
 /// about to leave.
 fn crossed_choices_lose_nothing(place: Place) {
     fn exchange(sender: &SyncSender<usize>, receiver: &Receiver<usize>) {
-        const COUNT: usize = 200;
         let (mut sent, mut received) = (0, 0);
-        while (sent, received) != (COUNT, COUNT) {
-            let mut value = (sent < COUNT).then_some(sent);
+        while (sent, received) != (200, 200) {
+            let mut value = (sent < 200).then_some(sent);
             select! {
                 send(sender, &mut value) -> result => {
                     result.unwrap();
                     sent += 1;
                 }
-                recv(receiver) -> value if received < COUNT => {
+                recv(receiver) -> value if received < 200 => {
                     assert_eq!(value, Ok(received));
                     received += 1;
                 }
@@ -222,62 +222,6 @@ fn the_case_not_chosen_keeps_what_it_has(place: Place) {
     });
 }
 
-fn all_that_have_come_get_their_turn(place: Place) {
-    place.run(|| {
-        const ROUNDS: usize = 1000;
-        let channels: Vec<_> = (0..3).map(|_| channel()).collect();
-        for (sender, _) in &channels {
-            (0..ROUNDS).for_each(|n| sender.send(n).unwrap());
-        }
-        let mut counts = [0; 3];
-        for _ in 0..ROUNDS {
-            select! {
-                recv(&channels[0].1) => counts[0] += 1,
-                recv(&channels[1].1) => counts[1] += 1,
-                recv(&channels[2].1) => counts[2] += 1,
-            }
-        }
-        assert!(counts.iter().all(|&count| count > ROUNDS / 5), "{counts:?}");
-    });
-}
-
-fn a_choice_leaves_nothing_behind(place: Place) {
-    place.run(|| {
-        let (sender, receiver) = sync_channel(0);
-        select! {
-            recv(&receiver) => panic!("nobody sends"),
-            default(SOON) => {}
-        }
-        assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
-        let mut value = Some(2);
-        select! {
-            send(&sender, &mut value) => panic!("nobody receives"),
-            after(SOON) => {}
-        }
-        assert_eq!(value, Some(2));
-        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-        // Nor one that was chosen otherwise.
-        let (other, others) = channel();
-        let sent = {
-            let sender = sender.clone();
-            std::thread::spawn(move || {
-                sleep(SOON);
-                other.send(3).unwrap();
-                sender
-            })
-        };
-        select! {
-            send(&sender, &mut value) => panic!("nobody receives"),
-            recv(&others) -> value => assert_eq!(value, Ok(3)),
-        }
-        assert_eq!(value, Some(2));
-        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-        drop(sent.join().unwrap());
-        drop(sender);
-        assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
-    });
-}
-
 fn cases_may_be_chosen_again(place: Place) {
     mixed(place, |sending, receiving| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..5).map(sync_channel).unzip();
@@ -337,5 +281,153 @@ fn every_value_is_dropped_once(place: Place) {
             senders.into_iter().for_each(Running::join);
             assert_eq!(drops.load(Ordering::Relaxed), 100);
         }
+    });
+}
+
+fn the_default_is_run_if_nothing_has_come(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel();
+        let receive = || {
+            select! {
+                recv(&receiver) -> value => value.ok(),
+                default => None,
+            }
+        };
+        assert_eq!(receive(), None);
+        sender.send(1).unwrap();
+        assert_eq!(receive(), Some(1));
+        let start = Instant::now();
+        select! {
+            recv(&receiver) => panic!("nothing is left"),
+            default(SOON) => assert!(start.elapsed() >= SOON),
+        }
+        sender.send(2).unwrap();
+        select! {
+            recv(&receiver) -> value => assert_eq!(value, Ok(2)),
+            default(Duration::ZERO) => panic!("there is a value"),
+        }
+        select! {
+            recv(&receiver) => panic!("nothing is left"),
+            default(Duration::ZERO) => {}
+        }
+    });
+}
+
+fn times_are_events(place: Place) {
+    place.run(|| {
+        let (_sender, receiver) = channel::<()>();
+        let start = Instant::now();
+        select! {
+            after(HANG) => panic!("the later one"),
+            recv(&receiver) => panic!("nobody sends"),
+            after(SOON) => assert!(start.elapsed() >= SOON),
+            default(HANG) => panic!("the latest one"),
+        }
+        let deadline = Instant::now() + SOON;
+        select! {
+            recv(&receiver) => panic!("nobody sends"),
+            at(deadline) => assert!(Instant::now() >= deadline),
+            after(Duration::MAX) => panic!("an age has passed"),
+        }
+        select! {
+            at(start) => {}
+            default => panic!("it has passed"),
+        }
+    });
+}
+
+fn ticks_are_kept_for_the_next_choice(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel();
+        let start = Instant::now();
+        let mut ticks = interval(SOON);
+        sleep(2 * SOON);
+        // Two are due: the later one is kept.
+        let due = select! { tick(&mut ticks) -> due => due };
+        assert!(due >= start + 2 * SOON && due <= Instant::now());
+        // One that never waits does not miss them.
+        (0..1_000_000).for_each(|n| sender.send(n).unwrap());
+        let mut seen = 0;
+        while seen < 3 {
+            select! {
+                recv(&receiver) -> value => assert!(value.is_ok(), "no tick among a million"),
+                tick(&mut ticks) -> next => {
+                    assert!(next > due);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(start.elapsed() >= 5 * SOON);
+    });
+}
+
+fn a_condition_that_does_not_hold_excludes_its_arm(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel();
+        sender.send(1).unwrap();
+        let never = |looked: bool| -> &Receiver<i32> {
+            assert!(looked, "the argument is looked at");
+            &receiver
+        };
+        for (first, second) in [(true, false), (false, true)] {
+            let chosen = select! {
+                recv(never(first)) -> value if first => value.map(|value| (1, value)),
+                recv(never(second)) -> value if second => value.map(|value| (2, value)),
+                default => Ok((3, 0)),
+            };
+            assert_eq!(chosen, Ok(if first { (1, 1) } else { (2, 2) }));
+            sender.send(2).unwrap();
+        }
+        assert_eq!(
+            select! {
+                recv(&receiver) -> value if false => value.ok(),
+                default => None,
+            },
+            None
+        );
+    });
+}
+
+fn a_choice_without_arms_that_take_part_panics(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = channel::<i32>();
+        let mut nothing = None;
+        let payload = panic::catch_unwind(AssertUnwindSafe(|| {
+            select! {
+                recv(&receiver) if false => {}
+                send(&sender, &mut nothing) => {}
+            }
+        }));
+        assert!(payload.is_err());
+    });
+}
+
+fn a_body_may_leave_the_loop_around_it(place: Place) {
+    fn first_even(receiver: &Receiver<i32>) -> Result<i32, RecvError> {
+        loop {
+            let value = select! {
+                recv(receiver) -> value => value?,
+                after(HANG) => return Ok(0),
+            };
+            if value % 2 == 0 {
+                break Ok(value);
+            }
+        }
+    }
+    place.run(|| {
+        let (sender, receiver) = channel();
+        (3..6).for_each(|n| sender.send(n).unwrap());
+        drop(sender);
+        assert_eq!(first_even(&receiver), Ok(4));
+        assert_eq!(first_even(&receiver), Err(RecvError));
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            select! {
+                at(Instant::now()) if rounds < 3 => continue,
+                default => break,
+            }
+        }
+        assert_eq!(rounds, 3);
     });
 }

@@ -1,21 +1,25 @@
-//! `select!` over descriptors, channels and times: a ready arm is selected, and no data is consumed.
+//! `select!` over descriptors, alone and beside channels and times: what is ready is chosen, nothing is taken from it,
+//! nothing is overlooked, and nothing is left behind.
 
+use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use uthread::io::pipe;
+use uthread::io::{PipeReader, PipeWriter, pipe};
 use uthread::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use uthread::process::{Command, Stdio};
-use uthread::select;
 use uthread::sync::mpsc::channel;
-use uthread::sync::select as arms;
+use uthread::sync::{oneshot, select as arms};
+use uthread::{select, timeout};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::ready::{await_readable, await_writable, is_readable, is_writable};
+use crate::support::sides::mixed;
 use crate::support::standard::{Kind, with_stdin};
 use crate::support::{FREE, HANG, errno, file_of, pair, pair_with_std, reset};
 
@@ -29,7 +33,14 @@ behaviours![(
         an_end_and_an_error_are_ready,
         one_socket_may_be_waited_for_both_ways,
         the_standard_input_may_be_replaced_between_two_waits,
-        descriptors_of_others_are_waited_for
+        descriptors_of_others_are_waited_for,
+        another_case_may_come_first_and_takes_no_readiness_along,
+        all_that_are_ready_get_their_turn,
+        no_byte_and_no_message_is_overlooked,
+        several_may_wait_for_one_socket,
+        a_wait_ends_in_time,
+        a_deadline_ends_the_wait_and_the_socket_stays_usable,
+        nothing_is_left_of_many_choices
     ]
 )];
 
@@ -45,12 +56,47 @@ fn full_pair() -> (UnixStream, UnixStream) {
     (ours, peer)
 }
 
+/// A pipe without room.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().unwrap();
+    while is_writable(&writer) {
+        writer.write_all(&[0; 4096]).unwrap();
+    }
+    (reader, writer)
+}
+
 /// Reads all there is.
 fn empty(mut stream: &UnixStream) {
     while is_readable(stream) {
         let count = stream.read(&mut [0; 1 << 16]).unwrap();
         assert!(count > 0, "it has ended");
     }
+}
+
+/// An event makes a descriptor readable, and wakes who waits for that.
+fn becomes_readable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
+    place.meanwhile(|| await_readable(fd), event).unwrap();
+}
+
+/// An event makes a descriptor writable, and wakes who waits for that.
+fn becomes_writable(place: Place, fd: &(impl AsFd + Sync), event: impl FnOnce()) {
+    place.meanwhile(|| await_writable(fd), event).unwrap();
+}
+
+/// A value comes while a descriptor is waited for too, to which nobody writes.
+fn another_comes_first<T>(place: Place, fd: &(impl AsFd + Sync), value: T)
+where
+    T: Copy + Debug + PartialEq + Send,
+{
+    let (sender, receiver) = channel();
+    let choose = move || {
+        select! {
+            readable(fd) => panic!("nobody has written"),
+            recv(&receiver) -> value => value,
+        }
+    };
+    let send = || sender.send(value).unwrap();
+    assert_eq!(place.meanwhile(choose, send), Ok(value));
 }
 
 fn what_is_ready_is_chosen_at_once(place: Place) {
@@ -98,60 +144,47 @@ fn what_becomes_readable_wakes_who_waits(place: Place) {
     place.run(|| {
         let (ours, mut peer) = pair();
         let write = || peer.write_all(b"x").unwrap();
-        place.meanwhile(|| await_readable(&ours), write).unwrap();
+        becomes_readable(place, &ours, write);
         assert_eq!((&ours).read(&mut [0; 2]).unwrap(), 1);
 
         let listener = TcpListener::bind(FREE).unwrap();
         let connect = || drop(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        place
-            .meanwhile(|| await_readable(&listener), connect)
-            .unwrap();
+        becomes_readable(place, &listener, connect);
         listener.accept().unwrap();
 
         let socket = UdpSocket::bind(FREE).unwrap();
-        let send = || {
-            assert_eq!(
-                socket.send_to(b"x", socket.local_addr().unwrap()).unwrap(),
-                1
-            )
-        };
-        place.meanwhile(|| await_readable(&socket), send).unwrap();
+        let address = socket.local_addr().unwrap();
+        let send = || assert_eq!(socket.send_to(b"x", address).unwrap(), 1);
+        becomes_readable(place, &socket, send);
 
         let (one, other) = UnixDatagram::pair().unwrap();
         let send = || assert_eq!(other.send(b"x").unwrap(), 1);
-        place.meanwhile(|| await_readable(&one), send).unwrap();
+        becomes_readable(place, &one, send);
 
         let (one, mut other) = UnixStream::pair().unwrap();
         let write = || other.write_all(b"x").unwrap();
-        place.meanwhile(|| await_readable(&one), write).unwrap();
+        becomes_readable(place, &one, write);
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         let connect = || drop(UnixStream::connect(&path).unwrap());
-        place
-            .meanwhile(|| await_readable(&listener), connect)
-            .unwrap();
+        becomes_readable(place, &listener, connect);
 
         let (reader, mut writer) = pipe().unwrap();
         let write = || writer.write_all(b"x").unwrap();
-        place.meanwhile(|| await_readable(&reader), write).unwrap();
+        becomes_readable(place, &reader, write);
     });
 }
 
 fn what_becomes_writable_wakes_who_waits(place: Place) {
     place.run(|| {
         let (ours, peer) = full_pair();
-        place
-            .meanwhile(|| await_writable(&ours), || empty(&peer))
-            .unwrap();
+        becomes_writable(place, &ours, || empty(&peer));
 
-        let (mut reader, mut writer) = pipe().unwrap();
-        while is_writable(&writer) {
-            writer.write_all(&[0; 4096]).unwrap();
-        }
+        let (mut reader, writer) = full_pipe();
         let empty = || reader.read_exact(&mut [0; 4096]).unwrap();
-        place.meanwhile(|| await_writable(&writer), empty).unwrap();
+        becomes_writable(place, &writer, empty);
     });
 }
 
@@ -159,39 +192,28 @@ fn an_end_and_an_error_are_ready(place: Place) {
     place.run(|| {
         let (ours, peer) = pair();
         let end = || peer.shutdown(Shutdown::Write).unwrap();
-        place.meanwhile(|| await_readable(&ours), end).unwrap();
+        becomes_readable(place, &ours, end);
         assert_eq!((&ours).read(&mut [0; 1]).unwrap(), 0);
 
         let (ours, peer) = pair_with_std();
         reset(&peer);
-        place
-            .meanwhile(|| await_readable(&ours), || drop(peer))
-            .unwrap();
+        becomes_readable(place, &ours, || drop(peer));
         await_writable(&ours).unwrap();
         assert_eq!(errno((&ours).read(&mut [0; 1])), Errno::CONNRESET);
 
         let (ours, peer) = full_pair();
-        place
-            .meanwhile(|| await_writable(&ours), || drop(peer))
-            .unwrap();
+        becomes_writable(place, &ours, || drop(peer));
         assert_eq!(errno((&ours).write(b"x")), Errno::PIPE);
 
         let listener = TcpListener::bind(FREE).unwrap();
         let stop = || listener.shutdown().unwrap();
-        place.meanwhile(|| await_readable(&listener), stop).unwrap();
+        becomes_readable(place, &listener, stop);
         assert_eq!(errno(listener.accept()), Errno::INVAL);
 
         let (reader, writer) = pipe().unwrap();
-        place
-            .meanwhile(|| await_readable(&reader), || drop(writer))
-            .unwrap();
-        let (reader, mut writer) = pipe().unwrap();
-        while is_writable(&writer) {
-            writer.write_all(&[0; 4096]).unwrap();
-        }
-        place
-            .meanwhile(|| await_writable(&writer), || drop(reader))
-            .unwrap();
+        becomes_readable(place, &reader, || drop(writer));
+        let (reader, mut writer) = full_pipe();
+        becomes_writable(place, &writer, || drop(reader));
         assert_eq!(errno(writer.write(b"x")), Errno::PIPE);
     });
 }
@@ -221,14 +243,7 @@ fn the_standard_input_may_be_replaced_between_two_waits(place: Place) {
                 let (other, mut writer) = kind.input();
                 with_stdin(other, || {
                     let input = &uthread::io::stdin();
-                    let (sender, receiver) = channel();
-                    let choose = move || {
-                        select! {
-                            readable(input) => panic!("nobody has written"),
-                            recv(&receiver) -> value => value.unwrap(),
-                        }
-                    };
-                    place.meanwhile(choose, || sender.send(()).unwrap());
+                    another_comes_first(place, input, ());
                     let write = || writer.write_all(b"line\n").unwrap();
                     place
                         .meanwhile(|| await_readable(&uthread::io::stdin()), write)
@@ -247,13 +262,189 @@ fn descriptors_of_others_are_waited_for(place: Place) {
     place.run(|| {
         let (reader, mut writer) = io::pipe().unwrap();
         let write = || writer.write_all(b"x").unwrap();
-        place.meanwhile(|| await_readable(&reader), write).unwrap();
+        becomes_readable(place, &reader, write);
         for round in 0..3 {
             // The number of the last, often.
             let (one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
             let write = || other.write_all(b"x").unwrap();
-            place.meanwhile(|| await_readable(&one), write).unwrap();
+            becomes_readable(place, &one, write);
             assert!(is_writable(&&one), "{round}");
         }
+    });
+}
+
+fn another_case_may_come_first_and_takes_no_readiness_along(place: Place) {
+    place.run(|| {
+        let (ours, mut peer) = pair();
+        let socket = &ours;
+        for round in 0..20_u8 {
+            another_comes_first(place, socket, round);
+            let (settle, mut settled) = oneshot::channel();
+            let choose = move || {
+                select! {
+                    recv(&mut settled) -> value => value,
+                    readable(socket) => panic!("nobody has written"),
+                }
+            };
+            let send = || settle.send(round).unwrap();
+            assert_eq!(place.meanwhile(choose, send), Ok(round));
+            let read = || {
+                await_readable(&ours).unwrap();
+                let mut byte = [0xff];
+                (&ours).read_exact(&mut byte).map(|()| byte[0])
+            };
+            let write = || peer.write_all(&[round]).unwrap();
+            assert_eq!(place.meanwhile(read, write).unwrap(), round);
+        }
+    });
+}
+
+fn all_that_are_ready_get_their_turn(place: Place) {
+    place.run(|| {
+        const ROUNDS: usize = 1000;
+        let (ours, mut peer) = pair();
+        peer.write_all(b"x").unwrap();
+        let (sender, receiver) = channel();
+        (0..ROUNDS).for_each(|n| sender.send(n).unwrap());
+        let mut counts = [0; 3];
+        for _ in 0..ROUNDS {
+            select! {
+                readable(&ours) -> ready => { ready.unwrap(); counts[0] += 1; }
+                writable(&ours) -> ready => { ready.unwrap(); counts[1] += 1; }
+                recv(&receiver) => counts[2] += 1,
+            }
+        }
+        assert!(counts.iter().all(|&count| count > ROUNDS / 5), "{counts:?}");
+    });
+}
+
+/// Events arrive in any order, from fibers and threads: a lost wake-up would be a hang.
+fn no_byte_and_no_message_is_overlooked(place: Place) {
+    const EACH: usize = 300;
+    mixed(place, |one, other| {
+        let (ours, mut peer) = pair();
+        let (sender, receiver) = channel();
+        let chooses = one.start(move || {
+            let mut left = [EACH; 2];
+            while left != [0, 0] {
+                select! {
+                    readable(&ours) -> ready if left[0] > 0 => {
+                        ready.unwrap();
+                        left[0] -= (&ours).read(&mut [0; 2]).unwrap();
+                    }
+                    recv(&receiver) -> value if left[1] > 0 => {
+                        value.unwrap();
+                        left[1] -= 1;
+                    }
+                    after(HANG) => panic!("overlooked: {left:?}"),
+                }
+            }
+        });
+        let writes = other.start(move || {
+            (0..EACH).for_each(|_| peer.write_all(b"x").unwrap());
+            peer
+        });
+        let sends = other.start(move || (0..EACH).for_each(|_| sender.send(()).unwrap()));
+        chooses.join();
+        sends.join();
+        drop(writes.join());
+    });
+}
+
+fn several_may_wait_for_one_socket(place: Place) {
+    const CONNECTIONS: usize = 20;
+    mixed(place, |one, other| {
+        let listener = TcpListener::bind(FREE).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, accepted) = channel();
+        let accepting: Vec<_> = [one, other, one]
+            .into_iter()
+            .map(|side| {
+                let (listener, sender) = (listener.try_clone().unwrap(), sender.clone());
+                let (stop, stopped) = channel::<()>();
+                let accepts = move || {
+                    listener.set_nonblocking(true).unwrap();
+                    loop {
+                        select! {
+                            recv(&stopped) => return,
+                            readable(&listener) -> ready => {
+                                ready.unwrap();
+                                // Another may have been first.
+                                match listener.accept() {
+                                    Ok(_) => sender.send(()).unwrap(),
+                                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                                }
+                            }
+                        }
+                    }
+                };
+                (side.start(accepts), stop)
+            })
+            .collect();
+        for _ in 0..CONNECTIONS {
+            TcpStream::connect(address).unwrap();
+            accepted.recv_timeout(HANG).expect("nobody accepts");
+        }
+        for (accepts, stop) in accepting {
+            drop(stop);
+            accepts.join();
+        }
+    });
+}
+
+fn a_wait_ends_in_time(place: Place) {
+    place.run(|| {
+        let (ours, mut peer) = pair();
+        let start = Instant::now();
+        select! {
+            readable(&ours) => panic!("nobody has written"),
+            after(SOON) => assert!(start.elapsed() >= SOON),
+        }
+        let mut ready = arms::readable(&ours);
+        assert_eq!(arms::select_timeout(&mut [&mut ready], SOON), None);
+        assert!(start.elapsed() >= 2 * SOON);
+        // The same case again.
+        peer.write_all(b"x").unwrap();
+        assert_eq!(arms::select(&mut [&mut ready]), 0);
+    });
+}
+
+fn a_deadline_ends_the_wait_and_the_socket_stays_usable(place: Place) {
+    place.run(|| {
+        let (ours, mut peer) = pair();
+        for byte in 0..5_u8 {
+            let start = Instant::now();
+            assert!(timeout(SOON, || await_readable(&ours)).is_err());
+            assert!(start.elapsed() >= SOON);
+            peer.write_all(&[byte]).unwrap();
+            await_readable(&ours).unwrap();
+            let mut read = [0xff];
+            (&ours).read_exact(&mut read).unwrap();
+            assert_eq!(read, [byte]);
+        }
+    });
+}
+
+fn nothing_is_left_of_many_choices(place: Place) {
+    alone(|| {
+        place.run(|| {
+            let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let (ours, _peer) = pair();
+            let socket = &ours;
+            let choose = |round: usize| {
+                assert!(!is_readable(socket));
+                if round.is_multiple_of(100) {
+                    another_comes_first(place, socket, round);
+                }
+                select! {
+                    readable(socket) => panic!("nobody has written"),
+                    after(Duration::from_micros(1)) => {}
+                }
+            };
+            (0..200).for_each(choose);
+            let before = descriptors();
+            (0..1000).for_each(choose);
+            assert_eq!(descriptors(), before);
+        });
     });
 }

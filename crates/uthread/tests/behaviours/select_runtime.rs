@@ -1,19 +1,33 @@
-//! `select!` in a runtime: the order in which fibers are served, fairness beside a fiber that never waits,
-//! and the end of the runtime.
+//! `select!` beside other fibers: the order in which events and fibers are served, and how a wait ends: by another event,
+//! by cancellation, with the runtime. It leaves nothing behind.
 
+use std::io::{Read, Write};
 use std::sync::{Arc, mpsc as native};
+use std::time::Duration;
 
-use crate::harness::place::Place;
-use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::sides::{InDrop, assert_neighbour_runs, is_cancelled};
-use crate::support::{HANG, spawn_begun};
-use uthread::select;
+use rustix::io::Errno;
+use uthread::net::TcpStream;
 use uthread::sync::mpsc::{
     Receiver, RecvError, SendError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
 use uthread::thread::park;
+use uthread::{select, shield, sleep};
+
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::sides::{
+    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
+};
+use crate::support::{HANG, errno, pair};
 
 behaviours![
+    (
+        EVERYWHERE,
+        [
+            all_that_have_come_get_their_turn,
+            a_choice_leaves_nothing_behind
+        ]
+    ),
     (
         ON_ONE_WORKER,
         [a_fiber_that_never_waits_does_not_starve_its_neighbours]
@@ -29,12 +43,80 @@ behaviours![
     (
         IN_FIBERS,
         [
+            who_is_cancelled_is_unwound_and_the_socket_stays_usable,
             the_end_of_the_runtime_unwinds_those_who_choose,
             the_end_of_the_runtime_ends_loops_of_choices,
-            at_the_end_of_the_runtime_a_destructor_is_told
+            at_the_end_of_the_runtime_a_destructor_is_told,
+            a_choice_may_wait_in_a_destructor,
+            a_shield_holds_off_cancellation_and_the_end_of_the_runtime
         ]
     ),
 ];
+
+const SOON: Duration = Duration::from_millis(3);
+
+fn wait_for_either(socket: &TcpStream, silent: &Receiver<()>) {
+    select! {
+        readable(socket) -> ready => ready.unwrap(),
+        recv(silent) => panic!("nobody sends"),
+    }
+}
+
+fn all_that_have_come_get_their_turn(place: Place) {
+    place.run(|| {
+        const ROUNDS: usize = 1000;
+        let channels: Vec<_> = (0..3).map(|_| channel()).collect();
+        for (sender, _) in &channels {
+            (0..ROUNDS).for_each(|n| sender.send(n).unwrap());
+        }
+        let mut counts = [0; 3];
+        for _ in 0..ROUNDS {
+            select! {
+                recv(&channels[0].1) => counts[0] += 1,
+                recv(&channels[1].1) => counts[1] += 1,
+                recv(&channels[2].1) => counts[2] += 1,
+            }
+        }
+        assert!(counts.iter().all(|&count| count > ROUNDS / 5), "{counts:?}");
+    });
+}
+
+fn a_choice_leaves_nothing_behind(place: Place) {
+    place.run(|| {
+        let (sender, receiver) = sync_channel(0);
+        select! {
+            recv(&receiver) => panic!("nobody sends"),
+            default(SOON) => {}
+        }
+        assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
+        let mut value = Some(2);
+        select! {
+            send(&sender, &mut value) => panic!("nobody receives"),
+            after(SOON) => {}
+        }
+        assert_eq!(value, Some(2));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        // Nor one that was chosen otherwise.
+        let (other, others) = channel();
+        let sent = {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                sleep(SOON);
+                other.send(3).unwrap();
+                sender
+            })
+        };
+        select! {
+            send(&sender, &mut value) => panic!("nobody receives"),
+            recv(&others) -> value => assert_eq!(value, Ok(3)),
+        }
+        assert_eq!(value, Some(2));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        drop(sent.join().unwrap());
+        drop(sender);
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
+    });
+}
 
 fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     let (sender, receiver) = channel();
@@ -46,6 +128,19 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     assert_neighbour_runs(place, move || {
         select! {
             recv(&receiver) => panic!("nobody sends"),
+            default => {}
+        }
+    });
+
+    let (ours, mut peer) = pair();
+    peer.write_all(b"x").unwrap();
+    assert_neighbour_runs(place, move || {
+        select! { readable(&ours) -> ready => ready.unwrap() }
+    });
+    let (ours, _peer) = pair();
+    assert_neighbour_runs(place, move || {
+        select! {
+            readable(&ours) => panic!("nobody has written"),
             default => {}
         }
     });
@@ -135,6 +230,29 @@ fn a_choice_that_is_over_holds_nobody_up(place: Place) {
     assert_eq!(received.2.try_recv(), Err(TryRecvError::Disconnected));
 }
 
+fn who_is_cancelled_is_unwound_and_the_socket_stays_usable(place: Place) {
+    let runtime = place.runtime();
+    let (ours, mut peer) = pair();
+    let ours = Arc::new(ours);
+    for round in 0..5_u8 {
+        let theirs = Arc::clone(&ours);
+        let (_sender, silent) = channel();
+        let choosing = place.spawn_waiting(&runtime, move || wait_for_either(&theirs, &silent));
+        choosing.cancel();
+        assert!(is_cancelled(choosing));
+        assert_eq!(Arc::strong_count(&ours), 1, "it was not unwound");
+        peer.write_all(&[round]).unwrap();
+        let theirs = Arc::clone(&ours);
+        let read = runtime.run(move || {
+            let (_sender, silent) = channel();
+            wait_for_either(&theirs, &silent);
+            let mut byte = [0xff];
+            (&*theirs).read_exact(&mut byte).map(|()| byte[0])
+        });
+        assert_eq!(read.unwrap(), round);
+    }
+}
+
 fn the_end_of_the_runtime_unwinds_those_who_choose(place: Place) {
     let runtime = place.runtime();
     let witness = Arc::new(());
@@ -153,42 +271,56 @@ fn the_end_of_the_runtime_unwinds_those_who_choose(place: Place) {
     assert_eq!(unread.recv().err(), Some(RecvError));
     assert_eq!(unsent.send(()), Err(SendError(())));
     assert_eq!(Arc::strong_count(&witness), 1);
+
+    let runtime = place.runtime();
+    let (ours, mut peer) = pair();
+    let (_sender, silent) = channel();
+    let choosing = place.spawn_waiting(&runtime, move || wait_for_either(&ours, &silent));
+    drop(runtime);
+    assert!(is_cancelled(choosing));
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the socket is not closed");
 }
 
 fn the_end_of_the_runtime_ends_loops_of_choices(place: Place) {
-    let loops: [fn(SyncSender<u8>, Receiver<u8>); 3] = [
-        |_sender, receiver| {
-            loop {
-                select! { recv(&receiver) => {} }
+    type Ends = (SyncSender<u8>, Receiver<u8>, TcpStream);
+    let loops: [fn(&Ends); 6] = [
+        |(_, receiver, _)| select! { recv(receiver) => {} },
+        |(_, receiver, _)| {
+            select! {
+                recv(receiver) => {}
+                default => {}
             }
         },
-        |sender, receiver| {
-            loop {
-                select! {
-                    recv(&receiver) => {}
-                    default => {}
-                }
-                let _ = &sender;
+        |(sender, receiver, _)| {
+            let mut value = Some(1);
+            select! {
+                send(sender, &mut value) => {}
+                recv(receiver) => {}
             }
         },
-        |sender, receiver| {
-            loop {
-                let mut value = Some(1);
-                select! {
-                    send(&sender, &mut value) => {}
-                    recv(&receiver) => {}
-                }
+        |(.., ready)| select! { writable(ready) => {} },
+        |(.., silent)| {
+            select! {
+                readable(silent) => {}
+                default => {}
+            }
+        },
+        |(.., silent)| {
+            select! {
+                readable(silent) => {}
+                default(Duration::from_micros(1)) => {}
             }
         },
     ];
-    for endless in loops {
-        let runtime = place.runtime();
-        let (fiber, _) = spawn_begun(&runtime, move || {
+    for choose in loops {
+        let (ours, _peer) = pair();
+        assert_ends_with_runtime(place, move || {
             let (sender, receiver) = sync_channel(1);
-            endless(sender, receiver);
+            let ends = (sender, receiver, ours);
+            loop {
+                choose(&ends);
+            }
         });
-        drop(runtime);
-        assert!(is_cancelled(fiber));
     }
 }
 
@@ -198,6 +330,7 @@ fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
     let fiber = place.spawn_waiting(&runtime, move || {
         let _in_drop = InDrop(|| {
             let (sender, receiver) = sync_channel(0);
+            let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
             let mut value = Some(1);
             let sent = select! {
                 send(&sender, &mut value) -> sent => sent.err(),
@@ -207,16 +340,83 @@ fn at_the_end_of_the_runtime_a_destructor_is_told(place: Place) {
                 recv(&receiver) -> received => received.err(),
                 after(HANG) => None,
             };
+            let refused = select! {
+                readable(&ours) -> ready => ready,
+                recv(&receiver) => Ok(()),
+            };
             let waited = select! {
                 recv(&receiver) => true,
+                readable(&ours) => true,
                 default(HANG) => false,
             };
-            outcome.send((sent, received, waited)).unwrap();
+            peer.write_all(b"x").unwrap();
+            // What has come is chosen all the same.
+            let ready = select! {
+                readable(&ours) -> ready => ready.is_ok(),
+                recv(&receiver) => false,
+            };
+            let refused = errno(refused);
+            outcome
+                .send((sent, received, refused, waited, ready))
+                .unwrap();
         });
         park();
     });
     drop(runtime);
     assert!(is_cancelled(fiber));
-    let told = (Some(SendError(1)), Some(RecvError), false);
+    let told = (
+        Some(SendError(1)),
+        Some(RecvError),
+        Errno::CANCELED,
+        false,
+        true,
+    );
     assert_eq!(outcomes.recv().unwrap(), told);
+}
+
+fn a_choice_may_wait_in_a_destructor(place: Place) {
+    let runtime = place.runtime();
+    let (ours, mut peer) = pair();
+    let (sender, receiver) = channel::<()>();
+    let fiber = place.spawn_waiting(&runtime, move || {
+        let _in_drop = InDrop(|| {
+            select! {
+                readable(&ours) -> ready => ready.unwrap(),
+                recv(&receiver) => panic!("nobody sends"),
+            }
+        });
+        panic!("it unwinds, and waits meanwhile");
+    });
+    peer.write_all(b"x").unwrap();
+    let payload = fiber.join().unwrap_err();
+    assert!(payload.is::<&str>());
+    drop(sender);
+}
+
+fn a_shield_holds_off_cancellation_and_the_end_of_the_runtime(place: Place) {
+    for ends in [false, true] {
+        let runtime = place.runtime();
+        let (ours, mut peer) = pair();
+        let (sender, receiver) = channel();
+        let shielded = place.spawn_waiting(&runtime, move || {
+            shield(|| {
+                let (_sender, silent) = channel();
+                wait_for_either(&ours, &silent);
+                (&ours).read_exact(&mut [0]).unwrap();
+                // Begun after the end of the runtime has begun.
+                select! {
+                    readable(&ours) => panic!("nobody has written"),
+                    recv(&receiver) -> value => value.unwrap(),
+                }
+            })
+        });
+        shielded.cancel();
+        let dropping = std::thread::spawn(move || drop(ends.then_some(runtime)));
+        std::thread::sleep(Duration::from_millis(5)); // Either order is right.
+        peer.write_all(b"x").unwrap();
+        std::thread::sleep(Duration::from_millis(5)); // Here too.
+        sender.send("kept").unwrap();
+        assert_eq!(shielded.join().unwrap(), "kept");
+        dropping.join().unwrap();
+    }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
-use crate::support::{FREE, drain, errno, eventually, join, kind, peer};
+use crate::support::{FREE, drain, errno, eventually, join, kind, limit_descriptors, peer};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream, serve};
 
 behaviours![
@@ -171,12 +170,7 @@ fn those_who_are_served_are_waited_for_in_the_end(place: Place) {
 
 fn connections_wait_while_descriptors_are_short(place: Place) {
     alone(|| {
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        let limit = Rlimit {
-            current: Some(128),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, limit).unwrap();
+        limit_descriptors(128);
         place.run(|| {
             // Whatever runs the handlers begins before.
             uthread::spawn(|| ()).join().unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_ONE_WORKER, OUTSIDE, behaviours};
+use crate::support::sides::{InDrop, is_cancelled, park_for_ever};
 use crate::support::{HANG, eventually};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
@@ -56,27 +57,6 @@ behaviours![
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Does something when dropped.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-fn park_for_ever() {
-    loop {
-        park();
-    }
-}
-
-fn is_cancelled<T>(handle: JoinHandle<T>) -> bool {
-    handle
-        .join()
-        .is_err_and(|payload| payload.is::<Cancelled>())
-}
 
 fn is_refused<T>(result: io::Result<T>) -> bool {
     result.is_err_and(|error| error.raw_os_error() == Some(Errno::CANCELED.raw_os_error()))
@@ -154,7 +134,7 @@ fn a_scope_ends_with_its_fibers(place: Place) {
         scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    let _count = OnDrop(|| {
+                    let _count = InDrop(|| {
                         theirs.fetch_add(1, Ordering::Relaxed);
                     });
                     park_for_ever();
@@ -191,7 +171,7 @@ fn a_blocking_call_is_waited_for(place: Place) {
     });
     // Unwound by the drop, it lets the call end.
     let releasing = runtime.spawn(move || {
-        let _release = OnDrop(move || release.send("released").unwrap());
+        let _release = InDrop(move || release.send("released").unwrap());
         begun_too.send(()).unwrap();
         park_for_ever();
     });
@@ -260,7 +240,7 @@ fn a_fiber_spawned_by_a_destructor_never_starts(place: Place) {
     let ran = Arc::new(AtomicBool::new(false));
     let theirs = Arc::clone(&ran);
     let parked = cut_off(place, move || {
-        let _spawn = OnDrop(|| {
+        let _spawn = InDrop(|| {
             let theirs = Arc::clone(&theirs);
             let handle = spawn(move || theirs.store(true, Ordering::Relaxed));
             sender.send(handle).unwrap();
@@ -276,7 +256,7 @@ fn a_fiber_spawned_by_a_destructor_never_starts(place: Place) {
 fn destructors_may_call_what_would_wait(place: Place) {
     let (sender, results) = mpsc::channel();
     let parked = cut_off(place, move || {
-        let _wait = OnDrop(|| {
+        let _wait = InDrop(|| {
             let start = Instant::now();
             sleep(HOUR);
             park();

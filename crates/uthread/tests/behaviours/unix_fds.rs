@@ -7,9 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::{errno, kind};
+use crate::support::{errno, kind, limit_descriptors};
 use rustix::io::{Errno, FdFlags};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use uthread::net::unix::FDS_MAX;
 use uthread::net::{UnixDatagram, UnixStream};
 
@@ -168,12 +167,7 @@ fn descriptors_need_a_byte_on_a_stream_alone(place: Place) {
 
 fn without_a_free_descriptor_those_that_do_not_fit_are_told_of(place: Place) {
     alone(|| {
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        let limit = Rlimit {
-            current: Some(128),
-            maximum,
-        };
-        setrlimit(Resource::Nofile, limit).unwrap();
+        limit_descriptors(128);
         place.run(|| {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.send_fds(b"text", &borrowed(&numbered(3))).unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
+use crate::support::sides::InDrop;
 use uthread::net::TcpListener;
 use uthread::thread::park;
 use uthread::{JoinHandle, Runtime, sleep, spawn};
@@ -39,15 +40,6 @@ fn assert_ends(place: Place, fibers: impl FnOnce(&Runtime)) {
     });
     runs.recv_timeout(Duration::from_secs(10))
         .expect("the runtime ends");
-}
-
-/// Calls its function when it is dropped.
-struct InDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for InDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 fn panic_quietly() {

@@ -25,6 +25,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::Pid;
 use uthread::fs::{File, OpenOptions};
 use uthread::net::{TcpListener, TcpStream};
@@ -197,6 +198,15 @@ pub(crate) fn pattern(length: usize, seed: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fastrand::Rng::with_seed(seed as u64).fill(&mut bytes);
     bytes
+}
+
+/// Lets this process have so many descriptors open.
+pub(crate) fn limit_descriptors(count: u64) {
+    let limit = Rlimit {
+        current: Some(count),
+        ..getrlimit(Resource::Nofile)
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
 }
 
 /// Reads to the end.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::harness::place::Place;
-use uthread::thread::Cancelled;
+use crate::support::spawn_begun;
+use uthread::thread::{Cancelled, park};
 use uthread::{JoinHandle, Runtime, spawn};
 
 /// Where one end of a channel is used: in a fiber or in a thread.
@@ -87,6 +88,22 @@ pub(crate) fn assert_neighbour_runs(place: Place, calls: impl Fn() + Send) {
     });
 }
 
+/// Parks until it is cancelled.
+pub(crate) fn park_for_ever() {
+    loop {
+        park();
+    }
+}
+
+/// Expects that a fiber that never returns is cancelled at the end of its runtime.
+pub(crate) fn assert_ends_with_runtime(place: Place, endless: impl FnOnce() + Send + 'static) {
+    let runtime = place.runtime();
+    let (fiber, _) = spawn_begun(&runtime, endless);
+    drop(runtime);
+    assert!(is_cancelled(fiber));
+}
+
+/// Whether a fiber ended by cancellation. Waits for its end.
 pub(crate) fn is_cancelled<T>(fiber: JoinHandle<T>) -> bool {
     fiber.join().is_err_and(|payload| payload.is::<Cancelled>())
 }
