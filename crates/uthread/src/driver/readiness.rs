@@ -319,6 +319,7 @@ pub(super) fn interest_of_socket(operation: &SocketOperation<'_>) -> Interest {
 }
 
 /// Returns `true` if a socket that has transferred `count` bytes has no more data or space at the moment.
+#[inline]
 fn is_drained(operation: &SocketOperation<'_>, count: usize) -> bool {
     match operation {
         SocketOperation::Receive {

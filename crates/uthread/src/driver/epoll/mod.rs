@@ -180,9 +180,11 @@ impl Driver for Epoll {
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        if is_on_connection(operation) {
+        if let Operation::Socket(socket) = operation
+            && is_on_connection(socket)
+        {
             let mut state = self.core.state();
-            match state.advance(operation) {
+            match state.advance_socket(socket) {
                 Progress::Done(result) => {
                     self.counts.submissions += 1;
                     return Start::Done(in_one(result));
@@ -387,15 +389,13 @@ fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result
 
 /// Returns `true` if an operation transfers data on a connection, or a datagram.
 #[inline]
-fn is_on_connection(operation: &Operation<'_>) -> bool {
+fn is_on_connection(operation: &SocketOperation<'_>) -> bool {
     matches!(
         operation,
-        Operation::Socket(
-            SocketOperation::Receive { .. }
-                | SocketOperation::ReceiveMessage { .. }
-                | SocketOperation::Send { .. }
-                | SocketOperation::SendMessage { .. }
-        )
+        SocketOperation::Receive { .. }
+            | SocketOperation::ReceiveMessage { .. }
+            | SocketOperation::Send { .. }
+            | SocketOperation::SendMessage { .. }
     )
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::event::PollFlags;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
 use super::{Deadline, count_of, message, ready_now, wait_ready};
@@ -18,6 +18,7 @@ use crate::op::peer_address::PeerAddress;
 ///
 /// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other error that the
 /// call reports.
+#[inline(always)]
 pub(in crate::driver) fn call(
     operation: &mut SocketOperation<'_>,
     wait: bool,
@@ -56,17 +57,21 @@ pub(in crate::driver) fn call(
 
 /// Performs an operation by a system call that does not block, retrying after signals. Returns `None` if it
 /// would block.
-#[inline]
+#[inline(always)]
 pub(in crate::driver) fn try_now(
     operation: &mut SocketOperation<'_>,
 ) -> Option<rustix::io::Result<u32>> {
-    let result = retry_on_intr(|| call(operation, false));
-    // A Unix socket that finds a full queue has no event to wait for, so it reports `EAGAIN` to its caller.
-    let would_block = match operation {
-        SocketOperation::Connect { .. } => Errno::INPROGRESS,
-        _ => Errno::AGAIN,
-    };
-    (result != Err(would_block)).then_some(result)
+    loop {
+        match call(operation, false) {
+            Err(Errno::INTR) => {}
+            // A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its caller.
+            Err(Errno::AGAIN) if !matches!(operation, SocketOperation::Connect { .. }) => {
+                return None;
+            }
+            Err(Errno::INPROGRESS) => return None,
+            result => return Some(result),
+        }
+    }
 }
 
 fn receive(

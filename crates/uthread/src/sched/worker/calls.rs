@@ -140,7 +140,6 @@ impl Worker {
         deadline: Option<Instant>,
     ) -> Call {
         let fiber = self.running_fiber();
-        let urgent = operation.is_urgent();
         loop {
             // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
@@ -160,7 +159,7 @@ impl Worker {
                     let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
                     let needs_flush = driver.needs_flush();
-                    reactor.begin(fiber, urgent, deadline);
+                    reactor.begin(fiber, operation.is_urgent(), deadline);
                     drop((driver, reactor));
                     match needs_flush {
                         true => self.mark_unflushed(),
