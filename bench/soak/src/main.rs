@@ -9,7 +9,7 @@
 mod epoch;
 mod leftovers;
 mod messages;
-#[path = "../../studies/src/mode.rs"]
+#[path = "../../peers/uthread/src/mode.rs"]
 mod mode;
 mod random;
 mod scenarios;

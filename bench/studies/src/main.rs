@@ -8,8 +8,6 @@ mod limits;
 mod load;
 mod measure;
 mod merge;
-mod mode;
-mod own;
 mod page;
 mod peers;
 mod place;
@@ -83,14 +81,6 @@ enum Study {
     Requests(Alone),
     /// Measure an ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
-    /// Run our own side of the studies
-    #[command(hide = true)]
-    Own {
-        #[command(flatten)]
-        mode: mode::Mode,
-        #[command(subcommand)]
-        measured: own::Measured,
-    },
     /// Measure creating and yielding of a thousand to a million fibers, beside threads and other runtimes
     Threads(Alone),
 }
@@ -127,7 +117,6 @@ fn run(study: Study) -> Result<bool> {
         Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
         Study::Load { address, load } => load::run(address, &load),
-        Study::Own { mode, measured } => own::run(mode, &measured),
         Study::Page(args) => report::draw_again(&args),
         Study::Peers => {
             peers::run();

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::results::Subject;
 use crate::say::{say, tell};
-use crate::setup::{Unavailable, own_path};
+use crate::setup::{Unavailable, peer_path};
 use crate::study::Measuring;
 
 /// The repository this program was built from.
@@ -74,11 +74,11 @@ pub(crate) fn run() {
     }
 }
 
-/// Returns this program itself; `prefix` leads to our side.
+/// Returns the peer on uthread; `prefix` chooses driver and mode.
 pub(crate) fn own(name: &str, prefix: &'static [&'static str]) -> Result<Program> {
     Ok(Program {
         name: name.to_owned(),
-        path: own_path()?,
+        path: peer_path()?,
         prefix,
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
     })

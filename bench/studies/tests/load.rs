@@ -1,7 +1,9 @@
-//! The load and our own echo server, as the studies run them: every answer is right, and both end with their input.
+//! The load as the studies run it: every message is answered, and it ends with its input.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -17,7 +19,13 @@ fn start(arguments: &[&str]) -> (Child, String, BufReader<std::process::ChildStd
 
 #[test]
 fn every_kind_of_load_is_answered() {
-    let (mut server, address, _output) = start(&["own", "echo", "0", "2", "5"]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            thread::spawn(move || io::copy(&mut &stream, &mut &stream));
+        }
+    });
     let mut answered = Vec::new();
     for more in ["", r#", "rate": 2000"#, r#", "rate": 2000, "spin": true"#] {
         let plan = format!(r#"{{ "connections": 20, "seconds": 1 {more} }}"#);
@@ -36,8 +44,15 @@ fn every_kind_of_load_is_answered() {
     assert!(answered[0] >= 20);
     // The schedule is random, but the same each time.
     assert!(answered[1] == answered[2] && (1900..2100).contains(&answered[1]));
-    assert!(server.wait().unwrap().success());
-    let (_, line, _) = start(&["load", &address, r#"{ "connections": 1, "seconds": 1 }"#]);
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (_, line, _) = start(&[
+        "load",
+        &closed.to_string(),
+        r#"{ "connections": 1, "seconds": 1 }"#,
+    ]);
     let refused = "failed: 0 connections are open: 1 refused: ";
     assert!(line.starts_with(refused), "{line}");
 }

@@ -55,7 +55,7 @@ fn attach(threads: &[Task]) -> Result<Option<Vec<Counter>>> {
     let mut counters = Vec::with_capacity(threads.len());
     for thread in threads {
         // By default the counter excludes the kernel, and a call is entered there.
-        let mut builder = Builder::new(tracepoint.clone());
+        let mut builder = Builder::new(tracepoint);
         builder.include_kernel().observe_pid(thread.tid).any_cpu();
         match builder.inherit(true).enabled(true).build() {
             Ok(counter) => counters.push(counter),

@@ -76,8 +76,10 @@ pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let median = summarise(&ratios)?.median;
     let mut random = SplitMix::new(BOOTSTRAP_SEED);
     let mut resample = vec![0.0; ratios.len()];
-    let mut medians: Vec<f64> = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
+    // All samples of a single pair are the same.
+    let resamples = if ratios.len() == 1 { 1 } else { RESAMPLES };
+    let mut medians: Vec<f64> = Vec::with_capacity(resamples);
+    for _ in 0..resamples {
         resample.fill_with(|| ratios[random.below(ratios.len())]);
         resample.sort_by(f64::total_cmp);
         medians.extend(median_of_sorted(&resample));

@@ -316,7 +316,20 @@ fn lines(
         let style = COLOURS[DIM].0.stroke_width(1);
         chart.draw_series(DashedLineSeries::new(places, 2, 3, style))?;
     }
-    // Ours above the peers, and the first above all.
+    draw_series(&mut chart, series, values)?;
+    for (name, row) in names.iter().zip(0..) {
+        legend(&right, name, 12 + row * ROW)?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// Draws the lines with their whiskers: ours above the peers, and the first above all.
+fn draw_series(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<Axis, Axis>>,
+    series: &[Series],
+    values: &[f64],
+) -> Drawn {
     let (ours, peers): (Vec<_>, Vec<_>) = series.iter().partition(|series| series.look.is_ours);
     for Series { figures, look, .. } in peers.into_iter().rev().chain(ours.into_iter().rev()) {
         let places: Vec<_> = values.iter().zip(figures).collect();
@@ -340,10 +353,6 @@ fn lines(
             chart.draw_series(known.map(bar))?;
         }
     }
-    for (name, row) in names.iter().zip(0..) {
-        legend(&right, name, 12 + row * ROW)?;
-    }
-    root.present()?;
     Ok(())
 }
 
@@ -400,7 +409,7 @@ fn bars(panel: &Panel, series: &[Series]) -> Markup {
                             div { div style=(bar(series, median)) {} }
                             span .n { (significant(median)) }
                         },
-                        None => span .d { "not measured" },
+                        None => span .d { "no figure" },
                     }
                 }
             }

@@ -19,17 +19,11 @@ use uthread_load::Report;
 
 /// Our programs by driver and mode. The others are compared with the first.
 pub(super) const OURS: [(&str, &[&str]); 5] = [
-    ("uthread", &["own", "--driver", "uring"]),
-    (
-        "uthread migrating",
-        &["own", "--driver", "uring", "--migrating"],
-    ),
-    (
-        "uthread polling",
-        &["own", "--driver", "uring", "--polling"],
-    ),
-    ("uthread epoll", &["own", "--driver", "epoll"]),
-    ("uthread threads", &["own", "--driver", "threads"]),
+    ("uthread", &["--driver", "uring"]),
+    ("uthread migrating", &["--driver", "uring", "--migrating"]),
+    ("uthread polling", &["--driver", "uring", "--polling"]),
+    ("uthread epoll", &["--driver", "epoll"]),
+    ("uthread threads", &["--driver", "threads"]),
 ];
 /// The last is no runtime: a loop around epoll, and nothing else.
 pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "threads", "floor"];

@@ -26,17 +26,9 @@ const CONNECTIONS_ELSE: u32 = 64;
 
 /// Our subjects: a name, the driver, and the program for the fixed response.
 const OURS: [(&str, Driver, &[&str]); 3] = [
-    ("uthread", Driver::Uring, &["own", "--driver", "uring"]),
-    (
-        "uthread epoll",
-        Driver::Epoll,
-        &["own", "--driver", "epoll"],
-    ),
-    (
-        "uthread threads",
-        Driver::Threads,
-        &["own", "--driver", "threads"],
-    ),
+    ("uthread", Driver::Uring, &["--driver", "uring"]),
+    ("uthread epoll", Driver::Epoll, &["--driver", "epoll"]),
+    ("uthread threads", Driver::Threads, &["--driver", "threads"]),
 ];
 const PEERS: [&str; 2] = ["nginx", "static-web-server"];
 #[derive(clap::Args)]

@@ -65,7 +65,7 @@ pub(crate) struct Args {
 pub(crate) fn study(args: &Args) -> Result<Study> {
     let measuring = &args.alone.measuring;
     let place = Place::apart_or_shared(args.workers)?;
-    let program = peers::own("uthread", &["own"])?;
+    let program = peers::own("uthread", &[])?;
     let metrics = metrics_with_memory();
     let panel = |title: &str, axis, points: &[u32], count| {
         Panel::new(

@@ -60,7 +60,7 @@ fn study(name: &str, measuring: &Measuring, cpus: Vec<usize>) -> Result<Study> {
     let json = include_str!("programs.json");
     let mut all: HashMap<String, Programs> = serde_json::from_str(json)?;
     let Programs { peers, panels } = all.remove(name).context("no such study")?;
-    let own = peers::own("uthread", &["own"])?;
+    let own = peers::own("uthread", &[])?;
     let (subjects, programs) = peers::compared(vec![own], &peers, measuring);
     let names: Vec<String> = subjects
         .iter()

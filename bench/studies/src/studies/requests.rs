@@ -37,7 +37,7 @@ const COUNTED: u32 = 20_000;
 const SECONDS_EACH: f64 = 1.5;
 
 pub(crate) fn study(measuring: &Measuring) -> Result<Study> {
-    let own = peers::own("uthread", &["own", "--driver", "uring", "requests"])?;
+    let own = peers::own("uthread", &["--driver", "uring", "requests"])?;
     let (peer, program) = peers::find("requests");
     let ours = OURS.map(|(name, fibers)| (Subject::ours(name), Some(technique(&own, fibers))));
     let others = TECHNIQUES.map(|(name, command)| {

@@ -85,7 +85,7 @@ impl Http {
                     let server = HttpServer::Uthread {
                         serve: find_uthread(self.server.as_deref())?,
                         driver: None,
-                        fixed: peers::own("fixed", &["own"])?,
+                        fixed: peers::own("fixed", &[])?,
                     };
                     ("uthread", server)
                 }

@@ -15,22 +15,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::write_whole;
 use crate::results;
-use crate::setup::own_path;
+use crate::setup::{own_path, peer_path};
 
 /// The settings that all measurements of a journal share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// Hash of the program file.
+    /// Hash of this program and of ours among the peers.
     pub(crate) program: String,
     pub(crate) seconds: u64,
 }
 
 impl Settings {
     pub(crate) fn of_this_program(seconds: u64) -> Result<Settings> {
-        let own = own_path()?;
-        let program = fs::read(&own).with_context(|| format!("read {}", own.display()))?;
         let mut hasher = DefaultHasher::new();
-        hasher.write(&program);
+        for path in [own_path()?, peer_path()?] {
+            let program = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+            hasher.write(&program);
+        }
         Ok(Settings {
             program: format!("{:016x}", hasher.finish()),
             seconds,

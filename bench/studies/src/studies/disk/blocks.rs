@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
 
-use crate::own::disk::{self, BLOCK_BYTES, NUMBER_BYTES};
 use crate::say::tell;
+use crate::setup::Unavailable;
+use uthread::fs::OpenOptions;
 use uthread_load::SplitMix;
 
 const MIB: u64 = 1024 * 1024;
+const BLOCK_BYTES: usize = 4096;
+/// Size of a block's number, at its beginning.
+const NUMBER_BYTES: usize = 8;
 /// A write to the kernel: many blocks, so that their number does not matter.
 const WRITE_BYTES: usize = 1024 * 1024;
 
@@ -28,15 +32,27 @@ pub(super) fn prepare(folder: &Path, mib: u64) -> Result<PathBuf> {
     if !is_whole(&path, blocks) {
         // Before a large file is written in vain.
         File::create(&path).with_context(|| format!("make {}", path.display()))?;
-        disk::open(&path)?;
+        check_direct(&path)?;
         tell!("writing {}", path.display());
         write(&path, blocks).with_context(|| format!("write {}", path.display()))?;
     }
-    disk::open(&path)?;
+    check_direct(&path)?;
     Ok(path)
 }
 
-/// Returns `true` if the file is complete: its last block is written last.
+fn check_direct(path: &Path) -> Result<()> {
+    let opened = OpenOptions::new().read(true).direct(true).open(path);
+    let aligned = opened.and_then(|file| file.direct_alignment());
+    aligned.map(drop).map_err(|error| {
+        let path = path.display();
+        Unavailable(format!(
+            "{path} cannot be read past the page cache ({error}): name a disk by --folder"
+        ))
+        .into()
+    })
+}
+
+/// Whether all was written: its last block comes last.
 fn is_whole(path: &Path, blocks: u64) -> bool {
     let last_number = || -> Result<(u64, u64)> {
         let mut file = File::open(path)?;

@@ -7,30 +7,26 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use serde::Deserialize;
 
 use super::programs::output;
 use crate::measure::Taken;
 use crate::measure::quiet::Window;
-use crate::own::disk::Report;
 use crate::peers::{self, Program};
 use crate::results::{self, Better, Metric, Panel, Point, Subject};
-use crate::setup::own_path;
+use crate::setup::peer_path;
 use crate::study::{Alone, Cell, Measuring, Study};
 
 /// Our subjects: a name, the arguments before the pattern, and those after. The others are compared with the first.
 const OURS: [(&str, &[&str], &[&str]); 4] = [
-    ("uthread", &["own", "--driver", "uring", "disk"], &[]),
+    ("uthread", &["--driver", "uring", "disk"], &[]),
     (
         "uthread registered",
-        &["own", "--driver", "uring", "disk"],
+        &["--driver", "uring", "disk"],
         &["--registered"],
     ),
-    ("uthread epoll", &["own", "--driver", "epoll", "disk"], &[]),
-    (
-        "uthread threads",
-        &["own", "--driver", "threads", "disk"],
-        &[],
-    ),
+    ("uthread epoll", &["--driver", "epoll", "disk"], &[]),
+    ("uthread threads", &["--driver", "threads", "disk"], &[]),
 ];
 
 /// Reads at a time, from one to as many as keep such a disk busy.
@@ -76,7 +72,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     let disk = Disk {
         file,
         mib: place.mib,
-        own: own_path()?,
+        own: peer_path()?,
         fio,
         seconds: measuring.seconds,
     };
@@ -94,6 +90,17 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     };
     let seconds_each = measuring.seconds as f64 + AROUND_SECONDS;
     Ok(Study::new(plan, seconds_each, measure))
+}
+
+/// What our program prints, and what is read from the output of `fio`.
+#[derive(Debug, Deserialize)]
+struct Report {
+    per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    /// CPU time of a read.
+    cpu_us: f64,
 }
 
 struct Disk {

@@ -1,16 +1,16 @@
-//! How the runtimes of our own programs are built: the one place that promises what migrating fibers take.
+//! Builds the runtimes of the benchmarks: the one place that upholds the contract of migrating fibers.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use uthread::{Builder, Driver, Runtime};
 
-/// For how long a thread of the kernel looks for operations before it sleeps: longer than a server waits under load.
+/// Time for which a thread of the kernel polls before it sleeps: longer than a server waits under load.
 const POLLING_IDLE: Duration = Duration::from_millis(2);
 
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Mode {
-    /// By what calls reach the kernel [default: as UTHREAD_DRIVER says, else the best there is]
+    /// The driver [default: that of UTHREAD_DRIVER, else the best one available]
     #[arg(long, value_name = "uring|epoll|threads")]
     pub(crate) driver: Option<Driver>,
     /// Let fibers migrate to idle workers
@@ -22,7 +22,7 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    #[allow(unsafe_code, reason = "the promise by which fibers migrate")]
+    #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
     pub(crate) fn builder(self) -> Builder {
         let mut builder = Runtime::builder();
         if let Some(driver) = self.driver {
@@ -33,13 +33,13 @@ impl Mode {
         }
         match self.migrating {
             false => builder,
-            // SAFETY: what these programs run in fibers keeps no lock, no thread-local and nothing else
+            // SAFETY: the fibers of these programs keep no lock, no thread-local value and nothing else
             // that belongs to a thread across a call that suspends.
             true => unsafe { builder.migrating() },
         }
     }
 
-    /// Not another mode than this: what is measured has to be what its name says.
+    /// Builds the runtime, or fails if the kernel does not poll although it should.
     pub(crate) fn runtime(self, workers: usize) -> Result<Runtime> {
         let runtime = self.builder().workers(workers).build()?;
         let driver = runtime.driver();

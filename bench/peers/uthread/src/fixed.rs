@@ -1,4 +1,4 @@
-//! The HTTP server with one response: a fiber per connection, which stays open.
+//! The HTTP server with one response: a fiber per connection.
 
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -7,17 +7,17 @@ use anyhow::Result;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::{Runtime, spawn};
 
-use crate::say::say;
-use crate::servers::http::FIXED;
+/// The path and the body.
+const FIXED: (&str, &str) = ("fixed", "hello, world\n");
 
-/// Longer than any head of a load, and a bound.
+/// Longer than any head of a load.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
 const HEADERS_MAX: usize = 32;
 
-/// Prints where it listens; ends when standard input does.
+/// Prints the address, and serves until standard input ends.
 pub(super) fn serve(port: u16, runtime: Runtime) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    say!("{}", listener.local_addr()?);
+    println!("{}", listener.local_addr()?);
     runtime.spawn(move || -> io::Result<()> {
         for stream in listener.incoming() {
             let stream = stream?;
@@ -29,7 +29,7 @@ pub(super) fn serve(port: u16, runtime: Runtime) -> Result<()> {
     Ok(())
 }
 
-/// Until the client has gone, or sends what is no request.
+/// Answers until the client closes the connection, or sends something that is not a request.
 fn answer_all(mut stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (path, body) = FIXED;
@@ -62,7 +62,7 @@ fn answer_all(mut stream: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// The length of the first request, if it is complete, and whether it is for `path`.
+/// Returns the length of the first request if it is complete, and whether it is for `path`.
 fn request(received: &[u8], path: &str) -> io::Result<Option<(usize, bool)>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);

@@ -1,8 +1,9 @@
-//! Reads blocks of a file past the page cache, so many at a time, for as long as asked: what `fio` does, on fibers.
+//! Reads blocks of a file past the page cache, several at a time, as `fio` does.
 //!
-//! A closed loop: each fiber reads one block after the other. A block begins with its own number, so that every read is
-//! checked at the price of a comparison.
+//! It is a closed loop: each fiber reads one block after the other. A block begins with its own number, so that every read is
+//! checked by one comparison.
 
+use std::fmt;
 use std::io;
 use std::ops::DerefMut;
 use std::os::unix::fs::FileExt;
@@ -13,21 +14,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uthread::fs::{AlignedBuffer, DirectAlignment, File, OpenOptions};
 use uthread::ring::{RegisteredBuffer, RegisteredFile};
 use uthread::{Runtime, try_scope};
 
-use super::requests::cpu_ns;
-use crate::say::say;
-use crate::setup::Unavailable;
 use uthread_load::SplitMix;
 
-/// The block size that databases read, and that disks are compared by.
-pub(crate) const BLOCK_BYTES: usize = 4096;
+use crate::requests::cpu_ns;
 
-/// Size of the block's number, at the beginning of a block.
-pub(crate) const NUMBER_BYTES: usize = 8;
+/// What databases read, and what disks are compared by.
+pub(super) const BLOCK_BYTES: usize = 4096;
+
+/// Size of its number, at the beginning of a block.
+pub(super) const NUMBER_BYTES: usize = 8;
 
 /// Number of slots for registered buffers in a ring, which is more than a disk processes at a time.
 const DEPTH_MAX: u64 = 256;
@@ -38,16 +38,16 @@ const LATENCY_NS_MAX: u64 = 60_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Reads {
+pub(super) struct Reads {
     /// A file of numbered blocks
     file: PathBuf,
-    /// Which block comes next
+    /// Order of the blocks
     #[arg(value_enum)]
     pattern: Pattern,
-    /// Fibers that read
+    /// Number of fibers that read
     #[arg(value_parser = clap::value_parser!(u64).range(1..=DEPTH_MAX))]
     depth: u64,
-    /// For how long
+    /// Duration in seconds
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Register the file and the buffers with the ring
@@ -56,29 +56,29 @@ pub(crate) struct Reads {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub(crate) enum Pattern {
+pub(super) enum Pattern {
     Random,
     Sequential,
 }
 
-/// The results.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Report {
-    pub(crate) reads: u64,
-    pub(crate) per_second: f64,
+/// The result.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) reads: u64,
+    pub(super) per_second: f64,
     /// From the call to its return.
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) p999_us: f64,
-    /// CPU time of all threads, including those in the kernel, per read.
-    pub(crate) cpu_us: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
+    /// CPU time of all threads for each read, those in the kernel included.
+    pub(super) cpu_us: f64,
 }
 
 impl Reads {
     /// Prints the report as a line of JSON.
     pub(super) fn run(&self, runtime: &Runtime) -> Result<()> {
         let report = runtime.run(|| self.measure())?;
-        say!("{}", serde_json::to_string(&report)?);
+        println!("{}", serde_json::to_string(&report)?);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Reads {
                 .collect();
             let mut all = empty_histogram()?;
             for fiber in fibers {
-                // Why one has failed, the scope says.
+                // The scope returns the reason of a failure.
                 if let Ok(latencies_ns) = fiber.join() {
                     all.add(latencies_ns).map_err(io::Error::other)?;
                 }
@@ -143,16 +143,28 @@ impl Reads {
     }
 }
 
+/// The file cannot be read past the page cache.
+#[derive(Debug)]
+pub(super) struct Unavailable(String);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
 /// Opens a file past the page cache.
 ///
 /// # Errors
 ///
-/// [`Unavailable`] where its file system has no such thing, or is itself in memory.
-pub(crate) fn open(path: &Path) -> Result<(File, DirectAlignment)> {
+/// [`Unavailable`] if its file system does not support that, or is in memory.
+fn open(path: &Path) -> Result<(File, DirectAlignment)> {
     let explain = |error: io::Error| {
+        let path = path.display();
         Unavailable(format!(
-            "{} cannot be read past the page cache ({error}): it has to be on a disk, in the study by --folder",
-            path.display()
+            "{path} cannot be read past the page cache ({error}): it has to be on a disk, in the study by --folder"
         ))
     };
     let file = OpenOptions::new().read(true).direct(true).open(path);
@@ -171,7 +183,7 @@ enum Choice {
 }
 
 impl Choice {
-    /// The blocks of one fiber, the same in each run.
+    /// Returns the blocks of one fiber, the same in each run.
     fn of_fiber(&self, seed: u64) -> impl FnMut() -> u64 {
         let mut random = SplitMix::new(seed);
         move || match self {
@@ -181,7 +193,7 @@ impl Choice {
     }
 }
 
-/// Reads until then, at least once; how long each read took.
+/// Reads until `end`, at least once. Returns the duration of each read.
 fn read_until(
     end: Instant,
     file: &File,
@@ -202,7 +214,7 @@ fn read_until(
 }
 
 fn read(file: &File, buffer: &mut [u8], block: u64) -> io::Result<()> {
-    // Of a read that reads nothing, the last one's number must not speak.
+    // After a read of nothing, the number of the block before must not be taken for this one's.
     buffer[..NUMBER_BYTES].fill(u8::MAX);
     let count = file.read_at(buffer, block * BLOCK_BYTES as u64)?;
     if count == BLOCK_BYTES && buffer[..NUMBER_BYTES] == block.to_le_bytes() {

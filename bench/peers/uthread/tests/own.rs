@@ -1,4 +1,4 @@
-//! Our own side of the studies `requests` and `disk`, with few requests: every figure is there.
+//! The commands `requests` and `disk` with few requests: every figure is there.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_uthread-bench");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_uthread-peer");
 const BLOCKS: u64 = 64;
 /// Exit code of a study that cannot start.
 const UNAVAILABLE: i32 = 2;
 
 fn own(arguments: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
-    let command = command.arg("own").args(arguments).stdin(Stdio::null());
+    let command = command.args(arguments).stdin(Stdio::null());
     command.output().unwrap()
 }
 
@@ -68,7 +68,7 @@ fn requests_have_a_cost_alone_and_together() {
 #[test]
 fn requests_wait_for_the_process_that_counts_their_calls() {
     let mut program = Command::new(PROGRAM)
-        .args(["own", "requests", "2", "100"])
+        .args(["requests", "2", "100"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -1,35 +1,64 @@
-//! The same small programs as in `bench/peers`, on uthread; `bench/peers/README.md` describes the commands.
+//! The peer on uthread: `bench/peers/README.md` describes the commands.
 
-pub(crate) mod disk;
-pub(crate) mod echo;
+mod disk;
+mod echo;
 mod fixed;
-#[path = "../../peers/forks.rs"]
+#[path = "../../forks.rs"]
 mod forks;
-#[path = "../../peers/measure.rs"]
+#[path = "../../measure.rs"]
 mod measure;
+mod mode;
 mod requests;
-#[path = "../../peers/spawned.rs"]
+#[path = "../../spawned.rs"]
 mod spawned;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, bail};
+use clap::Parser;
 use uthread as threads;
 use uthread::join;
 
-use crate::mode::Mode;
 use measure::report;
+use mode::Mode;
 use spawned::{create, pingpong, sleepers, spawn_join, yields};
 
-/// The commands of `uthread-bench own`, each for a process of its own.
+/// Exit code where a file cannot be read past the page cache.
+const UNAVAILABLE: u8 = 2;
+
+/// Run one of the small programs of the benchmarks
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    mode: Mode,
+    #[command(subcommand)]
+    measured: Measured,
+}
+
 #[derive(clap::Subcommand)]
-pub(crate) enum Measured {
+enum Measured {
+    /// Read blocks of a file past the page cache
     Disk(disk::Reads),
+    /// Echo messages
     Echo(echo::Echo),
     /// The other commands, with their numbers
     #[command(external_subcommand)]
     Other(Vec<String>),
 }
 
-pub(crate) fn run(mode: Mode, measured: &Measured) -> Result<()> {
+fn main() -> ExitCode {
+    let Arguments { mode, measured } = Arguments::parse();
+    let Err(error) = run(mode, &measured) else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("uthread-peer: {error:#}");
+    match error.is::<disk::Unavailable>() {
+        true => ExitCode::from(UNAVAILABLE),
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let runtime = |workers| mode.runtime(workers);
     let words = match measured {
         Measured::Disk(reads) => return reads.run(&runtime(1)?),

@@ -1,6 +1,6 @@
 //! The cost of one request through the runtime: fibers read an eventfd, and each read goes to the driver.
 
-#[path = "../../../peers/eventfd.rs"]
+#[path = "../../eventfd.rs"]
 mod eventfd;
 
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! The echo server: a fiber per connection, and the ways in which connections and bytes can come and go.
+//! The echo server: a fiber per connection, and several ways to accept, read and send.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Ipv4Addr;
@@ -12,25 +12,23 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::ring::{self, BufferRing, Events};
 use uthread::{Runtime, spawn};
 
-#[path = "../../../peers/compute.rs"]
+#[path = "../../compute.rs"]
 mod compute;
 
-use crate::say::say;
 use compute::Compute;
 
-/// Longer than a message of 16 bytes, so that a short read says that there is no more.
+/// Longer than a message of 16 bytes, so that a short read means that there is no more.
 const READ_BYTES: usize = 64;
-/// Number of buffers of a multishot receive, for all connections: as many as may have sent between two rounds
-/// of the worker.
+/// Buffers of a multishot receive, for all connections: as many as may have sent between two rounds of the worker.
 const BUFFERS: u16 = 4096;
 /// Size of a buffer: some messages.
 const BUFFER_BYTES: usize = 256;
 
 /// An echo server and its work for each message.
 #[derive(clap::Args)]
-pub(crate) struct Echo {
+pub(super) struct Echo {
     port: u16,
-    pub(crate) workers: usize,
+    pub(super) workers: usize,
     compute_us: u64,
     #[arg(long, value_enum, default_value_t)]
     way: Way,
@@ -38,7 +36,7 @@ pub(crate) struct Echo {
 
 /// The requests by which the server works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub(crate) enum Way {
+pub(super) enum Way {
     /// Those of the library's own calls
     #[default]
     Own,
@@ -62,7 +60,7 @@ impl Echo {
             compute: Compute::calibrated(self.compute_us),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port))?;
-        say!("{}", listener.local_addr()?);
+        println!("{}", listener.local_addr()?);
         runtime.spawn(move || server.accept(&listener));
         io::copy(&mut io::stdin(), &mut io::sink())?;
         Ok(())
