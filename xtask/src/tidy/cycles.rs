@@ -13,7 +13,7 @@ const FOLDERS: [&str; 7] = ["", "sched", "driver", "resource", "op", "fiber", "s
 
 const CUT: &str = "move what both need into a module below them, or the code to where it is used";
 
-/// Who imports whom, and the first place where.
+/// Imports of one module by another, each with its first place.
 type Imports = BTreeMap<(String, String), (String, usize)>;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -23,7 +23,7 @@ use uthread_load::SplitMix;
 
 use crate::requests::cpu_ns;
 
-/// What databases read, and what disks are compared by.
+/// The block size that databases read, and that disks are compared by.
 pub(super) const BLOCK_BYTES: usize = 4096;
 
 /// Size of its number, at the beginning of a block.

@@ -37,7 +37,7 @@ pub(super) struct Echo {
 /// The requests by which the server works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(super) enum Way {
-    /// Those of the library's own calls
+    /// The requests of the library's own calls
     #[default]
     Own,
     /// A request for each read and each send, which reach the kernel together

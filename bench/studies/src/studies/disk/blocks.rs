@@ -52,7 +52,7 @@ fn check_direct(path: &Path) -> Result<()> {
     })
 }
 
-/// Whether all was written: its last block comes last.
+/// Returns `true` if the whole file was written: its last block is written last.
 fn is_whole(path: &Path, blocks: u64) -> bool {
     let last_number = || -> Result<(u64, u64)> {
         let mut file = File::open(path)?;

@@ -92,7 +92,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
     Ok(Study::new(plan, seconds_each, measure))
 }
 
-/// What our program prints, and what is read from the output of `fio`.
+/// The figures that our program prints, and that are parsed from the output of `fio`.
 #[derive(Debug, Deserialize)]
 struct Report {
     per_second: f64,

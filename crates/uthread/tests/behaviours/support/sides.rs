@@ -103,7 +103,7 @@ pub(crate) fn assert_ends_with_runtime(place: Place, endless: impl FnOnce() + Se
     assert!(is_cancelled(fiber));
 }
 
-/// Whether a fiber ended by cancellation. Waits for its end.
+/// Waits for the end of a fiber. Returns `true` if it ended by cancellation.
 pub(crate) fn is_cancelled<T>(fiber: JoinHandle<T>) -> bool {
     fiber.join().is_err_and(|payload| payload.is::<Cancelled>())
 }
