@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use super::{BATCH_FIBERS, Worker};
+use super::Worker;
+use super::batch::BATCH_FIBERS;
 use crate::fiber::control::{FiberKey, Resumed};
 use crate::fiber::{Body, Cancelled, FiberRef, Pause, Scheduler, Started};
 use crate::sched::budget;

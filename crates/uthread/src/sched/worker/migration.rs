@@ -4,6 +4,8 @@
 //! fibers, if these migrate: the queue of ready fibers is offered to thieves like the deque of new ones, and
 //! a thief also serves the reactor of a busy worker.
 
+use std::cell::{Cell, RefCell};
+
 use super::super::shared::Mail;
 use super::Worker;
 use crate::fiber::Started;
@@ -11,6 +13,15 @@ use crate::fiber::Started;
 /// Difference of queue lengths below which balancing is not worth it: such a queue is empty before fibers
 /// have moved.
 const BALANCED: usize = 16;
+
+/// The state of the comparison with other workers.
+#[derive(Default)]
+pub(super) struct Balance {
+    /// Number of checks of other workers' queues.
+    checks: Cell<usize>,
+    /// Number of switches of each worker at the last check of its next fiber.
+    switches_seen: RefCell<Vec<u64>>,
+}
 
 impl Worker {
     /// Appends a fiber that has left its stack to the ready fibers.
@@ -57,8 +68,8 @@ impl Worker {
     /// so.
     pub(super) fn balance(&self) {
         let victims = self.shared.workers() - 1;
-        let turn = self.balancing.get().wrapping_add(1);
-        self.balancing.set(turn);
+        let turn = self.balance.checks.get().wrapping_add(1);
+        self.balance.checks.set(turn);
         // One victim at a time, as there may be many.
         let victim = turn.checked_rem(victims);
         let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
@@ -122,7 +133,7 @@ impl Worker {
     /// Takes the fiber that another worker would run next, if that worker has made no progress since the last
     /// check.
     fn take_next_of_others(&self) -> Option<Started> {
-        let mut seen = self.switches_seen.borrow_mut();
+        let mut seen = self.balance.switches_seen.borrow_mut();
         let victims = self.shared.victims(self.index);
         for (index, victim) in victims.enumerate() {
             let switches = victim.counters.switches.get();

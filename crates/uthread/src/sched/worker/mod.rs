@@ -8,13 +8,24 @@
 //!   announce sleep, check once more, wait in the ring
 //! ```
 //!
-//! [`search`] is how an idle worker looks for work, [`fibers`] how a fiber starts, runs and ends here, [`calls`] what the
-//! running fiber asks for, [`migration`] what it takes from others while it is busy, or once they have started it, [`panics`] which
-//! fibers panic, [`shutdown`] how it ends.
+//! | file | contents |
+//! | --- | --- |
+//! | [`batch`] | the fibers between two looks at the driver |
+//! | [`fibers`] | starting, running and ending a fiber |
+//! | [`calls`] | the calls of the running fiber |
+//! | [`handoff`] | handing fibers to workers, from any thread |
+//! | [`search`] | an idle worker's search for fibers |
+//! | [`migration`] | taking fibers from others, while busy or after they have started |
+//! | [`sleep`] | announcing sleep, and waking up |
+//! | [`panics`] | which fibers panic |
+//! | [`shutdown`] | the end of a worker |
+//! | [`exit`] | the end of the process on a worker |
+//! | [`current`] | the calling thread's worker |
 //!
-//! The worker's state is touched by its own thread only: by the loop, or by the fiber that runs. What
-//! others take from is in [`Remote`] and, where fibers migrate, at its [`Reactor`].
+//! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
+//! from is in [`Remote`] and, where fibers migrate, in its [`Reactor`].
 
+mod batch;
 pub(super) mod calls;
 pub(crate) mod current;
 pub(super) mod exit;
@@ -24,6 +35,7 @@ mod migration;
 pub(super) mod panics;
 mod search;
 pub(super) mod shutdown;
+mod sleep;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -33,7 +45,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::Worker as Deque;
 
+use self::batch::Batch;
+use self::migration::Balance;
 use self::panics::Panics;
+use self::shutdown::Ending;
+use self::sleep::Sleep;
 use super::local_or_shared::LocalOrShared;
 use super::reactor::Reactor;
 use super::ready::Ready;
@@ -42,26 +58,6 @@ use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{FiberRef, Started};
 use crate::stack::Stack;
-
-/// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none waits
-/// long, enough that one system call serves many.
-const BATCH_FIBERS: usize = 64;
-
-/// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
-/// calls. Relative to this time, a system call costs a percent or two.
-const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
-
-/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
-/// to poll for.
-const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
-
-/// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
-/// as much as the rest of a switch.
-const LOOKS_SPARED: u32 = 7;
-
-/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
-/// keep it from starting.
-const NEW_FIBER_TURN: usize = 4;
 
 pub(crate) struct Worker {
     index: usize,
@@ -77,28 +73,10 @@ pub(crate) struct Worker {
     hot_stacks: RefCell<Vec<Stack>>,
     /// The running fiber; `None` while the loop runs.
     running: Cell<Option<Started>>,
-    /// Number of fibers that run before the oldest new one.
-    turns_to_new: Cell<usize>,
-    /// The end of the batch if the driver has operations to submit.
-    flush_at: Cell<Option<Instant>>,
-    /// The end of the batch if a fiber waits for an event that the driver has to poll for.
-    look_at: Cell<Option<Instant>>,
-    /// Number of clock reads for this that are still skipped.
-    looks_spared: Cell<u32>,
-    /// `true` while this worker is counted as searching.
-    searching: Cell<bool>,
-    /// `true` if the last check before a sleep saw work that any worker may take.
-    saw_work: Cell<bool>,
-    cancelled_all: Cell<bool>,
-    abandoned_all: Cell<bool>,
-    /// The count of switches after the end of the runtime, and since when it has not changed.
-    still_since: Cell<Option<(u64, Instant)>>,
-    /// Number of sleeps.
-    sleeps: Cell<u32>,
-    /// Number of checks of other workers' queues.
-    balancing: Cell<usize>,
-    /// Number of switches of each worker at the last check of its next fiber.
-    switches_seen: RefCell<Vec<u64>>,
+    batch: Batch,
+    sleep: Sleep,
+    ending: Ending,
+    balance: Balance,
     panics: Panics,
 }
 
@@ -143,18 +121,10 @@ impl Worker {
             reactor,
             hot_stacks: RefCell::default(),
             running: Cell::default(),
-            turns_to_new: Cell::new(NEW_FIBER_TURN),
-            flush_at: Cell::new(None),
-            look_at: Cell::new(None),
-            looks_spared: Cell::new(0),
-            searching: Cell::new(false),
-            saw_work: Cell::new(false),
-            cancelled_all: Cell::new(false),
-            abandoned_all: Cell::new(false),
-            still_since: Cell::new(None),
-            sleeps: Cell::new(0),
-            balancing: Cell::new(0),
-            switches_seen: RefCell::default(),
+            batch: Batch::default(),
+            sleep: Sleep::default(),
+            ending: Ending::default(),
+            balance: Balance::default(),
             panics: Panics::new(),
         })
     }
@@ -238,89 +208,6 @@ impl Worker {
         } else {
             Tick::Sleep(self.announce_sleep())
         }
-    }
-
-    fn run_batch(&self) {
-        for _ in 0..BATCH_FIBERS {
-            match self.next_fiber() {
-                Some(fiber) => self.run_fiber(fiber),
-                None => break,
-            }
-            if self.is_flush_due() {
-                break;
-            }
-        }
-    }
-
-    fn next_fiber(&self) -> Option<Started> {
-        // Counted across batches, which may consist of a single fiber.
-        let turn = self.turns_to_new.get();
-        if turn > 1 {
-            self.turns_to_new.set(turn - 1);
-            return self.ready.pop().or_else(|| self.start_newest());
-        }
-        self.turns_to_new.set(NEW_FIBER_TURN);
-        self.start_oldest().or_else(|| self.ready.pop())
-    }
-
-    /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
-    /// events have not been polled for long.
-    fn is_flush_due(&self) -> bool {
-        if let Some(flush_at) = self.flush_at.get() {
-            let driver = self.driver.borrow();
-            return driver.is_flush_due() || driver.now() >= flush_at;
-        }
-        let Some(look_at) = self.look_at.get() else {
-            return false;
-        };
-        if let Some(spared) = self.looks_spared.get().checked_sub(1) {
-            self.looks_spared.set(spared);
-            return false;
-        }
-        // Once due, it remains so until the poll.
-        let is_due = self.now() >= look_at;
-        self.looks_spared.set(if is_due { 0 } else { LOOKS_SPARED });
-        is_due
-    }
-
-    /// Submits the driver's operations without sleeping.
-    fn flush(&self) {
-        self.mark_flushed();
-        self.driver.borrow_mut().flush();
-    }
-
-    /// Records that the driver has operations to submit.
-    fn mark_unflushed(&self) {
-        if self.flush_at.get().is_none() {
-            self.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
-        }
-    }
-
-    /// Records that a fiber waits for an event that the driver has to poll for.
-    fn count_awaited(&self) {
-        if self.look_at.get().is_none() {
-            self.look_at.set(Some(self.now() + BLIND_TIME_MAX));
-        }
-    }
-
-    /// Records that the driver is about to submit its operations and to poll.
-    fn mark_flushed(&self) {
-        self.flush_at.set(None);
-        self.look_at.set(None);
-    }
-
-    fn start_newest(&self) -> Option<Started> {
-        self.deque.pop().and_then(|fiber| self.start(fiber))
-    }
-
-    fn start_oldest(&self) -> Option<Started> {
-        // Checked first: a steal costs a fence, even if there is nothing.
-        if self.deque.is_empty() {
-            return None;
-        }
-        self.remote
-            .take_oldest()
-            .and_then(|fiber| self.start(fiber))
     }
 
     /// Collects events from outside. Returns `true` if there is work now. If there was work before, the ring
@@ -413,58 +300,6 @@ impl Worker {
 
     fn has_own_work(&self) -> bool {
         !self.ready.is_empty() || !self.deque.is_empty()
-    }
-
-    /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
-    /// protocol.
-    fn announce_sleep(&self) -> Option<Duration> {
-        self.shared.idle().announce_sleep(&self.remote.sleeper);
-        self.searching.set(false);
-        let saw_work = self.shared.has_stealable_work();
-        self.saw_work.set(saw_work);
-        let has_work = saw_work || self.remote.inbox().has_mail() || self.is_end_due();
-        if has_work {
-            return Some(Duration::ZERO);
-        }
-        let next = self.reactor.lock().next_deadline();
-        let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
-        match self.cancelled_all.get() {
-            false => next,
-            true => self.rest(next),
-        }
-    }
-
-    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
-    #[inline(always)]
-    pub(crate) fn close_reactor(&self) -> bool {
-        self.reactor.lock().reap_gate.close()
-    }
-
-    pub(crate) fn wait(&self, timeout: Option<Duration>) {
-        let mut driver = self.driver.borrow_mut();
-        let begin = driver.now();
-        self.mark_flushed();
-        driver.wait(timeout);
-        self.sleeps.update(|sleeps| sleeps.wrapping_add(1));
-        exit::record_sleep(self.sleeps.get());
-        let idle = driver.now().saturating_duration_since(begin);
-        self.remote.counters.add_idle(idle);
-    }
-
-    /// Lets other workers access the reactor again.
-    fn open_reactor(&self) {
-        self.reactor.lock().reap_gate.open();
-    }
-
-    pub(crate) fn wake_up(&self) {
-        self.open_reactor();
-        if self.cancelled_all.get() {
-            self.remote.rests.store(false, Ordering::Relaxed);
-        }
-        let idle = self.shared.idle();
-        let searching = idle.end_sleep(&self.remote.sleeper, self.saw_work.get());
-        self.searching.set(searching);
-        self.shared.notifier.notify();
     }
 
     /// Returns the current time of the driver's clock.

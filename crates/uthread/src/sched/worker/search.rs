@@ -5,7 +5,7 @@ use super::Worker;
 impl Worker {
     /// Searches for fibers elsewhere. Runs one if it finds any.
     pub(super) fn search(&self) -> bool {
-        if !self.searching.replace(true) {
+        if !self.sleep.searching.replace(true) {
             self.shared.idle().begin_search();
         }
         if let Some(fiber) = self.take_started() {
@@ -42,7 +42,7 @@ impl Worker {
     }
 
     pub(super) fn end_search(&self) {
-        if self.searching.replace(false)
+        if self.sleep.searching.replace(false)
             && self.shared.idle().end_search()
             && self.shared.has_stealable_work()
         {

@@ -10,9 +10,10 @@
 //! A dropped runtime abandons its fibers by itself if it makes no progress: no fiber can run, no operation is
 //! in flight, no timer is pending and no call runs on another thread, for [`STILL_TIME_MAX`].
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::atomic::lock;
@@ -20,10 +21,19 @@ use crate::fiber::Started;
 use crate::fiber::control::FiberKey;
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
+/// The state of a worker whose runtime ends.
+#[derive(Default)]
+pub(super) struct Ending {
+    pub(super) cancelled_all: Cell<bool>,
+    abandoned_all: Cell<bool>,
+    /// The count of switches after the end of the runtime, and since when it has not changed.
+    still_since: Cell<Option<(u64, Instant)>>,
+}
+
 impl Worker {
     pub(super) fn has_ended(&self) -> bool {
         // If fibers migrate, a fiber started elsewhere may still arrive.
-        self.cancelled_all.get()
+        self.ending.cancelled_all.get()
             && self.reactor.lock().is_deserted()
             && self.shared.victims(self.index).all(|remote| {
                 let reactor = remote.reactor.get();
@@ -41,8 +51,8 @@ impl Worker {
 
     /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
     pub(super) fn cancel_all(&self) {
-        let abandons = self.shared.is_abandoned() && !self.abandoned_all.replace(true);
-        if self.cancelled_all.replace(true) && !abandons {
+        let abandons = self.shared.is_abandoned() && !self.ending.abandoned_all.replace(true);
+        if self.ending.cancelled_all.replace(true) && !abandons {
             return;
         }
         let mut reactor = self.reactor.lock();
@@ -64,7 +74,8 @@ impl Worker {
             }
             return joined;
         }
-        !self.cancelled_all.get() || (self.shared.is_abandoned() && !self.abandoned_all.get())
+        !self.ending.cancelled_all.get()
+            || (self.shared.is_abandoned() && !self.ending.abandoned_all.get())
     }
 
     /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
@@ -74,16 +85,17 @@ impl Worker {
         let rests = reactor.has_nothing_to_come();
         drop(reactor);
         if !rests || self.shared.is_abandoned() {
-            self.still_since.set(None);
+            self.ending.still_since.set(None);
             return next;
         }
         let (now, switches) = (self.now(), self.shared.switches());
         let before = self
+            .ending
             .still_since
             .get()
             .filter(|(count, _)| *count == switches);
         let since = before.map_or(now, |(_, since)| since);
-        self.still_since.set(Some((switches, since)));
+        self.ending.still_since.set(Some((switches, since)));
         let still = now.saturating_duration_since(since);
         if let Some(rest) = STILL_TIME_MAX
             .checked_sub(still)

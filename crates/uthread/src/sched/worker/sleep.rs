@@ -1,0 +1,72 @@
+//! The sleep of a worker without work. Its protocol is in the README of `sched`.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Worker, exit};
+
+/// The state of a worker that sleeps, or is about to.
+#[derive(Default)]
+pub(super) struct Sleep {
+    /// `true` while this worker is counted as searching.
+    pub(super) searching: Cell<bool>,
+    /// `true` if the last check before a sleep saw work that any worker may take.
+    saw_work: Cell<bool>,
+    /// Number of sleeps.
+    count: Cell<u32>,
+}
+
+impl Worker {
+    /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
+    /// protocol.
+    pub(super) fn announce_sleep(&self) -> Option<Duration> {
+        self.shared.idle().announce_sleep(&self.remote.sleeper);
+        self.sleep.searching.set(false);
+        let saw_work = self.shared.has_stealable_work();
+        self.sleep.saw_work.set(saw_work);
+        let has_work = saw_work || self.remote.inbox().has_mail() || self.is_end_due();
+        if has_work {
+            return Some(Duration::ZERO);
+        }
+        let next = self.reactor.lock().next_deadline();
+        let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
+        match self.ending.cancelled_all.get() {
+            false => next,
+            true => self.rest(next),
+        }
+    }
+
+    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
+    #[inline(always)]
+    pub(crate) fn close_reactor(&self) -> bool {
+        self.reactor.lock().reap_gate.close()
+    }
+
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        let mut driver = self.driver.borrow_mut();
+        let begin = driver.now();
+        self.mark_flushed();
+        driver.wait(timeout);
+        self.sleep.count.update(|sleeps| sleeps.wrapping_add(1));
+        exit::record_sleep(self.sleep.count.get());
+        let idle = driver.now().saturating_duration_since(begin);
+        self.remote.counters.add_idle(idle);
+    }
+
+    /// Lets other workers access the reactor again.
+    pub(super) fn open_reactor(&self) {
+        self.reactor.lock().reap_gate.open();
+    }
+
+    pub(crate) fn wake_up(&self) {
+        self.open_reactor();
+        if self.ending.cancelled_all.get() {
+            self.remote.rests.store(false, Ordering::Relaxed);
+        }
+        let idle = self.shared.idle();
+        let searching = idle.end_sleep(&self.remote.sleeper, self.sleep.saw_work.get());
+        self.sleep.searching.set(searching);
+        self.shared.notifier.notify();
+    }
+}
