@@ -92,7 +92,7 @@ impl Operations {
         self.slots.is_empty()
     }
 
-    /// The token of the operation that is inserted next. An operation that completes at once needs no more.
+    /// Returns the token of the operation that is inserted next. An operation that completes at once is not inserted.
     #[inline]
     pub(crate) fn next_token(&self) -> Token {
         let token = name(self.slots.vacant_key(), self.next_sequence);
@@ -100,8 +100,8 @@ impl Operations {
         token
     }
 
-    /// Inserts an operation by the [next token](Operations::next_token), for which `fiber` waits, no longer than the
-    /// timer.
+    /// Inserts an operation with the [next token](Operations::next_token). `fiber` waits for it, at most until the
+    /// timer expires.
     pub(crate) fn insert(&mut self, fiber: Started, urgent: bool, timer: Option<timers::Key>) {
         let token = self.next_token();
         fiber.control().operation.store(token.0, Ordering::Relaxed);
