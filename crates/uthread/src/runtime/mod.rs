@@ -194,7 +194,7 @@ impl Runtime {
         if let Some(runtime) = runtime.get() {
             return Ok(runtime);
         }
-        let _one_at_a_time = lock(&starting);
+        let _one_at_a_time = lock(starting);
         match runtime.get() {
             Some(runtime) => Ok(runtime),
             None => Runtime::new().map(|made| runtime.get_or_init(|| made)),

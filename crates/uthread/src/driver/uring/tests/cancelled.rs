@@ -139,7 +139,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         (&receiving.theirs).write_all(b"x").unwrap();
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(3, 1)]);
         assert!(ring.counts().enters > before);
-        drop(operations);
+        let _ = operations;
         assert_eq!(buffers, [*b"one", *b"two", [b'x', 0, 0]]);
         // The last one returned fewer bytes than requested: the next waits without a system call.
         let before = ring.counts().enters;
