@@ -125,8 +125,7 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         receiving.age();
         let mut buffers = [[0; 3]; 3];
         let [first, second, third] = &mut buffers;
-        let operations = [first, second, third].map(|buffer| receiving.operation(buffer));
-        let mut operations = operations;
+        let mut operations = [first, second, third].map(|buffer| receiving.operation(buffer));
         for (operation, token) in operations.iter_mut().zip(1..) {
             // SAFETY: its completion is awaited below.
             let start = unsafe { ring.start(operation, Token(token)) };
@@ -139,7 +138,6 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
         (&receiving.theirs).write_all(b"x").unwrap();
         assert_eq!(wait_for(&mut ring, &mut completions, 1), [(3, 1)]);
         assert!(ring.counts().enters > before);
-        let _ = operations;
         assert_eq!(buffers, [*b"one", *b"two", [b'x', 0, 0]]);
         // The last one returned fewer bytes than requested: the next waits without a system call.
         let before = ring.counts().enters;
