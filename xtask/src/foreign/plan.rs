@@ -74,7 +74,10 @@ pub(super) const CRATES: [Crate; 25] = [
         updated: &["rustc-serialize"],
         ..plain("tiny_http", "0.12.0")
     },
-    plain("rouille", "3.6.2"),
+    Crate {
+        with: &["tiny_http"],
+        ..plain("rouille", "3.6.2")
+    },
     plain("tungstenite", "0.30.0"),
     plain("subprocess", "0.2.15"),
     Crate {
@@ -95,7 +98,8 @@ pub(super) const CRATES: [Crate; 25] = [
 ];
 
 /// Crates to port along with others.
-pub(super) const DEPENDENCIES: [Crate; 5] = [
+pub(super) const DEPENDENCIES: [Crate; 6] = [
+    plain("tiny_http", "0.12.0"),
     plain("os_pipe", "1.2.3"),
     plain("shared_child", "1.1.2"),
     plain("shared_thread", "0.2.1"),
