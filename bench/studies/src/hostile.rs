@@ -12,11 +12,14 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use uthread::net::TcpStream;
 use uthread::{Driver, Runtime, scope, sleep};
 
 /// Each client acts once in this time: for a slow header, it sends one byte.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which the thread wakes up at least.
+const WAKE_UP: Duration = Duration::from_millis(1);
 /// The lowest priority: the server is measured, and not which process runs first beside it.
 const NICE: i32 = 19;
 const HEADER: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ";
@@ -29,12 +32,24 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    /// Starts this many clients with slow headers, and clients that request `/{file}` and never read.
-    pub(crate) fn start(address: SocketAddr, slow: u32, never_read: u32, file: &str) -> Attack {
+    /// Starts, on these CPUs, this many clients with slow headers, and clients that request `/{file}` and never read. Without
+    /// clients the thread wakes up as often, so that it keeps its CPU equally awake.
+    pub(crate) fn start(
+        address: SocketAddr,
+        clients: [u32; 2],
+        file: &str,
+        cpus: &[usize],
+    ) -> Attack {
         let request = format!("GET /{file} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let attack = move || run(address, [slow, never_read], request.as_bytes(), &stopped);
+        let mut allowed = CpuSet::new();
+        cpus.iter().for_each(|&cpu| allowed.set(cpu));
+        let attack = move || {
+            // Of this thread, and the worker inherits it.
+            sched_setaffinity(None, &allowed)?;
+            run(address, clients, request.as_bytes(), &stopped)
+        };
         Attack {
             stop,
             thread: thread::spawn(attack),
@@ -75,6 +90,11 @@ fn run(
         .build()?;
     runtime.run(|| {
         scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    sleep(WAKE_UP);
+                }
+            });
             for index in 0..slow + never_read {
                 scope.spawn(move || client(index));
             }
@@ -114,17 +134,18 @@ mod tests {
     fn clients_connect_again_and_repeat_their_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let cpus = crate::place::allowed_cpus().unwrap();
         let read = |bytes| {
             let mut received = vec![0; bytes];
             let (mut server, _) = listener.accept().unwrap();
             server.read_exact(&mut received).unwrap();
             received
         };
-        let attack = Attack::start(address, 1, 0, "large");
+        let attack = Attack::start(address, [1, 0], "large", &cpus);
         assert_eq!([read(5), read(5)], [b"GET /", b"GET /"]);
         assert!(attack.finish().unwrap() >= 1);
         let request = b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-        let attack = Attack::start(address, 0, 1, "large");
+        let attack = Attack::start(address, [0, 1], "large", &cpus);
         assert_eq!(read(2 * request.len()), request.repeat(2));
         attack.finish().unwrap();
     }

@@ -90,9 +90,14 @@ pub(crate) fn compared(
     peers: &[impl AsRef<str>],
     measuring: &Measuring,
 ) -> (Vec<Subject>, Vec<Option<Program>>) {
-    let ours = ours
-        .into_iter()
-        .map(|program| (Subject::ours(&program.name), Some(program)));
+    let ours = ours.into_iter().map(|program| {
+        let subject = Subject::ours(&program.name);
+        if program.path.is_file() {
+            return (subject, Some(program));
+        }
+        let missing = Some("it is not built; to build it: cargo build --release".to_owned());
+        (Subject { missing, ..subject }, None)
+    });
     let measured = peers.iter().map(AsRef::as_ref);
     let measured = measured.filter(|name| measuring.includes(name));
     ours.chain(measured.map(find)).unzip()

@@ -141,24 +141,28 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
     let plan = plan("slow", notes, subjects, panels.collect());
     let (http, seconds, quiet_wait) =
         (args.http.clone(), measuring.seconds, measuring.quiet_wait());
-    // It spins, so that its CPU is equally awake with and without hostile clients.
     let load = Load {
         rate: Some(args.pace),
-        ..Load::closed(1, seconds, true).get(files.path(), SMALL.0)
+        ..Load::closed(1, seconds, false).get(files.path(), SMALL.0)
     };
     let measure = move |cell: Cell| {
         // On a server of its own, which no hostile client of an earlier round still occupies.
         let launch = http.launch(&files, &place, slow_header + never_read);
         let server = servers[cell.panel].start(&launch)?;
-        let attack = (cell.subject == 1)
-            .then(|| Attack::start(server.address(), slow_header, never_read, LARGE.0));
+        let is_hostile = cell.subject == 1;
+        let clients = if is_hostile {
+            [slow_header, never_read]
+        } else {
+            [0, 0]
+        };
+        let attack = Attack::start(server.address(), clients, LARGE.0, &place.load_cpus);
         thread::sleep(ATTACK_BEFORE);
         let measured = contest::measure(&server, &place, &load, quiet_wait, false);
-        let dropped = attack.map(Attack::finish).transpose()?;
+        let dropped = attack.finish()? as f64;
         let measured = measured?;
         let latency = latency(&measured.report);
         let cpu_percent = measured.usage.server.total_ns() as f64 / 1e7 / seconds as f64;
-        let dropped = dropped.map_or(f64::NAN, |dropped| dropped as f64);
+        let dropped = if is_hostile { dropped } else { f64::NAN };
         let latencies = [latency.p50, latency.p99, latency.p999, latency.max];
         Ok(Taken {
             figures: [&latencies[..], &[cpu_percent, dropped]].concat(),

@@ -29,8 +29,7 @@ impl Settings {
     pub(crate) fn of_this_program(seconds: u64) -> Result<Settings> {
         let mut hasher = DefaultHasher::new();
         for path in [own_path()?, peer_path()?] {
-            let program = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-            hasher.write(&program);
+            hasher.write(&fs::read(&path).unwrap_or_default());
         }
         Ok(Settings {
             program: format!("{:016x}", hasher.finish()),
