@@ -1,5 +1,4 @@
-//! One epoch: a runtime is built, does everything at once for some seconds, and is dropped with fibers
-//! in the midst of it.
+//! One epoch: a runtime is built, does everything at once for some seconds, and is dropped while fibers still run.
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +21,16 @@ const ENDLESS_OF_EACH: usize = 2;
 const EPOCH_MS_MIN: u64 = 1000;
 const EPOCH_MS_MAX: u64 = 4000;
 
-/// How long what a fiber held may stay after its runtime was dropped: threads of the fibers' own look at
-/// times whether they are still needed.
+/// Time for the release of what a fiber held after its runtime was dropped: threads that fibers started check at intervals
+/// whether they are still needed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How an epoch ends.
+/// The end of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
-    /// Scenarios come to their ends before the runtime is dropped, so that nothing may be lost.
+    /// Scenarios finish before the runtime is dropped, so that nothing may be lost.
     Orderly,
-    /// The runtime is dropped in the midst of them.
+    /// The runtime is dropped while they run.
     Cut,
 }
 
@@ -42,8 +41,7 @@ pub(crate) struct Report {
     pub(crate) steals: u64,
 }
 
-/// Runs an epoch. What goes wrong is among the violations of the stage, or an error where the epoch
-/// could not end.
+/// Runs an epoch. Violations are recorded in the stage; an error means that the epoch could not end.
 pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
     let stage = Arc::new(Stage::new(directory.path().to_owned()));
@@ -79,7 +77,7 @@ pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<
     })
 }
 
-/// The fibers that are there from the beginning.
+/// Starts the fibers that run from the beginning.
 fn start(
     runtime: &Runtime,
     stage: &Arc<Stage>,
@@ -99,7 +97,7 @@ fn start(
     (slots, endless)
 }
 
-/// Brings in fibers from outside for so long.
+/// Spawns fibers from outside the runtime for this time.
 fn inject(runtime: &Runtime, stage: &Arc<Stage>, random: &mut Random, length: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < length {
@@ -118,7 +116,7 @@ fn inject(runtime: &Runtime, stage: &Arc<Stage>, random: &mut Random, length: Du
     }
 }
 
-/// On this thread, or in a fiber of another runtime.
+/// Drops the runtime on this thread, or in a fiber of another runtime.
 fn drop_somewhere(runtime: Runtime, random: &mut Random) -> io::Result<()> {
     if random.percent(25) {
         Runtime::builder().workers(1).build()?.run(|| drop(runtime));
@@ -128,7 +126,7 @@ fn drop_somewhere(runtime: Runtime, random: &mut Random) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until nobody else has the stage: every fiber's closure holds it.
+/// Waits until nothing else holds the stage: every fiber's closure does.
 fn take_back(mut stage: Arc<Stage>) -> io::Result<Stage> {
     let begin = Instant::now();
     loop {

@@ -10,8 +10,8 @@ use uthread::{Runtime, blocking, scope};
 /// Maximum number of threads in the pool for blocking calls.
 const POOL_THREADS: usize = 64;
 
-/// How long to wait for what the kernel takes back after a thread was joined or a ring closed: not so
-/// long that threads of the pool end, for lack of work.
+/// Time for the kernel to release what a joined thread or a closed ring held: short enough that idle threads of the pool do not
+/// end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Mappings more than at first that are no leak: heaps of threads, and parts of slabs.

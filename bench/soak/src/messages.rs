@@ -1,5 +1,4 @@
-//! Streams of numbered, checksummed messages, and the ledger that compares what went in with what came
-//! out.
+//! Streams of numbered, checksummed messages, and the ledger that compares sent and received messages.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -31,8 +30,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Both ends of a stream. What is reset on purpose is `lossy`: then nothing wrong may arrive, and
-    /// the last messages need not.
+    /// Returns both ends of a stream. In a `lossy` one, which is reset on purpose, the last messages may be missing, but none
+    /// may be wrong.
     pub(crate) fn open<W, R>(
         stage: &Arc<Stage>,
         sink: W,
@@ -88,7 +87,7 @@ impl<W: Write> Sender<W> {
             _ => MESSAGE_BYTES_MAX,
         };
         let length = HEADER_BYTES + random.u64(..limit - HEADER_BYTES as u64) as usize;
-        // Counted first: a call that was cut off may have sent it.
+        // Counted first: a cancelled call may have sent it.
         let number = self.ledger.sent.fetch_add(1, Ordering::Relaxed);
         if length <= STACK_BYTES {
             let mut message = [0; STACK_BYTES];
@@ -135,7 +134,7 @@ pub(crate) struct Receiver<R> {
 }
 
 impl<R: Read> Receiver<R> {
-    /// Receives and checks the next message; false at the end of the stream.
+    /// Receives and checks the next message. Returns false at the end of the stream.
     pub(crate) fn receive(&mut self) -> io::Result<bool> {
         let mut header = [0; HEADER_BYTES];
         if self.read(&mut header, true)? == 0 {
@@ -183,7 +182,7 @@ impl<R: Read> Receiver<R> {
         self.source
     }
 
-    /// Fills the buffer, however often the read timeout expires; zero at the end of the stream, where it
+    /// Fills the buffer, however often the read timeout expires. Returns zero at the end of the stream if it
     /// `may_end`.
     fn read(&mut self, buffer: &mut [u8], may_end: bool) -> io::Result<usize> {
         let mut filled = 0;
@@ -248,7 +247,7 @@ mod tests {
     /// Changes the bytes of three messages, given where each begins and the last ends.
     type Tamper = fn(&mut Vec<u8>, [usize; 4]);
 
-    /// Sends three messages, lets `tamper` loose on them, and receives them; what is found wrong.
+    /// Sends three messages, changes them by `tamper`, and receives them. Returns the violations.
     fn check(tamper: Tamper) -> Vec<String> {
         let stage = Arc::new(Stage::new("nowhere".into()));
         let (mut sender, receiver) = Ledger::open(&stage, Vec::new(), io::empty(), false);
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_as_it_was_sent_is_right() {
+    fn intact_messages_are_right() {
         assert_eq!(check(|_, _| ()), [""; 0]);
     }
 

@@ -12,7 +12,7 @@ use uthread::thread::Cancelled;
 
 pub(crate) struct Stage {
     pub(crate) tally: Tally,
-    /// Where files go; gone with the epoch.
+    /// Folder of the files, removed with the epoch.
     pub(crate) directory: PathBuf,
     stopping: AtomicBool,
     cut: AtomicBool,
@@ -61,12 +61,12 @@ impl Stage {
         }
     }
 
-    /// A number that nothing else of the epoch has.
+    /// Returns a number that is unique in the epoch.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Scenarios that run come to their ends, and none begins.
+    /// Lets running scenarios finish, and starts no others.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
@@ -75,7 +75,7 @@ impl Stage {
         self.stopping.load(Ordering::SeqCst) || self.is_cut()
     }
 
-    /// From now on whatever waits may be cancelled.
+    /// Announces that the runtime is about to be dropped: from now on waits may be cancelled.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);
     }
@@ -88,16 +88,15 @@ impl Stage {
         self.lock().push(what.to_string());
     }
 
-    /// Notes an error that nobody expected. Expected at the end are cancellation, and a peer that is gone
-    /// because it was cancelled first.
+    /// Records an unexpected error. At the end, cancellation and a reset by a cancelled peer are expected.
     pub(crate) fn judge(&self, what: &str, error: &io::Error) {
         if !(self.is_cut() && (is_cancelled(error) || is_reset(error))) {
             self.violation(format_args!("{what}: {error}"));
         }
     }
 
-    /// Fails with the sentence if the condition does not hold: for what rests on waits that have come to
-    /// their ends. At the end of a runtime such a wait may return early, beside fibers that unwind.
+    /// Fails if the condition does not hold, for conditions that depend on finished waits. While a runtime is dropped, such a
+    /// wait may return early, beside fibers that unwind.
     pub(crate) fn expect_waited(&self, holds: bool, what: impl Display) -> io::Result<()> {
         expect(holds || self.is_cut(), what)
     }
@@ -106,15 +105,14 @@ impl Stage {
         self.lock().clone()
     }
 
-    /// Poisoned without need where a fiber of the same thread unwinds.
+    /// Ignores poisoning, which a fiber of the same thread causes when it unwinds.
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
         self.violations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a fiber: to be moved into its closure, and so dropped when it has ended or never will
-    /// begin.
+    /// Counts a fiber. The value is moved into its closure, and so dropped when the fiber has ended or will never start.
     pub(crate) fn life(self: &Arc<Self>) -> Life {
         self.tally.fibers.add(1);
         Life(Arc::clone(self))
@@ -143,7 +141,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
-/// The result of a fiber that shall not panic.
+/// Joins a fiber that must not panic.
 pub(crate) fn join<T>(handle: JoinHandle<T>) -> io::Result<T> {
     handle
         .join()
@@ -153,7 +151,7 @@ pub(crate) fn join<T>(handle: JoinHandle<T>) -> io::Result<T> {
         })
 }
 
-/// Joins fibers that can fail. All of them, also after an error, so that each one's end is seen.
+/// Joins all fibers, also after an error, so that the end of each is observed.
 pub(crate) fn join_all<T>(
     handles: impl IntoIterator<Item = JoinHandle<io::Result<T>>>,
 ) -> io::Result<()> {
@@ -176,12 +174,12 @@ pub(crate) fn is_reset(error: &io::Error) -> bool {
     )
 }
 
-/// A promise that the library broke.
+/// Returns an error for a broken guarantee of the library.
 pub(crate) fn broken(what: impl Display) -> io::Error {
     io::Error::other(what.to_string())
 }
 
-/// Fails with the sentence if the condition does not hold.
+/// Fails with this message if the condition does not hold.
 pub(crate) fn expect(holds: bool, what: impl Display) -> io::Result<()> {
     if holds { Ok(()) } else { Err(broken(what)) }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Study {
     pub(crate) question: String,
     /// Date, build and machine, as names and values in the order to be shown. Empty until something was measured.
     pub(crate) facts: Facts,
-    /// How it was measured, beyond what holds for all studies.
+    /// Details of the measurement, beyond those of all studies.
     pub(crate) notes: Vec<String>,
     /// The others are compared with the first.
     pub(crate) subjects: Vec<Subject>,

@@ -15,7 +15,7 @@ const FLOOR: &str = "floor";
 struct Headline {
     what: String,
     study: String,
-    /// How the title of its panel begins.
+    /// Prefix of the title of its panel.
     #[serde(default)]
     panel: String,
     point: String,

@@ -66,7 +66,7 @@ pub(super) enum Pattern {
 pub(super) struct Report {
     pub(super) reads: u64,
     pub(super) per_second: f64,
-    /// From the call to its return.
+    /// Time from the call to its return.
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) p999_us: f64,

@@ -1,4 +1,4 @@
-//! Fibers that wait for what never comes, or go on without end, until their runtime is dropped.
+//! Fibers that wait forever, or run without end, until their runtime is dropped.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Drop for SleepsInDrop {
     }
 }
 
-/// To and fro at once, in pieces that are cut off anywhere.
+/// Streams in both directions, in pieces that may be cut anywhere.
 fn stream(stage: &Arc<Stage>, mut random: Random) -> io::Result<()> {
     let (client, server) = connection(&mut random)?;
     let ends = [
@@ -119,7 +119,7 @@ fn stream(stage: &Arc<Stage>, mut random: Random) -> io::Result<()> {
     join_all(handles)
 }
 
-/// Starts so many of each.
+/// Starts this many of each kind.
 pub(crate) fn start_endless(
     stage: &Arc<Stage>,
     random: &mut Random,
@@ -129,7 +129,7 @@ pub(crate) fn start_endless(
     all.map(|&(name, endless)| {
         let random = random.fork();
         spawn(stage, move |stage| match endless(stage, random) {
-            // At the end a sleep may return early, beside fibers that unwind.
+            // While the runtime is dropped a sleep may return early, beside fibers that unwind.
             Ok(()) if stage.is_cut() => {}
             Ok(()) => stage.violation(format_args!("{name} has ended")),
             Err(error) => stage.judge(name, &error),

@@ -18,7 +18,7 @@ use crate::stage::{Stage, broken, expect, is_reset, join, join_all, spawn};
 
 const MESSAGES_MAX: u64 = 100;
 
-/// Lets the next close be a reset.
+/// Makes the next close a reset.
 fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }
@@ -36,7 +36,7 @@ fn send_some(sender: &mut Sender<TcpStream>, random: &mut Random) -> io::Result<
     (0..random.u64(..MESSAGES_MAX)).try_for_each(|_| sender.send(random))
 }
 
-/// Until the end, which may be a reset.
+/// Receives until the end, which may be a reset.
 fn receive_until_reset(stage: &Stage, mut receiver: Receiver<TcpStream>) -> io::Result<()> {
     receiver
         .receive_all()
@@ -55,7 +55,7 @@ pub(super) fn sender_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Resu
     join_all([sending, receiving])
 }
 
-/// By linger, or by closing with bytes unread.
+/// Resets by `SO_LINGER`, or by closing with unread bytes.
 pub(super) fn receiver_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (client, server) = connection(random)?;
     let (mut sender, mut receiver) = Ledger::open(stage, client, server, true);
@@ -77,7 +77,7 @@ pub(super) fn receiver_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Re
     join_all([sending, receiving])
 }
 
-/// A socket with an address that does not listen, whose port nobody else can take.
+/// Returns a socket with an address that does not listen, and whose port no other process can take.
 fn silent_socket() -> io::Result<(OwnedFd, std::net::SocketAddr)> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();

@@ -14,7 +14,7 @@ use crate::stage::{Stage, expect, join_all, spawn};
 /// Number of bytes that a fiber writes at once.
 const PIECE_BYTES: usize = 3000;
 
-/// A file of its own, which is removed with this.
+/// A file that is removed when dropped.
 pub(super) struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
@@ -31,8 +31,7 @@ impl TemporaryFile {
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // In a destructor, which may run when all is cut off: a plain call cannot be cancelled. What it
-        // fails to remove goes with the directory.
+        // A destructor may run during cancellation, and a plain call cannot be cancelled. The directory removes the rest.
         let _ = std::fs::remove_file(&self.0);
     }
 }

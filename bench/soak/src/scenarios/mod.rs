@@ -17,7 +17,7 @@ use crate::stage::Stage;
 pub(crate) use endless::start_endless;
 pub(crate) use trees::Planned;
 
-/// Something with an end, which fails only by a cancellation or by a fault of the library.
+/// Work that ends, and fails only by a cancellation or a fault of the library.
 type Scenario = fn(&Arc<Stage>, &mut Random) -> io::Result<()>;
 
 const SCENARIOS: &[(&str, Scenario)] = &[
@@ -63,7 +63,7 @@ pub(crate) fn keep_going(stage: &Arc<Stage>, mut random: Random) {
     }
 }
 
-/// Some work that a thread outside of the runtime asks for.
+/// Runs work that a thread outside the runtime has spawned.
 pub(crate) fn from_outside(stage: &Arc<Stage>, mut random: Random) -> io::Result<()> {
     match random.u64(..3) {
         0 => trees::joined(stage, &mut random),

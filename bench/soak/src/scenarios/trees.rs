@@ -1,5 +1,4 @@
-//! Fibers that start fibers: joined, scoped, forked, detached, panicking, and waiting while they are
-//! destroyed.
+//! Fibers that start fibers: joined, scoped, forked, detached, panicking, and waiting in destructors.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe, panic_any, resume_unwind};
@@ -21,7 +20,7 @@ pub(crate) struct Planned(pub(crate) u64);
 const DEPTH_MAX: u64 = 6;
 const CHILDREN_MAX: u64 = 3;
 
-/// A little of whatever a fiber may do in between.
+/// Does something short, as a fiber might between two steps.
 fn pass_time(random: &mut Random) {
     match random.u64(..8) {
         0..3 => {}
@@ -43,7 +42,7 @@ pub(super) fn joined(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> 
     )
 }
 
-/// A node and its children; how many there are below and with it.
+/// Grows a node with its children. Returns the size of the tree.
 fn grow(
     stage: &Arc<Stage>,
     depth: u64,
@@ -131,14 +130,14 @@ pub(super) fn detached(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()
             }
         }));
     }
-    // Ends by an unwinding where it is cut off.
+    // A cancellation ends it by unwinding.
     while left.load(Ordering::Acquire) > 0 {
         park();
     }
     Ok(())
 }
 
-/// Waits when it is dropped, also in the midst of a panic.
+/// Waits when it is dropped, also during a panic.
 struct WaitsInDrop {
     random: Random,
     dropped: Arc<AtomicUsize>,
@@ -159,7 +158,7 @@ impl Drop for WaitsInDrop {
     }
 }
 
-/// Panics in one of the ways there are.
+/// Panics by `panic_any` or by `resume_unwind`.
 fn panic_as_planned(stage: &Stage, number: u64) -> ! {
     stage.tally.panics.add(1);
     match number % 2 {
@@ -178,7 +177,7 @@ pub(super) fn panics(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> 
     let mut theirs = random.fork();
     let handle = spawn(stage, move |stage| panics_after(stage, &mut theirs, number));
     if random.percent(20) {
-        // Nobody hears of it.
+        // No one joins it.
         return Ok(());
     }
     let payload = handle.join().err().ok_or_else(|| broken("no panic"))?;
@@ -214,7 +213,7 @@ pub(super) fn panics_in_scope(stage: &Arc<Stage>, random: &mut Random) -> io::Re
             stage.expect_waited(beside == number, "a fiber of the scope did not run")
         }
         Ok(None) => Err(broken("no panic")),
-        // Cut off: whoever catches that passes it on.
+        // Cancelled: the unwinding continues.
         Err(payload) => resume_unwind(payload),
     }
 }
@@ -253,7 +252,7 @@ pub(super) fn waits_in_destructors(stage: &Arc<Stage>, random: &mut Random) -> i
     )
 }
 
-/// Seldom: it starts threads.
+/// Runs a runtime inside a fiber. Rare, as it starts threads.
 pub(super) fn inner_runtime(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     if !random.percent(10) {
         return Ok(());

@@ -14,10 +14,10 @@ use super::trees::Planned;
 use crate::random::{Choices as _, Random};
 use crate::stage::{Stage, expect, join, join_all, spawn};
 
-/// How often a thread that waits for a fiber looks whether that was cut off.
+/// Interval at which a thread that waits for a fiber checks whether that was cancelled.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Waits in turn with a partner: whoever has the turn passes it on.
+/// Takes turns with a partner.
 fn take_turns(turn: &AtomicU64, own: u64, rounds: u64, wait: impl Fn() -> bool, wake: impl Fn()) {
     for round in 0..rounds {
         while turn.load(Ordering::Acquire) != 2 * round + own {

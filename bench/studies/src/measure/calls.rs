@@ -79,7 +79,7 @@ fn threads_of(root: u32) -> Result<Vec<Task>> {
     Ok(of_processes?.into_iter().flatten().collect())
 }
 
-/// How often each thread has been switched away from since it began. The kernel counts this anyway, so reading it costs the
+/// Context switches of each thread since it began. The kernel counts this anyway, so reading it costs the
 /// threads nothing.
 pub(crate) struct Switches(BTreeMap<i32, u64>);
 

@@ -70,7 +70,7 @@ pub(super) fn dark_style() -> String {
     format!("@media (prefers-color-scheme:dark){{@media screen{{{rules}}}}}")
 }
 
-/// How a subject is drawn, everywhere on a page: ours in one colour with different dashes, peers in colours of their own.
+/// The look of a subject on the whole page: ours have one colour and different dashes, peers colours of their own.
 #[derive(Clone, Copy)]
 struct Look {
     is_ours: bool,

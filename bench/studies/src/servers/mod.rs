@@ -96,7 +96,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Until it has been waited for, its id is ours to signal; afterwards it may be anyone's.
+        // Only until it has been waited for, its id cannot belong to another process.
         if self.has_exited_within(Duration::ZERO) {
             return;
         }

@@ -21,7 +21,7 @@ const SIZES: [Size; 3] = [SMALL, MIDDLE, LARGE];
 const SIZE_NAMES: [&str; 3] = ["1 KiB", "16 KiB", "1 MiB"];
 const CONNECTIONS: [u32; 5] = [1, 10, 100, 1_000, 5_000];
 const WORKERS: [usize; 2] = [1, 2];
-/// Where something else varies.
+/// Connections where something else varies.
 const CONNECTIONS_ELSE: u32 = 64;
 
 /// Our subjects: a name, the driver, and the program for the fixed response.

@@ -30,7 +30,7 @@ pub(crate) struct Target {
     /// The line on the page.
     pub(crate) what: String,
     study: String,
-    /// How the titles of its panels begin; empty for all of the study.
+    /// Prefix of the titles of its panels; empty for all of the study.
     #[serde(default)]
     panel: String,
     /// The labels of its points; empty for all of the panel.

@@ -1,5 +1,4 @@
-//! The file that is read: of numbered blocks, otherwise random, so that nothing between here and the disk can spare itself
-//! the reading.
+//! The file that is read: numbered blocks of random bytes, so that no layer can avoid reading.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -17,10 +16,10 @@ const MIB: u64 = 1024 * 1024;
 const BLOCK_BYTES: usize = 4096;
 /// Size of a block's number, at its beginning.
 const NUMBER_BYTES: usize = 8;
-/// A write to the kernel: many blocks, so that their number does not matter.
+/// Size of a write to the kernel.
 const WRITE_BYTES: usize = 1024 * 1024;
 
-/// Makes the file, unless it is there from another time.
+/// Writes the file, unless an earlier run did.
 ///
 /// # Errors
 ///
@@ -75,7 +74,7 @@ fn write(path: &Path, blocks: u64) -> Result<()> {
     }
     let file = file.into_inner()?;
     file.sync_all()?;
-    // What is in the page cache is looked for there first.
+    // A direct read looks into the page cache first.
     Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
 }
 
