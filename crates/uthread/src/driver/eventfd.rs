@@ -46,12 +46,10 @@ impl Eventfd {
     }
 }
 
-/// A lost wake-up would be a hang without a way to recover.
 impl Wake for Eventfd {
     fn wake(&self) {
         if let Err(errno) = self.ring() {
-            eprintln!("uthread: nobody can be woken: {errno}: please report");
-            std::process::abort();
+            super::abort_unwoken(&errno);
         }
     }
 }

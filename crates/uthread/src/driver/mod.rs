@@ -24,6 +24,7 @@ pub(crate) mod uring;
 
 pub(crate) mod feature;
 
+use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -196,6 +197,13 @@ fn in_one(result: rustix::io::Result<u32>) -> i32 {
 
 /// Both ends of a worker's driver.
 pub(crate) type Pair = (Box<dyn Driver>, Box<dyn Completions>);
+
+/// Aborts the process because a wake-up failed: a lost wake-up would be a hang without a way to recover.
+#[cold]
+fn abort_unwoken(error: &dyn fmt::Display) -> ! {
+    eprintln!("uthread: a worker cannot be woken: {error}: please report");
+    std::process::abort()
+}
 
 /// Ends a worker's wait from any thread.
 pub(crate) trait Wake: Send + Sync {

@@ -186,7 +186,7 @@ impl Control {
 
     /// Returns `true`, once, if `park` has to return. Called by the fiber itself.
     pub(crate) fn take_unpark(&self) -> bool {
-        // Acquire pairs with the release in `note_unpark`.
+        // Acquire pairs with the release in `store_unpark`.
         self.unparked.swap(false, Ordering::Acquire)
     }
 

@@ -90,8 +90,8 @@ impl PipeWriter {
 }
 
 impl_stream!(PipeReader = io::PipeReader, PipeWriter = io::PipeWriter);
-impl_read!(PipeReader);
-impl_write!(PipeWriter);
+impl_read!(PipeReader.0);
+impl_write!(PipeWriter.0);
 
 macro_rules! impl_from_raw_fd {
     ($($end:ident),*) => {$(

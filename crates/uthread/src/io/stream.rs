@@ -179,41 +179,43 @@ macro_rules! impl_stream {
 }
 pub(crate) use impl_stream;
 
+/// Implements `Read` for types and for shared references to them, by that of a shared reference to the given field.
 macro_rules! impl_read {
-    ($($stream:ident),*) => {$(
-        $crate::io::stream::impl_read!(@of &$stream);
-        $crate::io::stream::impl_read!(@of $stream);
+    ($($stream:ident . $inner:tt),*) => {$(
+        $crate::io::stream::impl_read!(@of &$stream, $inner);
+        $crate::io::stream::impl_read!(@of $stream, $inner);
     )*};
-    (@of $stream:ty) => {
+    (@of $stream:ty, $inner:tt) => {
         impl std::io::Read for $stream {
             fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-                std::io::Read::read(&mut &self.0, buffer)
+                std::io::Read::read(&mut &self.$inner, buffer)
             }
 
             fn read_vectored(
                 &mut self,
                 buffers: &mut [std::io::IoSliceMut<'_>],
             ) -> std::io::Result<usize> {
-                std::io::Read::read_vectored(&mut &self.0, buffers)
+                std::io::Read::read_vectored(&mut &self.$inner, buffers)
             }
         }
     };
 }
 pub(crate) use impl_read;
 
+/// Implements `Write` for types and for shared references to them, by that of a shared reference to the given field.
 macro_rules! impl_write {
-    ($($stream:ident),*) => {$(
-        $crate::io::stream::impl_write!(@of &$stream);
-        $crate::io::stream::impl_write!(@of $stream);
+    ($($stream:ident . $inner:tt),*) => {$(
+        $crate::io::stream::impl_write!(@of &$stream, $inner);
+        $crate::io::stream::impl_write!(@of $stream, $inner);
     )*};
-    (@of $stream:ty) => {
+    (@of $stream:ty, $inner:tt) => {
         impl std::io::Write for $stream {
             fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
-                std::io::Write::write(&mut &self.0, buffer)
+                std::io::Write::write(&mut &self.$inner, buffer)
             }
 
             fn write_vectored(&mut self, buffers: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-                std::io::Write::write_vectored(&mut &self.0, buffers)
+                std::io::Write::write_vectored(&mut &self.$inner, buffers)
             }
 
             fn flush(&mut self) -> std::io::Result<()> {

@@ -5,7 +5,7 @@
 //! through the driver.
 
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -300,4 +300,28 @@ pub(super) fn connect(
     });
     wait::perform(&mut operation, timeout)?;
     Ok(())
+}
+
+impl<S: Inner> Read for &Socket<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive(buffer, false)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.receive_vectored(buffers)
+    }
+}
+
+impl<S: Inner> Write for &Socket<S> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.send(buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send_vectored(buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -47,5 +47,5 @@ impl_stream!(
     ChildStdout = std::process::ChildStdout,
     ChildStderr = std::process::ChildStderr,
 );
-impl_write!(ChildStdin);
-impl_read!(ChildStdout, ChildStderr);
+impl_write!(ChildStdin.0);
+impl_read!(ChildStdout.0, ChildStderr.0);

@@ -88,16 +88,12 @@ impl Waker {
 }
 
 impl Wake for Waker {
-    /// Retries if the kernel is short of memory: a lost wake-up would be a hang. Any other error of a call
-    /// that has worked before is a fault without a way to recover, and aborts the process.
+    /// Retries if the kernel is short of memory.
     fn wake(&self) {
         while let Err(error) = self.try_wake() {
             match Errno::from_io_error(&error) {
                 Some(Errno::NOMEM | Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
-                _ => {
-                    eprintln!("uthread: a worker cannot be woken: {error}: please report");
-                    std::process::abort();
-                }
+                _ => crate::driver::abort_unwoken(&error),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A TCP connection.
 
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use rustix::net::{SocketAddrAny, sockopt};
 
 use super::Keepalive;
 use super::keepalive;
-use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_stream, impl_timeouts};
+use crate::io::stream::{impl_read, impl_write};
+use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_timeouts};
 use crate::net::resolve::{ToSocketAddrs, for_each_address};
 use crate::net::socket::{self, Inner, Socket};
 
@@ -373,4 +374,5 @@ impl_buffer_sizes!(
     "# let listener = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;
 let socket = uthread::net::TcpStream::connect(listener.local_addr()?)?;"
 );
-impl_stream!(TcpStream);
+impl_read!(TcpStream.socket);
+impl_write!(TcpStream.socket);

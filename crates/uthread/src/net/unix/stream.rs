@@ -1,7 +1,7 @@
 //! A Unix stream.
 
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::SocketAddr;
@@ -12,7 +12,8 @@ use rustix::net::{AddressFamily, SocketType};
 
 use super::fds::{self, ReceivedFds};
 use super::{UCred, address, credentials};
-use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_stream, impl_timeouts};
+use crate::io::stream::{impl_read, impl_write};
+use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_timeouts};
 use crate::net::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
 use crate::sched::wait;
@@ -254,4 +255,5 @@ impl_buffer_sizes!(
     UnixStream,
     "let (socket, _) = uthread::net::UnixStream::pair()?;"
 );
-impl_stream!(UnixStream);
+impl_read!(UnixStream.socket);
+impl_write!(UnixStream.socket);
