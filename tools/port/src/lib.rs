@@ -1,7 +1,7 @@
 //! Ports Rust sources from `std` to `uthread` by replacing paths: the code behind `uthread port`.
 //!
-//! Files are processed as [`tokens`], so comments and strings stay unchanged. [`fate`] decides which paths to replace,
-//! [`imports`] splits imports that need both crates, and [`file`] combines the edits.
+//! Files are processed as `tokens`, so comments and strings stay unchanged. `fate` decides which paths to replace,
+//! `imports` splits imports that need both crates, and `file` combines the edits.
 //!
 //! ```
 //! use uthread_port::{Options, port};

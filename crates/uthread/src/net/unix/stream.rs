@@ -141,7 +141,7 @@ impl UnixStream {
     /// Sends bytes, and descriptors with the first byte. Returns the number of bytes sent.
     ///
     /// If it is smaller than the length of `buffer`, the descriptors have been sent nevertheless: send the
-    /// rest with [`Write`].
+    /// rest with [`Write`](std::io::Write).
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl UnixStream {
         fds::send(buffer, fds, |message| self.socket.send_message(message))
     }
 
-    /// Receives bytes and at most `fds_max` descriptors sent with them. A plain [`Read`] would close the
+    /// Receives bytes and at most `fds_max` descriptors sent with them. A plain [`Read`](std::io::Read) would close the
     /// descriptors. See the example of [`send_fds`](UnixStream::send_fds).
     ///
     /// # Errors
