@@ -68,7 +68,7 @@ fn an_unknown_crate_is_an_error_of_usage() {
 
 #[test]
 fn tidy_is_silent_where_all_is_well() {
-    let output = xtask(&repository("good", "//! What a is.\n"), &["tidy"]);
+    let output = xtask(&repository("good", "//! The module a.\n"), &["tidy"]);
     assert_eq!((output.status.code(), output.stdout), (Some(0), Vec::new()));
 }
 
@@ -85,7 +85,7 @@ fn tidy_prints_its_findings_and_fails() {
 
 #[test]
 fn figures_are_compared_and_written() {
-    let root = repository("figures", "//! What a is.\n");
+    let root = repository("figures", "//! The module a.\n");
     let readme = root.join("README.md");
     let report = root.join("docs/results/report.json");
     let run = |arguments: &[&str], code: i32, expected: &str| {

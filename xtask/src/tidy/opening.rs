@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_file_must_open_with_its_purpose() {
         let good = [
-            ("a.rs", "//! What a is.\nfn a() {}\n"),
+            ("a.rs", "//! The module a.\nfn a() {}\n"),
             ("b.txt", "no Rust"),
         ];
         let expected = ["a.rs:1: the file does not open"];
