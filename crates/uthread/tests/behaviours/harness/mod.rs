@@ -6,7 +6,9 @@ pub(crate) mod place;
 mod table;
 mod trial;
 
+use std::env;
 use std::process::ExitCode;
+use std::thread;
 
 use libtest_mimic::Arguments;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -75,7 +77,16 @@ pub(crate) fn run(modules: &[Module]) -> ExitCode {
     }
     raise_descriptor_limit();
     let table = Table::new(modules);
-    let conclusion = libtest_mimic::run(&arguments, trial::trials(&table));
+    let is_narrowed = arguments.filter.is_some() || arguments.list || child::is_child();
+    let is_exhaustive = env::var_os("UTHREAD_EXHAUSTIVE").is_some();
+    if !is_narrowed && !is_exhaustive && arguments.test_threads.is_none() {
+        // Half of the trials' time is spent waiting.
+        arguments.test_threads = thread::available_parallelism()
+            .ok()
+            .map(|cpus| 2 * cpus.get());
+    }
+    let in_variants = is_narrowed || is_exhaustive;
+    let conclusion = libtest_mimic::run(&arguments, trial::trials(&table, in_variants));
     if !arguments.list && !child::is_child() {
         print!("{table}");
     }

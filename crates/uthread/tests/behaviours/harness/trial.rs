@@ -25,7 +25,8 @@ pub(crate) fn lacks(what: &'static str) -> ! {
 
 struct Lacks(&'static str);
 
-pub(super) fn trials(table: &Table) -> Vec<Trial> {
+/// Returns the trials of all behaviours, in all places or only in those that are no variants.
+pub(super) fn trials(table: &Table, in_variants: bool) -> Vec<Trial> {
     let of = |row: &Arc<Row>, column: usize| {
         let row = Arc::clone(row);
         Trial::ignorable_test(row.trial(column), move || {
@@ -42,7 +43,9 @@ pub(super) fn trials(table: &Table) -> Vec<Trial> {
     let cells = table
         .rows()
         .flat_map(|row| (0..PLACES.len()).map(move |column| (row, column)));
-    let holds = |(row, column): &(&Arc<Row>, usize)| row.gap(*column).is_none();
+    let holds = |(row, column): &(&Arc<Row>, usize)| {
+        (in_variants || !PLACES[*column].is_variant) && row.gap(*column).is_none()
+    };
     cells
         .filter(holds)
         .map(|(row, column)| of(row, column))
