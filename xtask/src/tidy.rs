@@ -7,6 +7,8 @@ mod tree;
 
 mod source;
 
+mod paths;
+
 mod list;
 
 mod opening;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::layers::{FACE, LIBRARY};
-use super::source::Source;
+use super::paths::used_paths;
 use super::tree::Tree;
 
 /// The folders whose direct modules form no cycle. The root stands for the public face alone: the other layers have an
@@ -90,58 +90,6 @@ fn way_back<'a>(imports: &'a Imports, start: &'a str, end: &str) -> Option<Vec<&
         ways = longer;
     }
     None
-}
-
-/// The paths that the code of the module `own` names, from the root on, with their lines.
-fn used_paths<'a>(source: &'a Source, own: &[&'a str]) -> Vec<(usize, Vec<&'a str>)> {
-    let mut used = Vec::new();
-    for index in 0..source.tokens.len() {
-        let place = source.tokens[index].place;
-        let starts = index == 0 || source.text(index - 1) != "::";
-        let base = match source.text(index) {
-            "crate" => &own[..0],
-            // What lies in a module of this file itself, other modules do not see.
-            "super" if starts && place.modules == 0 => &own[..own.len().saturating_sub(1)],
-            "self" if starts && place.modules == 0 => own,
-            _ => continue,
-        };
-        if !place.tests && source.text(index + 1) == "::" {
-            follow(source, index + 2, base.to_vec(), &mut used);
-        }
-    }
-    used
-}
-
-/// Follows a path from the token at `index`, below the module `base`.
-fn follow<'a>(
-    source: &'a Source,
-    index: usize,
-    mut base: Vec<&'a str>,
-    used: &mut Vec<(usize, Vec<&'a str>)>,
-) {
-    match source.text(index) {
-        "super" => {
-            base.pop();
-            follow(source, index + 2, base, used);
-        }
-        "{" => {
-            for start in source.elements(index) {
-                follow(source, start, base.clone(), used);
-            }
-        }
-        "}" | "" | "self" | "*" => {
-            if !base.is_empty() {
-                used.push((source.tokens[index - 1].line, base));
-            }
-        }
-        name => {
-            base.push(name);
-            match source.text(index + 1) {
-                "::" if base.len() < 2 => follow(source, index + 2, base, used),
-                _ => used.push((source.tokens[index].line, base)),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

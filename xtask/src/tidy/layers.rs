@@ -1,6 +1,9 @@
 //! The modules of the library form layers, and a layer knows only those below it.
 
+use std::collections::BTreeSet;
+
 use super::Finding;
+use super::paths::used_paths;
 use super::source::Source;
 use super::tree::Tree;
 
@@ -86,15 +89,15 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         modules.pop_if(|last| *last == "mod");
         match modules[..] {
             [.., "tests"] => {}
-            ["lib"] => check_file(path, source, "lib", 0, &mut findings),
-            _ => check_file(path, source, modules[0], modules.len(), &mut findings),
+            ["lib"] => check_file(path, source, "lib", &[], &mut findings),
+            _ => check_file(path, source, modules[0], &modules, &mut findings),
         }
     }
     findings
 }
 
-/// Checks a file of the root module `own`; `height` is how many steps the file is below the root.
-fn check_file(path: &str, source: &Source, own: &str, height: usize, out: &mut Vec<Finding>) {
+/// Checks a file of the root module `own`, whose path is `module`.
+fn check_file(path: &str, source: &Source, own: &str, module: &[&str], out: &mut Vec<Finding>) {
     let Some((layer, below)) = layer_of(own) else {
         let what = format!("the module `{own}` is in no layer");
         let remedy =
@@ -102,7 +105,9 @@ fn check_file(path: &str, source: &Source, own: &str, height: usize, out: &mut V
         out.push(Finding::new(path, 1, what, remedy));
         return;
     };
-    for (line, used) in used_modules(source, height) {
+    let used = used_paths(source, module);
+    let used: BTreeSet<_> = used.iter().map(|(line, path)| (*line, path[0])).collect();
+    for (line, used) in used {
         let used = layer_of(used).map_or("lib", |_| used);
         if !layer.contains(&used) && !below.contains(&used) {
             out.push(Finding::new(
@@ -131,41 +136,6 @@ fn check_file(path: &str, source: &Source, own: &str, height: usize, out: &mut V
 
 fn layer_of(module: &str) -> Option<&'static Layer> {
     LAYERS.iter().find(|(layer, _)| layer.contains(&module))
-}
-
-/// Returns the root modules that the code names, with their lines. `height` is how many steps the file is below the
-/// root.
-fn used_modules(source: &Source, height: usize) -> Vec<(usize, &str)> {
-    let mut used = Vec::new();
-    for index in 0..source.tokens.len() {
-        let place = source.tokens[index].place;
-        let above = match source.text(index) {
-            "crate" => 0,
-            "super" if index == 0 || source.text(index - 1) != "::" => {
-                (height + place.modules).saturating_sub(1)
-            }
-            _ => continue,
-        };
-        if !place.tests && source.text(index + 1) == "::" {
-            reached(source, index + 2, above, &mut used);
-        }
-    }
-    used
-}
-
-/// Follows a path from the token at `index`, in a module `height` steps below the root.
-fn reached<'a>(source: &'a Source, index: usize, height: usize, used: &mut Vec<(usize, &'a str)>) {
-    match source.text(index) {
-        "super" => reached(source, index + 2, height.saturating_sub(1), used),
-        "{" => {
-            for start in source.elements(index) {
-                reached(source, start, height, used);
-            }
-        }
-        "}" | "" => {}
-        module if height == 0 => used.push((source.tokens[index].line, module)),
-        _ => {}
-    }
 }
 
 /// Returns the lines where a path starts with the crate `name`, or an import brings it in.
