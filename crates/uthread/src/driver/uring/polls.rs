@@ -18,8 +18,9 @@
 //!
 //! [`Resource::Poll`]: crate::resource::registration::Resource::Poll
 
+use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::vec;
 
@@ -51,6 +52,8 @@ pub(super) struct Polls {
     are_done: AtomicBool,
     /// `true` if `due` is not empty.
     are_due: AtomicBool,
+    /// Number of system calls made. Readable without the lock, as the worker publishes it in every round.
+    calls: AtomicU64,
 }
 
 #[derive(Default)]
@@ -59,11 +62,9 @@ struct State {
     /// Cancelled receives. Bounded by the number of fibers.
     done: Vec<Token>,
     /// Entries that the submitting end has to create. Bounded by the number of fibers.
-    due: Vec<Due>,
+    due: VecDeque<Due>,
     /// The poll for which the operation of a token has waited last.
     latest: Latest<u32>,
-    /// Number of system calls made.
-    calls: u64,
 }
 
 struct Poll {
@@ -166,7 +167,7 @@ impl Polls {
         let is_armed = poll.readiness.is_armed();
         // Data that is available when the poll is armed is its first event.
         if is_armed && !poll.readiness.is_unready(Interest::IN) {
-            state.calls += 1;
+            self.count_call();
             if let Some(result) = poll.receive(operation) {
                 return Started::Done(result);
             }
@@ -250,7 +251,6 @@ impl Polls {
             return;
         };
         let event = Event::new(PollFlags::from_bits_retain(events));
-        let calls = &mut state.calls;
         readiness::on_event(
             poll,
             |poll| &mut poll.readiness,
@@ -259,7 +259,7 @@ impl Polls {
                 if poll.readiness.is_unready(Interest::IN) {
                     return poll.readiness.wait(Interest::IN, waiting);
                 }
-                *calls += 1;
+                self.count_call();
                 match poll.receive(waiting.operation()) {
                     Some(result) => complete(waiting.token, result),
                     None => poll.readiness.wait(Interest::IN, waiting),
@@ -269,7 +269,7 @@ impl Polls {
         if !poll.readiness.is_armed() && poll.readiness.has_waiting() {
             // Counted as armed from now on, so that it is not submitted twice.
             poll.readiness.arm();
-            state.due.push(Due::Poll(key));
+            state.due.push_back(Due::Poll(key));
             self.are_due.store(true, Ordering::Relaxed);
         }
     }
@@ -285,7 +285,7 @@ impl Polls {
             return None;
         }
         let due = &mut self.lock().due;
-        let taken = due.pop();
+        let taken = due.pop_front();
         self.are_due.store(!due.is_empty(), Ordering::Relaxed);
         taken
     }
@@ -316,7 +316,12 @@ impl Polls {
 
     /// Returns the number of system calls made.
     pub(super) fn calls(&self) -> u64 {
-        self.lock().calls
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Counts a system call. No addition in one step, as all calls come from one thread.
+    fn count_call(&self) {
+        self.calls.store(self.calls() + 1, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
