@@ -1,7 +1,6 @@
 //! Fork and join of two closures. An idle worker may steal the second one.
 
 use std::panic::{self, Location};
-use std::sync::Arc;
 
 use crate::fiber::{Cancelled, Control, Fiber, Identity};
 use crate::runtime::Runtime;
@@ -59,7 +58,7 @@ where
     let identity = Identity::anonymous(Location::caller());
     let control = Control::with_deadline(identity, wait::deadline_to_inherit());
     let (fiber, joinable) = Fiber::borrowing(control, b, None);
-    let offered = Arc::clone(&fiber);
+    let offered = fiber.clone();
     let second = JoinHandle::new(joinable);
     // The fiber's outcome holds the error as well; it is joined below.
     let _ = wait::fork_here(fiber);

@@ -48,7 +48,7 @@ type Context = Coroutine<(), Pause, (), Stack>;
 pub(crate) struct Control {
     switch: Switch,
     id: NonZeroU64,
-    identity: Identity,
+    spawn_site: &'static Location<'static>,
     /// Ends the current wait of any kind. The waiter checks whether its condition holds.
     pub(crate) token: WakeToken,
     /// `true` if the next `park` returns at once. Separate from the token, which a join in between would
@@ -56,12 +56,11 @@ pub(crate) struct Control {
     unparked: AtomicBool,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
-    /// The fiber-local values. Accessed only by the fiber itself.
-    pub(crate) locals: OnceCell<Box<Locals>>,
-    /// A larger stack, reserved for the fiber before its start.
-    pub(crate) reserved: Cell<Option<Box<Stack>>>,
-    /// The extent of the stack, for the overflow report; `None` before the start.
-    extent: Cell<Option<Extent>>,
+    /// Two pointers in one, as few fibers have a name.
+    name: Option<Box<Box<str>>>,
+    rare: OnceCell<Box<Rare>>,
+    /// The extent of the stack, for the overflow report; empty before the start.
+    extent: Cell<Extent>,
     /// The result of the last operation, stored by the worker for the resumed fiber.
     pub(crate) operation_result: Cell<OperationResult>,
     pub(crate) key: Cell<FiberKey>,
@@ -76,12 +75,21 @@ pub(crate) struct Control {
     pub(super) index_in_scope: Cell<usize>,
     /// `true` while the fiber panics, as far as its worker knows.
     pub(crate) panics: Cell<bool>,
-    /// The number of its last panic among those of the process.
-    pub(crate) last_panic: Cell<Option<u32>>,
     /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
     pub(crate) in_panic_hook: Cell<bool>,
+    /// The number of its last panic among those of the process.
+    pub(crate) last_panic: Cell<Option<u32>>,
     /// The epoch in which its worker counts it among the fibers suspended during a panic.
     pub(crate) counted_panic: Cell<Option<u32>>,
+}
+
+/// State that few fibers need. Accessed only by the fiber itself, or before it starts.
+#[derive(Default)]
+struct Rare {
+    /// The fiber-local values.
+    locals: OnceCell<Locals>,
+    /// A larger stack, reserved for the fiber before its start.
+    reserved: Cell<Option<Stack>>,
 }
 
 /// The data outside the stacks that a switch to the fiber and back touches, in the size of one cache line.
@@ -127,16 +135,17 @@ unsafe impl Sync for Control {}
 unsafe impl Send for Control {}
 
 impl Control {
+    #[inline(always)]
     pub(crate) fn new(identity: Identity) -> Control {
         Control {
             switch: Switch::default(),
             id: next_id(),
-            identity,
+            spawn_site: identity.spawn_site,
+            name: identity.name.map(Box::new),
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             scheduler: UnsafeCell::new(None),
-            locals: OnceCell::new(),
-            reserved: Cell::default(),
+            rare: OnceCell::new(),
             extent: Cell::default(),
             operation_result: Cell::default(),
             key: Cell::default(),
@@ -165,16 +174,40 @@ impl Control {
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.identity.name.as_deref()
+        self.name.as_ref().map(|name| &***name)
     }
 
     pub(crate) fn spawn_site(&self) -> &'static Location<'static> {
-        self.identity.spawn_site
+        self.spawn_site
+    }
+
+    /// Returns the fiber-local values, if there are any. Called by the fiber itself.
+    pub(crate) fn locals(&self) -> Option<&Locals> {
+        self.rare.get()?.locals.get()
+    }
+
+    /// Returns the fiber-local values. Called by the fiber itself.
+    pub(crate) fn locals_or_new(&self) -> &Locals {
+        let rare = self.rare.get_or_init(Box::default);
+        rare.locals.get_or_init(Locals::default)
+    }
+
+    /// Reserves a larger stack. Called before the fiber is queued.
+    pub(crate) fn reserve(&self, stack: Stack) {
+        self.rare
+            .get_or_init(Box::default)
+            .reserved
+            .set(Some(stack));
+    }
+
+    /// Takes the reserved stack, if there is one. Called by the worker that starts the fiber.
+    pub(crate) fn take_reserved(&self) -> Option<Stack> {
+        self.rare.get()?.reserved.take()
     }
 
     /// Returns the size of the fiber's stack in bytes if `address` is in its guard.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
-        let extent = self.extent.get()?;
+        let extent = self.extent.get();
         extent.guards(address).then(|| extent.size())
     }
 
@@ -256,7 +289,7 @@ impl Control {
         stack: Stack,
         scheduler: Arc<dyn Scheduler>,
     ) {
-        self.extent.set(Some(stack.extent()));
+        self.extent.set(stack.extent());
         let context = Context::with_stack(stack, move |yielder, ()| {
             // SAFETY: the caller of `start` keeps the fiber alive until it has ended.
             let body = unsafe { &*body };
@@ -276,12 +309,12 @@ impl Control {
     ///
     /// Called by the only holder of a fiber that can run, and not from within the fiber; on the worker that
     /// has started it or, if fibers migrate, on any worker.
+    #[inline(always)]
     pub(crate) unsafe fn resume(&self) -> Resumed {
         // SAFETY: the fiber is not running, and only its holder calls this.
         let slot = unsafe { &mut *self.switch.context.get() };
-        let context = slot
-            .as_mut()
-            .expect("a fiber is resumed between start and end");
+        // SAFETY: a queue holds a fiber from its start to its end, and in between it has a context.
+        let context = unsafe { slot.as_mut().unwrap_unchecked() };
         match context.resume(()) {
             CoroutineResult::Yield(pause) => Resumed::Paused(pause),
             CoroutineResult::Return(()) => {
@@ -300,7 +333,8 @@ impl Control {
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
         let mark = 0_u8;
         self.switch.left_off.set(Some(NonNull::from_ref(&mark)));
-        let yielder = self.switch.yielder.get().expect("a running fiber has one");
+        // SAFETY: the fiber is running, so it has stored its yielder.
+        let yielder = unsafe { self.switch.yielder.get().unwrap_unchecked() };
         // SAFETY: the fiber is running, so its yielder is alive.
         let yielder = unsafe { yielder.as_ref() };
         yielder.suspend(pause);

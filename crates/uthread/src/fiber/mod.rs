@@ -9,12 +9,14 @@
 //! This layer knows neither queues nor drivers: a woken fiber is passed to its [`Scheduler`], a trait that
 //! the layer `sched` implements.
 
+mod blocks;
 mod children;
 pub(crate) mod control;
 mod last_worker;
 pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
+mod reference;
 pub(crate) mod wake;
 pub(crate) mod wake_handle;
 
@@ -28,12 +30,13 @@ pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
+pub(crate) use reference::Reference;
 pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
 
 /// A fiber of any type, as queues hold it.
-pub(crate) type FiberRef = Arc<dyn Body>;
+pub(crate) type FiberRef = Reference<dyn Body>;
 
 /// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
 pub(crate) trait Scheduler: Send + Sync {
@@ -152,7 +155,7 @@ pub(crate) fn cancel(fiber: &FiberRef) {
 /// Makes the fiber check whether it may wait. Called after its limits have changed.
 pub(crate) fn end_wait(fiber: &FiberRef) {
     if let Some((scheduler, worker)) = fiber.control().find() {
-        scheduler.interrupt(Arc::clone(fiber), worker);
+        scheduler.interrupt(fiber.clone(), worker);
     }
     wake(fiber);
 }
@@ -181,8 +184,27 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    pub(crate) fn new(control: Control, closure: F, scope: Option<Arc<Children>>) -> Arc<Self> {
-        Arc::new(Fiber {
+    /// Creates a fiber. Returns it in the forms that queues and handles hold.
+    #[inline]
+    pub(crate) fn owning(control: Control, closure: F) -> (FiberRef, Reference<dyn Joinable<T>>)
+    where
+        F: 'static,
+        T: 'static,
+    {
+        let (body, joinable) = Fiber::pair(control, closure, None);
+        (
+            body.coerce::<dyn Body>(|block| block),
+            joinable.coerce::<dyn Joinable<T>>(|block| block),
+        )
+    }
+
+    #[inline(always)]
+    fn pair(
+        control: Control,
+        closure: F,
+        scope: Option<Arc<Children>>,
+    ) -> (Reference<Self>, Reference<Self>) {
+        Reference::pair(|| Fiber {
             control,
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
@@ -200,17 +222,19 @@ where
         control: Control,
         closure: F,
         scope: Option<Arc<Children>>,
-    ) -> (FiberRef, Arc<dyn Joinable<T>>) {
-        let fiber = Fiber::new(control, closure, scope);
-        let body: Arc<dyn Body + '_> = fiber.clone();
-        let children = fiber.scope.clone();
-        let joinable: Arc<dyn Joinable<T> + '_> = fiber;
+    ) -> (FiberRef, Reference<dyn Joinable<T>>) {
+        let (body, joinable) = Fiber::pair(control, closure, scope);
+        let children = body.scope.clone();
+        let body = body.coerce::<dyn Body + '_>(|block| block);
+        let joinable = joinable.coerce::<dyn Joinable<T> + '_>(|block| block);
         // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
         // with it or with its handle, so no borrow is left, as the contract above requires.
-        let body = unsafe { std::mem::transmute::<Arc<dyn Body + '_>, FiberRef>(body) };
+        let body = unsafe { std::mem::transmute::<Reference<dyn Body + '_>, FiberRef>(body) };
         // SAFETY: as above.
         let joinable = unsafe {
-            std::mem::transmute::<Arc<dyn Joinable<T> + '_>, Arc<dyn Joinable<T>>>(joinable)
+            std::mem::transmute::<Reference<dyn Joinable<T> + '_>, Reference<dyn Joinable<T>>>(
+                joinable,
+            )
         };
         if let Some(children) = children {
             children.admit(&body);
@@ -227,7 +251,7 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
-        let result = match self.control.locals.get() {
+        let result = match self.control.locals() {
             None => result,
             Some(locals) => self.end_locals(locals, result),
         };
@@ -237,7 +261,7 @@ where
         }
         self.outcome.complete(result);
         // Destructors of an unjoined result may have created the first values.
-        if let Some(locals) = self.control.locals.get() {
+        if let Some(locals) = self.control.locals() {
             self.close_locals(locals);
         }
         // Last: after this, the borrows of the scope may end.
@@ -329,6 +353,13 @@ where
 {
     fn outcome(&self) -> &Outcome<thread::Result<T>> {
         &self.outcome
+    }
+}
+
+impl<T> Reference<dyn Joinable<T>> {
+    /// Returns another reference to the fiber, in the form that queues hold.
+    pub(crate) fn to_body(&self) -> FiberRef {
+        self.clone().coerce::<dyn Body>(|block| block)
     }
 }
 

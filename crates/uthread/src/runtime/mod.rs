@@ -263,7 +263,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fiber::{Control, Fiber, Identity};
+    use crate::fiber::{Children, Control, Fiber, Identity};
+    use crate::sched::wait;
     use crate::thread::{JoinHandle, sleep};
 
     #[test]
@@ -280,17 +281,19 @@ mod tests {
                 // A call that waits, which is where a cancellation takes effect.
                 let call = || drop(crate::fs::metadata("Cargo.toml"));
                 let control = Control::new(Identity::anonymous(Location::caller()));
-                let fiber = Fiber::new(control, call, None);
-                let _ = runtime.inject(fiber.clone(), None);
-                (Arc::downgrade(&fiber), JoinHandle::new(fiber))
+                // Dropped with the fiber.
+                let children = Arc::new(Children::new(wait::wake_handle()));
+                let (fiber, joinable) = Fiber::borrowing(control, call, Some(children.clone()));
+                let _ = runtime.inject(fiber, None);
+                (children, JoinHandle::new(joinable))
             };
             let fibers: Vec<_> = (0..10).map(|_| spawn()).collect();
             runtime.run(|| sleep(Duration::from_millis(1)));
             drop(runtime);
-            for (fiber, handle) in fibers {
+            for (children, handle) in fibers {
                 handle.cancel();
                 drop(handle);
-                assert_eq!(fiber.strong_count(), 0, "{driver:?}");
+                assert_eq!(Arc::strong_count(&children), 1, "{driver:?}");
             }
         }
     }

@@ -13,6 +13,15 @@ pub(crate) enum LocalOrShared<T> {
 }
 
 impl<T> LocalOrShared<T> {
+    /// Calls `action` with the value, which the caller accesses in no other way meanwhile.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        match self {
+            LocalOrShared::Local(cell) => action(&mut cell.borrow_mut()),
+            LocalOrShared::Shared(mutex) => action(&mut lock(mutex)),
+        }
+    }
+
     /// Locks the value for a short time, in which the caller locks no other value of the kind.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {

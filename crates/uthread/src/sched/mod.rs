@@ -48,6 +48,7 @@ pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod reap_gate;
 pub(crate) mod ring;
+mod run_queue;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 pub(crate) mod thread_ends;

@@ -111,7 +111,7 @@ impl<M: Decode> MultishotQueue<M> {
         wait::park_until(|| {
             let mut state = lock(&self.state);
             if let WakeHandle::Fiber(fiber) = &waiter {
-                state.waiter = Some(Arc::clone(fiber));
+                state.waiter = Some(fiber.clone());
             }
             state.end.is_some()
         });

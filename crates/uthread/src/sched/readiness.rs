@@ -75,7 +75,7 @@ fn park_fiber(
     for poll in polls {
         let outcome = Arc::new(Outcome {
             result: Mutex::new(None),
-            fiber: Arc::clone(fiber),
+            fiber: fiber.clone(),
         });
         let sink = Arc::clone(&outcome) as Arc<dyn CompletionSink>;
         // SAFETY: the poll, and everything it borrows, is borrowed until this function returns or unwinds.
@@ -159,7 +159,7 @@ impl CompletionSink for Outcome {
     fn push(&self, completion: Completion) -> Accepted {
         *lock(&self.result) = Some(completion.result);
         Accepted {
-            waiter: Some(Arc::clone(&self.fiber)),
+            waiter: Some(self.fiber.clone()),
             is_full: false,
         }
     }

@@ -138,7 +138,7 @@ impl Threads {
             return Ok(());
         }
         let member = Member {
-            fiber: Arc::clone(&fiber),
+            fiber: fiber.clone(),
             thread: None,
         };
         members.by_id.insert(control.id(), member);
@@ -150,7 +150,7 @@ impl Threads {
             // A fiber's name may contain a NUL byte, a thread's may not.
             builder = builder.name(name.replace('\0', ""));
         }
-        let (threads, body) = (Arc::clone(self), Arc::clone(&fiber));
+        let (threads, body) = (Arc::clone(self), fiber.clone());
         match builder.spawn(move || threads.run(&body)) {
             Ok(thread) => thread_handles::keep(control.id(), thread),
             Err(error) => {
@@ -181,7 +181,7 @@ impl Threads {
             .set_scheduler(Arc::clone(&parker) as Arc<dyn Scheduler>);
         let context = ThreadContext {
             threads: Arc::clone(&self),
-            fiber: Arc::clone(fiber),
+            fiber: fiber.clone(),
             parker,
         };
         CURRENT.set(Some(Rc::new(context)));
@@ -423,7 +423,7 @@ pub(super) fn vanish() -> ! {
         let id = context.control().id();
         thread_handles::give_up(id);
         context.threads.remove(id, |members, member| {
-            members.abandoned.push(Arc::clone(&member.fiber));
+            members.abandoned.push(member.fiber.clone());
         });
     }
     loop {
@@ -445,7 +445,7 @@ impl ThreadContext {
     }
 
     pub(super) fn wake_handle(&self) -> WakeHandle {
-        WakeHandle::Fiber(Arc::clone(&self.fiber))
+        WakeHandle::Fiber(self.fiber.clone())
     }
 
     pub(super) fn spawn(&self, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {

@@ -143,9 +143,9 @@ impl Simulation {
     #[track_caller]
     fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let control = Control::new(Identity::anonymous(Location::caller()));
-        let fiber = Fiber::new(control, f, None);
-        self.shared.inject(fiber.clone());
-        JoinHandle::new(fiber)
+        let (fiber, joinable) = Fiber::owning(control, f);
+        self.shared.inject(fiber);
+        JoinHandle::new(joinable)
     }
 
     /// Runs the workers until `f` has ended, then shuts down; its value.

@@ -52,6 +52,7 @@ impl LargerStacks {
         Ok(Stack {
             limit,
             base: NonZeroUsize::new(limit.get() + length).expect("above a non-zero limit"),
+            end: limit.get() + length,
         })
     }
 
@@ -63,7 +64,7 @@ impl LargerStacks {
     /// Takes a stack back. Returns all but its hottest pages to the kernel, or unmaps it.
     pub(super) fn give(&self, stack: Stack) {
         let start = stack.limit.get() + guard_size();
-        let room = stack.end() - start;
+        let room = stack.end - start;
         memory::discard(&[start], room - KEPT_BYTES);
         let left = self.with_class(room, |free| {
             if free.len() == KEPT_STACKS_MAX {

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
@@ -96,8 +96,19 @@ pub(super) fn guard_size() -> usize {
     GUARD_BYTES.next_multiple_of(page_size())
 }
 
+/// Returns the size of a page, which is asked for with each stack.
+#[inline]
 pub(super) fn page_size() -> usize {
-    rustix::param::page_size()
+    // Relaxed: all threads store the same.
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let size = rustix::param::page_size();
+            KNOWN.store(size, Ordering::Relaxed);
+            size
+        }
+        known => known,
+    }
 }
 
 /// Maps new memory, which takes none until it is touched.

@@ -31,25 +31,23 @@ use corosensei::stack::StackPointer;
 #[derive(Debug)]
 pub(crate) struct Stack {
     limit: NonZeroUsize,
+    /// Where a fiber starts: at the end, or slightly below it.
     base: NonZeroUsize,
+    /// The end of the highest page.
+    end: usize,
 }
 
 impl Stack {
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             limit: self.limit.get(),
-            end: self.end(),
+            end: self.end,
         }
-    }
-
-    /// Returns the end of the highest page, slightly above the base.
-    fn end(&self) -> usize {
-        self.base.get().next_multiple_of(memory::page_size())
     }
 }
 
-/// The address range of a stack.
-#[derive(Debug, Clone, Copy)]
+/// The address range of a stack; empty by default.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extent {
     limit: usize,
     end: usize,
@@ -58,7 +56,8 @@ pub(crate) struct Extent {
 impl Extent {
     /// Returns `true` if `address` is in the guard.
     pub(crate) fn guards(self, address: usize) -> bool {
-        (self.limit..self.limit + memory::guard_size()).contains(&address)
+        let guard = self.limit..(self.limit + memory::guard_size()).min(self.end);
+        guard.contains(&address)
     }
 
     /// Returns the number of bytes from limit to end, guard included.

@@ -105,7 +105,7 @@ impl Pool {
         self.warm_count.store(inner.warm.len(), Ordering::Relaxed);
         drop(inner);
         if is_cold {
-            let ends = taken[before..].iter().map(Stack::end);
+            let ends = taken[before..].iter().map(|stack| stack.end);
             let pages: Vec<_> = ends.map(|end| end - page_size()).collect();
             memory::populate(&pages);
         }
@@ -329,7 +329,7 @@ mod tests {
         let pool = Pool::new(STACK_SIZE_MIN);
         let stacks = take(&pool, WARM_STACKS_MAX + 10);
         stacks.iter().for_each(touch);
-        let ends: Vec<_> = stacks.iter().map(Stack::end).collect();
+        let ends: Vec<_> = stacks.iter().map(|stack| stack.end).collect();
         stacks.into_iter().for_each(|stack| pool.give([stack]));
         let warm = ends.into_iter().filter(|end| is_resident(*end)).count();
         assert_eq!(warm, WARM_STACKS_MAX);

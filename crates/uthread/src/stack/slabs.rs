@@ -250,6 +250,7 @@ impl Slabs {
             limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
             base: NonZeroUsize::new(limit + self.stack_size - colour)
                 .expect("above a non-zero limit"),
+            end: limit + self.stack_size,
         }
     }
 

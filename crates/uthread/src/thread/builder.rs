@@ -39,8 +39,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let fiber = Fiber::new(Control::new(identity), f, None);
-    (fiber.clone(), JoinHandle::new(fiber))
+    let (fiber, joinable) = Fiber::owning(Control::new(identity), f);
+    (fiber, JoinHandle::new(joinable))
 }
 
 /// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
@@ -76,7 +76,9 @@ fn try_start<R>(
         (Some(bytes), None) => wait::take_larger_stack(bytes)?,
     };
     let (fiber, handle) = make();
-    fiber.control().reserved.set(stack.map(Box::new));
+    if let Some(stack) = stack {
+        fiber.control().reserve(stack);
+    }
     match queue(runtime, fiber, stack_size) {
         Ok(()) => Ok(handle),
         Err(error) => {

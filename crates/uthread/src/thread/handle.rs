@@ -1,16 +1,16 @@
 //! The handle that joins a fiber.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::{Result, Thread};
-use crate::fiber::{self, FiberRef, Joinable};
+use crate::fiber::{self, Joinable, Reference};
 use crate::sched::{thread_ends, thread_handles, wait};
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
 pub struct JoinHandle<T> {
-    fiber: Arc<dyn Joinable<T>>,
+    fiber: Reference<dyn Joinable<T>>,
     /// Created on demand: another reference count would slow down each spawn.
     thread: OnceLock<Thread>,
 }
@@ -27,7 +27,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(fiber: Arc<dyn Joinable<T>>) -> JoinHandle<T> {
+    pub(crate) fn new(fiber: Reference<dyn Joinable<T>>) -> JoinHandle<T> {
         JoinHandle {
             fiber,
             thread: OnceLock::new(),
@@ -43,10 +43,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn thread(&self) -> &Thread {
-        self.thread.get_or_init(|| {
-            let fiber: FiberRef = Arc::clone(&self.fiber) as FiberRef;
-            Thread::of(fiber)
-        })
+        self.thread.get_or_init(|| Thread::of(self.fiber.to_body()))
     }
 
     /// Waits for the fiber to end and returns its result.
@@ -145,8 +142,7 @@ impl<T> JoinHandle<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel(&self) {
-        let fiber: FiberRef = self.fiber.clone();
-        fiber::cancel(&fiber);
+        fiber::cancel(&self.fiber.to_body());
     }
 
     /// Returns `true` if the fiber has ended, so that [`join`](JoinHandle::join) will not wait.

@@ -23,14 +23,11 @@ impl Runtime {
         T: Send + 'static,
     {
         wait::count_spawn();
-        let fiber = Fiber::new(
-            Control::new(Identity::anonymous(Location::caller())),
-            f,
-            None,
-        );
+        let control = Control::new(Identity::anonymous(Location::caller()));
+        let (fiber, joinable) = Fiber::owning(control, f);
         // The fiber's outcome holds the error as well.
-        let _ = self.inject(fiber.clone(), None);
-        JoinHandle::new(fiber)
+        let _ = self.inject(fiber, None);
+        JoinHandle::new(joinable)
     }
 
     /// Runs `f` as a fiber of this runtime and returns its result. Blocks the calling thread, or suspends the

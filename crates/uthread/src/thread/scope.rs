@@ -55,7 +55,7 @@ where
         Ok(value) => {
             if scope.children.were_cut_off() {
                 // The caller is unwound like its fibers, without a panic message.
-                wait::unwind_if_cancelled();
+                wait::unwind_if_ending();
             }
             value
         }

@@ -91,7 +91,7 @@ where
         (Err(payload), None) => panic::resume_unwind(payload),
         (Ok(Some(value)), None) => {
             if failure.children.were_cut_off() {
-                wait::unwind_if_cancelled();
+                wait::unwind_if_ending();
             }
             Ok(value)
         }

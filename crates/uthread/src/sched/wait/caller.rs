@@ -4,13 +4,13 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::fiber::locals::Locals;
-use crate::fiber::{Control, Started, WakeHandle};
+use crate::fiber::{Control, WakeHandle};
 use crate::sched::threads;
 use crate::sched::worker::{Worker, current};
 
 /// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
-    match current::with_fiber(|worker| worker.running_reference()) {
+    match current::with_running(Worker::reference) {
         Some(fiber) => WakeHandle::Fiber(fiber),
         None => threads::current().map_or_else(
             || WakeHandle::Thread(std::thread::current(), None),
@@ -53,13 +53,13 @@ pub(crate) fn in_fiber() -> bool {
 
 /// Returns `true` if the caller is a fiber on a worker, which it must not block.
 pub(crate) fn is_on_worker() -> bool {
-    running().is_some()
+    current::running().is_some()
 }
 
 /// Calls `action` with the calling fiber's control block, if the caller is a fiber.
 #[inline(always)]
 pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
-    match running() {
+    match current::running() {
         Some(fiber) => Some(action(fiber.control())),
         None => threads::current().map(|context| action(context.control())),
     }
@@ -68,11 +68,5 @@ pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
 /// Calls `action` with the calling fiber's local values, if the caller is a fiber.
 #[inline(always)]
 pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
-    with_control(|control| action(control.locals.get_or_init(Box::default)))
-}
-
-/// Returns the fiber that the calling worker runs.
-#[inline(always)]
-pub(super) fn running() -> Option<Started> {
-    current::with_worker(Worker::running).flatten()
+    with_control(|control| action(control.locals_or_new()))
 }

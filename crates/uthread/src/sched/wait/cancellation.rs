@@ -9,7 +9,7 @@ use std::{panic, thread};
 
 use super::{is_panicking, now, with_control};
 use crate::fiber::limits::{Limits, Outer};
-use crate::fiber::{Cancelled, Elapsed, Pause};
+use crate::fiber::{Cancelled, Elapsed, Pause, Started};
 use crate::op;
 use crate::sched::shared::Abandonment;
 use crate::sched::threads;
@@ -47,15 +47,16 @@ impl End {
 /// deadline.
 #[inline(always)]
 pub(crate) fn end() -> Option<End> {
-    let is_free = current::with_fiber(|worker| {
-        let fiber = worker.running_fiber();
-        let limits = &fiber.control().limits;
-        !limits.are_any() && !worker.shared().is_shut_down()
-    });
-    match is_free {
-        Some(true) => None,
-        _ => look_for_end(),
+    match unlimited() {
+        Some(_) => None,
+        None => look_for_end(),
     }
+}
+
+/// Returns the calling fiber if it runs on a worker and may wait without limit, as usual.
+#[inline(always)]
+pub(super) fn unlimited() -> Option<Started> {
+    current::running().filter(|fiber| !fiber.control().limits.are_any())
 }
 
 /// Checks a caller that has limits, or is a thread.
@@ -90,10 +91,9 @@ pub(crate) fn is_shut_down() -> bool {
 /// Returns the deadline of the caller's calls, if there is one.
 #[inline(always)]
 pub(crate) fn deadline() -> Option<Instant> {
-    let free = current::with_fiber(|worker| !worker.running_fiber().control().limits.are_any());
-    match free {
-        Some(true) => None,
-        _ => look_for_deadline(),
+    match unlimited() {
+        Some(_) => None,
+        None => look_for_deadline(),
     }
 }
 
@@ -144,6 +144,15 @@ pub(crate) fn unwind_if_cancelled() {
     }
 }
 
+/// Unwinds the caller like [`unwind_if_cancelled`]. The caller has seen another fiber end with the runtime, which its
+/// own worker may not have noticed yet.
+#[cold]
+pub(crate) fn unwind_if_ending() {
+    if let Some(end) = look_for_end() {
+        unwind(end);
+    }
+}
+
 #[cold]
 fn unwind(end: End) {
     vanish_if_abandoned(IN_A_CALL);
@@ -160,7 +169,7 @@ fn unwind(end: End) {
         }
     }
     // The fibers that it waits for must be able to run.
-    match current::with_fiber(Worker::running_fiber) {
+    match current::running() {
         Some(fiber) => calls::suspend(fiber, Pause::Yielded),
         None => thread::yield_now(),
     }
@@ -203,7 +212,7 @@ pub(crate) fn vanish_if_abandoned(why: &str) {
 
 /// Leaves the calling fiber where it is, forever.
 fn vanish() -> ! {
-    let Some(fiber) = current::with_fiber(Worker::running_fiber) else {
+    let Some(fiber) = current::running() else {
         threads::vanish();
     };
     loop {

@@ -8,7 +8,6 @@ mod perform;
 mod spawn;
 mod yielding;
 
-use self::caller::running;
 pub(crate) use self::caller::{
     after, in_fiber, is_caller, is_inside, is_on_worker, now, wake_handle, with_control,
     with_locals,
@@ -16,7 +15,7 @@ pub(crate) use self::caller::{
 pub(crate) use self::cancellation::{
     Within, count_early_end, count_spawn, deadline, deadline_to_inherit, is_abandoned,
     is_cancelled, is_shut_down, refusal, refuse_if_cancelled, unwind_if_cancelled,
-    vanish_if_abandoned,
+    unwind_if_ending, vanish_if_abandoned,
 };
 pub(crate) use self::panics::{Since, catch_unwind, contain};
 pub(crate) use self::park::{
@@ -26,5 +25,6 @@ pub(crate) use self::park::{
 pub(crate) use self::perform::{flush, perform};
 pub(crate) use self::spawn::{fork_here, spawn_here, take_back, take_larger_stack};
 pub(crate) use self::yielding::{pass_turn, spend_try, spend_turn, yield_now, yield_within_call};
+use super::worker::current::running;
 pub(crate) use super::worker::exit::begin as begin_exit;
 pub(crate) use super::worker::panics::{is_panicking, record_panic};

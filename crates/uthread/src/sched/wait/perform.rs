@@ -34,16 +34,19 @@ fn perform_in_fiber(
 ) -> Option<io::Result<u32>> {
     // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
     // nothing can touch or free the operation and the memory it borrows.
-    let start = |worker: &Worker| unsafe { worker.start_unlimited_call(operation, timeout) };
-    let mut call = current::with_fiber(start)?;
+    let start =
+        |worker: &Worker, fiber| unsafe { worker.start_unlimited_call(fiber, operation, timeout) };
+    let mut call = current::with_running(start)?;
     if let Call::Limited = call {
         if let Some(refusal) = cancellation::refusal() {
             return Some(Err(refusal));
         }
         let deadline = cancellation::deadline();
         // SAFETY: as above.
-        let start = |worker: &Worker| unsafe { worker.start_call(operation, timeout, deadline) };
-        call = current::with_fiber(start)?;
+        let start = |worker: &Worker, fiber| unsafe {
+            worker.start_call(fiber, operation, timeout, deadline)
+        };
+        call = current::with_running(start)?;
     }
     let completion = match call {
         Call::Done(fiber, result) => {

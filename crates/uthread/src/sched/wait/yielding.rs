@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::cancellation::unlimited;
 use super::{in_fiber, refuse_if_cancelled, running, unwind_if_cancelled};
 use crate::fiber::Pause;
 use crate::sched::budget;
@@ -37,6 +38,14 @@ pub(crate) fn spend_try() {
 /// Lets others run. Unwinds the fiber if its runtime is shut down.
 #[inline(always)]
 pub(crate) fn yield_now() {
+    match unlimited() {
+        Some(fiber) => calls::suspend(fiber, Pause::Yielded),
+        None => yield_within_limits(),
+    }
+}
+
+#[inline(never)]
+fn yield_within_limits() {
     unwind_if_cancelled();
     pass_turn();
 }

@@ -28,31 +28,45 @@ const NEW_FIBER_TURN: usize = 4;
 
 /// The state of the present batch.
 pub(super) struct Batch {
-    /// Number of fibers that run before the oldest new one.
-    turns_to_new: Cell<usize>,
+    /// Number of fibers chosen to run, modulo [`NEW_FIBER_TURN`]. Counted across batches, which may consist of a single fiber.
+    turn: Cell<usize>,
     /// The end of the batch if the driver has operations to submit.
     flush_at: Cell<Option<Instant>>,
     /// The end of the batch if a fiber waits for an event that the driver has to poll for.
     look_at: Cell<Option<Instant>>,
     /// Number of clock reads for this that are still skipped.
     looks_spared: Cell<u32>,
+    /// `true` if either time is set.
+    has_end: Cell<bool>,
 }
 
 impl Default for Batch {
     fn default() -> Batch {
         Batch {
-            turns_to_new: Cell::new(NEW_FIBER_TURN),
+            turn: Cell::new(0),
             flush_at: Cell::new(None),
             look_at: Cell::new(None),
             looks_spared: Cell::new(0),
+            has_end: Cell::new(false),
         }
     }
 }
 
 impl Worker {
     pub(super) fn run_batch(&self) {
-        for _ in 0..BATCH_FIBERS {
-            match self.next_fiber() {
+        match self.migrating {
+            false => self.run_batch_of(Worker::next_fiber),
+            true => self.run_batch_of(Worker::next_migrating),
+        }
+    }
+
+    #[inline(always)]
+    fn run_batch_of(&self, next: impl Fn(&Worker, usize) -> Option<Started>) {
+        let mut turn = self.batch.turn.get() % NEW_FIBER_TURN;
+        let end = turn + BATCH_FIBERS;
+        while turn < end {
+            turn += 1;
+            match next(self, turn) {
                 Some(fiber) => self.run_fiber(fiber),
                 None => break,
             }
@@ -60,22 +74,38 @@ impl Worker {
                 break;
             }
         }
+        self.batch.turn.set(turn);
+        self.remote.counters.running.set(0);
     }
 
-    pub(super) fn next_fiber(&self) -> Option<Started> {
-        // Counted across batches, which may consist of a single fiber.
-        let turn = self.batch.turns_to_new.get();
-        if turn > 1 {
-            self.batch.turns_to_new.set(turn - 1);
-            return self.ready.pop().or_else(|| self.start_newest());
-        }
-        self.batch.turns_to_new.set(NEW_FIBER_TURN);
-        self.start_oldest().or_else(|| self.ready.pop())
+    #[inline(always)]
+    fn next_fiber(&self, turn: usize) -> Option<Started> {
+        self.start_oldest(turn)
+            .or_else(|| self.ready.pop_staying())
+            .or_else(|| self.start_newest())
+    }
+
+    #[inline(never)]
+    fn next_migrating(&self, turn: usize) -> Option<Started> {
+        let fiber = self.start_oldest(turn).or_else(|| self.next_stealable());
+        self.announce_rest();
+        fiber
+    }
+
+    /// Takes the fiber to run next, if fibers migrate and none is to start first.
+    fn next_stealable(&self) -> Option<Started> {
+        self.ready.pop_stealable().or_else(|| self.start_newest())
     }
 
     /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
     /// events have not been polled for long.
+    #[inline(always)]
     pub(super) fn is_flush_due(&self) -> bool {
+        self.batch.has_end.get() && self.is_time_to_flush()
+    }
+
+    #[inline(never)]
+    fn is_time_to_flush(&self) -> bool {
         if let Some(flush_at) = self.batch.flush_at.get() {
             let driver = self.driver.borrow();
             return driver.is_flush_due() || driver.now() >= flush_at;
@@ -105,6 +135,7 @@ impl Worker {
     pub(super) fn mark_unflushed(&self) {
         if self.batch.flush_at.get().is_none() {
             self.batch.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
+            self.batch.has_end.set(true);
         }
     }
 
@@ -112,6 +143,7 @@ impl Worker {
     pub(super) fn count_awaited(&self) {
         if self.batch.look_at.get().is_none() {
             self.batch.look_at.set(Some(self.now() + BLIND_TIME_MAX));
+            self.batch.has_end.set(true);
         }
     }
 
@@ -119,19 +151,27 @@ impl Worker {
     pub(super) fn mark_flushed(&self) {
         self.batch.flush_at.set(None);
         self.batch.look_at.set(None);
+        self.batch.has_end.set(false);
     }
 
+    #[inline(never)]
     pub(super) fn start_newest(&self) -> Option<Started> {
         self.deque.pop().and_then(|fiber| self.start(fiber))
     }
 
-    pub(super) fn start_oldest(&self) -> Option<Started> {
+    /// Starts the oldest new fiber if it is its turn.
+    #[inline(always)]
+    fn start_oldest(&self, turn: usize) -> Option<Started> {
         // Checked first: a steal costs a fence, even if there is nothing.
-        if self.deque.is_empty() {
-            return None;
+        match !turn.is_multiple_of(NEW_FIBER_TURN) || self.deque.is_empty() {
+            true => None,
+            false => self.steal_oldest(),
         }
-        self.remote
-            .take_oldest()
-            .and_then(|fiber| self.start(fiber))
+    }
+
+    #[inline(never)]
+    fn steal_oldest(&self) -> Option<Started> {
+        let oldest = self.remote.take_oldest();
+        oldest.and_then(|fiber| self.start(fiber))
     }
 }

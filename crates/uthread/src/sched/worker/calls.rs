@@ -10,7 +10,7 @@ use super::{Worker, panics};
 use crate::atomic::lock;
 use crate::driver::Start;
 use crate::fiber::control::FiberKey;
-use crate::fiber::{FiberRef, Pause, Started};
+use crate::fiber::{FiberRef, Pause, Reference, Started};
 use crate::op::Operation;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
@@ -36,7 +36,7 @@ impl Worker {
         let Some(newest) = self.deque.pop() else {
             return false;
         };
-        let found = ptr::addr_eq(Arc::as_ptr(&newest), Arc::as_ptr(fiber));
+        let found = ptr::addr_eq(Reference::as_ptr(&newest), Reference::as_ptr(fiber));
         if !found {
             self.deque.push(newest);
         }
@@ -47,7 +47,7 @@ impl Worker {
     pub(in crate::sched) fn enqueue_own(&self, owner: &Remote, fiber: Started) -> bool {
         let own = ptr::eq(&*self.remote, owner);
         if own {
-            self.ready.push_next(fiber);
+            self.make_next(fiber);
         }
         own
     }
@@ -56,22 +56,16 @@ impl Worker {
     pub(in crate::sched) fn enqueue_here(&self, shared: &Shared, fiber: Started) -> bool {
         let here = ptr::eq(&*self.shared, shared);
         if here {
-            self.ready.push_next(fiber);
+            self.make_next(fiber);
             self.announce_rest();
         }
         here
     }
 
-    /// The running fiber; `None` while the loop runs.
-    #[inline(always)]
-    pub(in crate::sched) fn running(&self) -> Option<Started> {
-        self.running.get()
-    }
-
-    /// Returns a reference to the running fiber that may leave this worker.
-    pub(in crate::sched) fn running_reference(&self) -> FiberRef {
-        let FiberKey { worker, index } = self.running_fiber().control().key.get();
-        self.with_reactor(worker as usize, |reactor| Arc::clone(reactor.fiber(index)))
+    /// Returns a reference to a fiber that may leave this worker, which runs it.
+    pub(in crate::sched) fn reference(&self, fiber: Started) -> FiberRef {
+        let FiberKey { worker, index } = fiber.control().key.get();
+        self.with_reactor(worker as usize, |reactor| reactor.fiber(index).clone())
     }
 
     /// Calls `action` with the reactor at which a fiber is registered.
@@ -81,7 +75,7 @@ impl Worker {
         action: impl FnOnce(&mut Reactor) -> R,
     ) -> R {
         if index == self.index {
-            return action(&mut self.reactor.lock());
+            return self.reactor.with(action);
         }
         let reactor = self.shared.remote(index).reactor.get();
         action(&mut lock(
@@ -89,9 +83,9 @@ impl Worker {
         ))
     }
 
-    #[inline(always)]
-    pub(in crate::sched) fn running_fiber(&self) -> Started {
-        self.running().expect("a fiber runs")
+    /// Returns the running fiber.
+    pub(super) fn running_fiber(&self) -> Started {
+        current::running().expect("a fiber runs")
     }
 
     /// Submits pending operations, unless the driver is in use.
@@ -111,18 +105,18 @@ impl Worker {
     #[inline]
     pub(in crate::sched) unsafe fn start_unlimited_call(
         &self,
+        fiber: Started,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
     ) -> Call {
-        let fiber = self.running_fiber();
         let control = fiber.control();
         // Before the check whether it may wait: a canceller goes the other way round.
         control.last_worker.set(self.index as u32);
-        if control.limits.are_any() || self.shared.is_shut_down() {
+        if control.limits.are_any() {
             return Call::Limited;
         }
         // SAFETY: by the caller's contract.
-        unsafe { self.start_call(operation, timeout, None) }
+        unsafe { self.start_call(fiber, operation, timeout, None) }
     }
 
     /// Starts a call of the running fiber that ends after `timeout` or at `deadline`.
@@ -135,11 +129,11 @@ impl Worker {
     #[inline]
     pub(in crate::sched) unsafe fn start_call(
         &self,
+        fiber: Started,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
         deadline: Option<Instant>,
     ) -> Call {
-        let fiber = self.running_fiber();
         loop {
             // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
@@ -259,7 +253,7 @@ impl Worker {
 /// Waits for a wake-up of the calling fiber, at most until the deadline. May return spuriously.
 pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
-        let fiber = worker.running_reference();
+        let fiber = worker.reference(running);
         (worker.index, worker.reactor.lock().wake_at(deadline, fiber))
     }) else {
         return;
@@ -274,7 +268,7 @@ pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
 #[inline(always)]
 #[allow(unsafe_code, reason = "leaving the fiber's stack")]
 pub(in crate::sched) fn suspend(running: Started, pause: Pause) {
-    debug_assert_eq!(current::with_fiber(Worker::running_fiber), Some(running));
+    debug_assert_eq!(current::running(), Some(running));
     if thread::panicking() {
         panics::record_suspension(running);
     }

@@ -1,20 +1,34 @@
-//! The worker of the calling thread: the only place where it is stored and read.
+//! The worker of the calling thread and the fiber that it runs: the only place where they are stored and read.
 
 use std::cell::Cell;
 use std::ptr;
 
 use super::Worker;
+use crate::fiber::Started;
 use crate::stack::overflow::Victim;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
+    /// The running fiber; `None` while the loop of the worker runs.
+    static FIBER: Cell<Option<Started>> = const { Cell::new(None) };
 }
 
-/// The only read. Never inlined: an inlined copy would let the compiler keep a thread-local address across a
-/// switch.
+/// Never inlined: an inlined copy would let the compiler keep a thread-local address across a switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.get()
+}
+
+/// Returns the calling fiber, if the caller is a fiber on a worker. Never inlined, like [`current`].
+#[inline(never)]
+pub(crate) fn running() -> Option<Started> {
+    FIBER.get()
+}
+
+/// Sets the running fiber. Called by the loop of the worker, which stays on its thread.
+#[inline(always)]
+pub(super) fn set_running(fiber: Option<Started>) {
+    FIBER.set(fiber);
 }
 
 /// Calls `action` while the calling thread is this worker.
@@ -35,6 +49,7 @@ impl Drop for Leave {
 /// the fiber that it runs, which must not return.
 pub(crate) fn leave_for_good() {
     CURRENT.set(ptr::null());
+    FIBER.set(None);
 }
 
 /// Calls `action` with the worker of the calling thread, if it is one.
@@ -48,13 +63,19 @@ pub(crate) fn with_worker<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
 /// Calls `action` with the worker of the calling fiber, if the caller is a fiber on a worker.
 #[inline(always)]
 pub(crate) fn with_fiber<R>(action: impl FnOnce(&Worker) -> R) -> Option<R> {
-    with_worker(|worker| worker.running().is_some().then(|| action(worker))).flatten()
+    with_running(|worker, _| action(worker))
+}
+
+/// Calls `action` with the calling fiber and its worker, if the caller is a fiber on a worker.
+#[inline(always)]
+pub(crate) fn with_running<R>(action: impl FnOnce(&Worker, Started) -> R) -> Option<R> {
+    let fiber = running()?;
+    with_worker(|worker| action(worker, fiber))
 }
 
 /// Reports the running fiber to the overflow handler if the address is in its guard page.
 pub(crate) fn find_overflow(address: usize, report: &mut dyn FnMut(Victim<'_>)) {
-    with_fiber(|worker| {
-        let fiber = worker.running_fiber();
+    if let Some(fiber) = running() {
         let control = fiber.control();
         if let Some(stack_size) = control.guarding_stack_size(address) {
             report(Victim {
@@ -64,5 +85,5 @@ pub(crate) fn find_overflow(address: usize, report: &mut dyn FnMut(Victim<'_>)) 
                 stack_size,
             });
         }
-    });
+    }
 }

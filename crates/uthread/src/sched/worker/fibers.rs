@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use super::Worker;
 use super::batch::BATCH_FIBERS;
+use super::{Worker, current};
 use crate::fiber::control::{FiberKey, Resumed};
-use crate::fiber::{Body, Cancelled, FiberRef, Pause, Scheduler, Started};
+use crate::fiber::{Body, Cancelled, FiberRef, Pause, Reference, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
@@ -17,61 +17,93 @@ use crate::stack::sizes::BATCH_STACKS;
 const HOT_STACKS: usize = BATCH_FIBERS;
 
 impl Worker {
+    /// Runs a fiber until it pauses or ends. The caller then clears the counter of the running fiber.
+    #[inline(always)]
     pub(super) fn run_fiber(&self, fiber: Started) {
-        if self.migrating {
-            self.announce_rest();
-        }
+        let control = fiber.control();
         let counters = &self.remote.counters;
         counters.switches.add(1);
-        counters.running.set(fiber.control().id().get());
-        counters
-            .spawn_site
-            .store(Some(fiber.control().spawn_site()));
-        self.running.set(Some(fiber));
+        counters.running.set(control.id().get());
+        counters.spawn_site.store(Some(control.spawn_site()));
+        current::set_running(Some(fiber));
         budget::renew();
-        let resumed = loop {
-            match resume(fiber) {
-                Resumed::Paused(pause) if self.is_kept_by(fiber) && pause != Pause::Abandoned => {
-                    self.await_kept(fiber, pause);
-                }
-                resumed => break resumed,
+        match resume(fiber) {
+            Resumed::Paused(pause) if self.panics.matter() => {
+                self.pause_checked(fiber, pause);
             }
-        };
-        self.running.set(None);
-        counters.running.set(0);
-        match resumed {
+            Resumed::Paused(Pause::Yielded) => {
+                current::set_running(None);
+                self.ready.push_staying(fiber);
+            }
             Resumed::Paused(pause) => {
-                if self.migrating {
-                    // The panic count of a thread would not move with the fiber.
-                    let unwinds = thread::panicking();
-                    fiber
-                        .control()
-                        .stays_on
-                        .set(unwinds.then_some(self.index as u32));
-                }
+                current::set_running(None);
                 self.hand_on(fiber, pause);
             }
             Resumed::Ended(stack) => {
-                self.record_end_of_panic(fiber);
-                counters.ended.add(1);
-                let FiberKey { worker, index } = fiber.control().key.get();
-                let (ended, deserted) = self.with_reactor(worker as usize, |reactor| {
-                    (reactor.discharge(index), reactor.is_deserted())
-                });
-                self.shared
-                    .remote(worker as usize)
-                    .forget_name(ended.control());
-                self.return_stack(stack);
-                drop(ended);
-                if deserted {
-                    self.record_deserted();
-                }
+                current::set_running(None);
+                self.end_fiber(fiber, stack);
             }
         }
     }
 
+    /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended during its panic.
+    #[inline(never)]
+    fn pause_checked(&self, fiber: Started, pause: Pause) {
+        let mut resumed = Resumed::Paused(pause);
+        while let Resumed::Paused(pause) = resumed
+            && self.is_kept_by(fiber)
+            && pause != Pause::Abandoned
+        {
+            self.await_kept(fiber, pause);
+            resumed = resume(fiber);
+        }
+        current::set_running(None);
+        match resumed {
+            Resumed::Paused(pause) => {
+                if self.migrating {
+                    // The panic count of a thread would not move with the fiber.
+                    let stays = thread::panicking().then_some(self.index as u32);
+                    fiber.control().stays_on.set(stays);
+                }
+                self.hand_on(fiber, pause);
+            }
+            Resumed::Ended(stack) => self.end_fiber(fiber, stack),
+        }
+    }
+
+    /// Removes a fiber that has ended, and takes its stack back.
+    #[inline(never)]
+    fn end_fiber(&self, fiber: Started, stack: Stack) {
+        self.record_end_of_panic(fiber);
+        self.remote.counters.ended.add(1);
+        let FiberKey { worker, index } = fiber.control().key.get();
+        let ended = match self.migrating {
+            false => self.reactor.with(|reactor| reactor.discharge(index)),
+            true => self.discharge_migrating(worker as usize, index),
+        };
+        let remote = match self.migrating {
+            false => &self.remote,
+            true => self.shared.remote(worker as usize),
+        };
+        remote.forget_name(fiber.control());
+        self.return_stack(stack);
+        drop(ended);
+    }
+
+    /// Removes a fiber from the reactor of the worker that has started it, if fibers migrate.
+    #[inline(never)]
+    fn discharge_migrating(&self, worker: usize, index: u32) -> FiberRef {
+        let (ended, deserted) = self.with_reactor(worker, |reactor| {
+            (reactor.discharge(index), reactor.is_deserted())
+        });
+        if deserted {
+            self.record_deserted();
+        }
+        ended
+    }
+
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),
@@ -89,15 +121,20 @@ impl Worker {
     /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends without
     /// having run; it is returned if it can do so now.
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
-        let reserved = fiber.control().reserved.take();
-        let stack = match reserved.map_or_else(|| self.take_stack(), |stack| Ok(*stack)) {
+        let control = fiber.control();
+        let stack = match control
+            .take_reserved()
+            .map_or_else(|| self.take_stack(), Ok)
+        {
             Ok(stack) => stack,
             Err(error) => return self.start_without_memory(fiber, error),
         };
-        let cancelled = fiber
-            .control()
-            .limits
-            .is_cancelled(self.shared.is_shut_down());
+        let limits = &control.limits;
+        let shut_down = self.shared.is_shut_down();
+        if shut_down {
+            limits.cancel();
+        }
+        let cancelled = limits.is_cancelled(shut_down);
         if cancelled && self.shared.is_abandoned() {
             // Its closure is leaked: no code of the fiber runs any more, not even a destructor.
             self.shared.keep_abandoned(fiber);
@@ -125,14 +162,15 @@ impl Worker {
             true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
         };
         self.remote.counters.fibers.add(1);
-        self.remote.record_name(fiber.control());
-        let body: *const dyn Body = Arc::as_ptr(&fiber);
+        let control = fiber.control();
+        self.remote.record_name(control);
+        let body: *const dyn Body = Reference::as_ptr(&fiber);
         // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
         // keeps it alive until then.
-        unsafe { fiber.control().start(body, entry, stack, scheduler) };
+        unsafe { control.start(body, entry, stack, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
-        let started = unsafe { Started::new(fiber.control()) };
-        let index = self.reactor.lock().admit(fiber);
+        let started = unsafe { Started::new(control) };
+        let index = self.reactor.with(|reactor| reactor.admit(fiber));
         started.control().key.set(FiberKey {
             worker: self.index as u32,
             index,
@@ -206,6 +244,7 @@ impl Worker {
 }
 
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
+#[inline(always)]
 fn resume(fiber: Started) -> Resumed {
     // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
     // waited after it had left its stack. A fiber is in one such place at a time.

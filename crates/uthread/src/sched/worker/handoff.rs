@@ -25,6 +25,15 @@ impl Shared {
         false
     }
 
+    /// Cancels the calling fiber if it belongs to this runtime.
+    pub(in crate::sched) fn cancel_caller(&self) {
+        current::with_running(|worker, fiber| {
+            if std::ptr::eq(worker.shared(), self) {
+                fiber.control().limits.cancel();
+            }
+        });
+    }
+
     /// Returns `true` if the caller is one of the workers, and so awake.
     pub(crate) fn is_called_from_inside(&self) -> bool {
         current::with_worker(|worker| std::ptr::eq(worker.shared(), self)).unwrap_or(false)

@@ -35,11 +35,19 @@ impl Worker {
         self.ready.push(fiber);
     }
 
+    /// Makes a fiber run next that the running one has woken.
+    #[inline]
+    pub(super) fn make_next(&self, fiber: Started) {
+        let switches = self.remote.counters.switches.get();
+        self.ready.push_next(fiber, switches);
+    }
+
     /// Queues a fiber before the other ready ones if it is `urgent` and may leave its worker, and behind them
     /// otherwise.
     pub(super) fn make_ready_as(&self, fiber: Started, urgent: bool) {
-        if urgent && fiber.control().stays_on.get().is_none() && self.ready.has_no_next() {
-            self.ready.push_next(fiber);
+        let switches = self.remote.counters.switches.get();
+        if urgent && fiber.control().stays_on.get().is_none() && self.ready.has_no_next(switches) {
+            self.ready.push_next(fiber, switches);
         } else {
             self.make_ready(fiber);
         }
@@ -127,7 +135,7 @@ impl Worker {
         }
         self.remote.counters.completions.add(served);
         self.remote.counters.served.add(served);
-        self.ready.pop()
+        self.ready.pop_stealable()
     }
 
     /// Takes the fiber that another worker would run next, if that worker has made no progress since the last

@@ -37,7 +37,7 @@ mod search;
 pub(super) mod shutdown;
 mod sleep;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
-use crate::fiber::{FiberRef, Started};
+use crate::fiber::FiberRef;
 use crate::stack::Stack;
 
 pub(crate) struct Worker {
@@ -71,8 +71,6 @@ pub(crate) struct Worker {
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
     hot_stacks: RefCell<Vec<Stack>>,
-    /// The running fiber; `None` while the loop runs.
-    running: Cell<Option<Started>>,
     batch: Batch,
     sleep: Sleep,
     ending: Ending,
@@ -120,12 +118,11 @@ impl Worker {
             driver: RefCell::new(driver),
             reactor,
             hot_stacks: RefCell::default(),
-            running: Cell::default(),
             batch: Batch::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
             balance: Balance::default(),
-            panics: Panics::new(),
+            panics: Panics::new(migrating),
         })
     }
 

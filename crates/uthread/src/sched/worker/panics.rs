@@ -32,20 +32,28 @@ const HOOK_PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Panics {
     suspended: Cell<u32>,
     /// `true` if there is anything to check: there are such fibers, or one has just suspended on a panicking
-    /// thread.
-    matters: Cell<bool>,
+    /// thread; or if fibers migrate, which depends on whether they panic.
+    matter: Cell<bool>,
+    migrating: bool,
     /// Changes when all counts are discarded, and is unique among workers: a count of another worker does not
     /// match.
     epoch: Cell<u32>,
 }
 
 impl Panics {
-    pub(super) fn new() -> Panics {
+    pub(super) fn new(migrating: bool) -> Panics {
         Panics {
             suspended: Cell::new(0),
-            matters: Cell::new(false),
+            matter: Cell::new(migrating),
+            migrating,
             epoch: Cell::new(next_epoch()),
         }
+    }
+
+    /// Returns `true` if there is anything to check.
+    #[inline(always)]
+    pub(super) fn matter(&self) -> bool {
+        self.matter.get()
     }
 
     /// Returns `true` if the panic of the thread is that of this fiber, which is running or has just paused.
@@ -71,13 +79,13 @@ impl Panics {
             .set(panics.then_some(self.epoch.get()));
         let suspended = others + u32::from(panics);
         self.suspended.set(suspended);
-        self.matters.set(suspended > 0);
+        self.matter.set(suspended > 0 || self.migrating);
     }
 
     /// Discards all counts, as the thread does not panic: also those of panics that have ended unnoticed.
     fn forget(&self) {
         self.suspended.set(0);
-        self.matters.set(false);
+        self.matter.set(self.migrating);
         self.epoch.set(next_epoch());
     }
 }
@@ -117,9 +125,8 @@ impl Worker {
 
     /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
     /// hook.
-    #[inline(always)]
     pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
-        self.panics.matters.get() && self.look_for_panic(fiber)
+        self.panics.matter() && self.look_for_panic(fiber)
     }
 
     #[cold]
@@ -138,7 +145,7 @@ impl Worker {
     /// Waits until the fiber that occupies this worker is ready, running no other fiber meanwhile.
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
-        self.running.set(None);
+        current::set_running(None);
         if self.migrating {
             fiber.control().stays_on.set(Some(self.index as u32));
         }
@@ -153,13 +160,13 @@ impl Worker {
             }
             self.open_reactor();
         }
-        self.running.set(Some(fiber));
+        current::set_running(Some(fiber));
     }
 
     /// Called when a fiber has ended.
     #[inline(always)]
     pub(super) fn record_end_of_panic(&self, fiber: Started) {
-        if self.panics.matters.get() {
+        if self.panics.matter() {
             self.look_for_panic_end(fiber);
         }
     }
@@ -197,7 +204,7 @@ pub(crate) fn record_panic() {
 #[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
-        worker.panics.matters.set(true);
+        worker.panics.matter.set(true);
         worker.does_running_panic()
     });
     let panics = panics == Some(true);

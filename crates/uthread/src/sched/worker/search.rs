@@ -1,6 +1,7 @@
 //! How a worker without work searches for fibers elsewhere, and wakes others for surplus work.
 
 use super::Worker;
+use crate::fiber::Started;
 
 impl Worker {
     /// Searches for fibers elsewhere. Runs one if it finds any.
@@ -11,7 +12,7 @@ impl Worker {
         if let Some(fiber) = self.take_started() {
             self.end_search();
             self.flush();
-            self.run_fiber(fiber);
+            self.run_found(fiber);
             return true;
         }
         let counters = &self.remote.counters;
@@ -36,9 +37,16 @@ impl Worker {
             }
         };
         if let Some(fiber) = started {
-            self.run_fiber(fiber);
+            self.run_found(fiber);
         }
         true
+    }
+
+    #[inline(never)]
+    fn run_found(&self, fiber: Started) {
+        self.announce_rest();
+        self.run_fiber(fiber);
+        self.remote.counters.running.set(0);
     }
 
     pub(super) fn end_search(&self) {

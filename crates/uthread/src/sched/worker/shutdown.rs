@@ -11,7 +11,6 @@
 //! in flight, no timer is pending and no call runs on another thread, for [`STILL_TIME_MAX`].
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -57,8 +56,12 @@ impl Worker {
         }
         let mut reactor = self.reactor.lock();
         reactor.cancel_of(|fiber| abandons || fiber.limits.is_cancelled(true));
-        let live: Vec<_> = reactor.fibers().map(Arc::clone).collect();
+        let live: Vec<_> = reactor.fibers().cloned().collect();
         drop(reactor);
+        // Before they are woken: from now on, their calls check whether they may wait.
+        for fiber in &live {
+            fiber.control().limits.cancel();
+        }
         self.cancel_late();
         live.iter().for_each(crate::fiber::wake);
     }

@@ -1,0 +1,57 @@
+//! Runs one operation of the library again and again. `cargo xtask cost` counts its instructions under callgrind;
+//! `uthread-cost ratios` times it against a floor in the same process. README.md describes the operations.
+
+mod floor;
+mod operations;
+mod ratios;
+
+use std::process::ExitCode;
+
+use operations::Operation;
+use uthread::{Driver, Runtime};
+
+const USAGE: &str = "\
+Usage: uthread-cost <operation> <count>
+       uthread-cost ratios
+       uthread-cost list";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["list"] => {
+            for operation in operations::ALL {
+                println!("{}", operation.name);
+            }
+            Ok(())
+        }
+        ["ratios"] => runtime(Driver::Epoll).map(|runtime| ratios::print(&runtime)),
+        [name, count] => run(name, count),
+        _ => Err(USAGE.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("uthread-cost: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(name: &str, count: &str) -> Result<(), String> {
+    let operation = Operation::by_name(name)
+        .ok_or_else(|| format!("unknown operation {name:?}; `uthread-cost list` prints them"))?;
+    let count = count
+        .parse()
+        .map_err(|_| format!("not a count: {count:?}"))?;
+    // Callgrind runs no io_uring system calls.
+    let runtime = runtime(Driver::Epoll)?;
+    runtime.run(|| (operation.repeat)(count));
+    Ok(())
+}
+
+/// Builds a runtime with one worker.
+fn runtime(driver: Driver) -> Result<Runtime, String> {
+    let runtime = Runtime::builder().workers(1).driver(driver).build();
+    runtime.map_err(|error| format!("cannot start a runtime: {error}"))
+}
