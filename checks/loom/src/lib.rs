@@ -46,7 +46,7 @@ mod atomic;
 const EXHAUSTIVE: &str = "UTHREAD_EXHAUSTIVE";
 
 /// How many preemptions `cargo test` checks at most: most faults of such protocols need no more, and each further one
-/// multiplies the time.
+/// multiplies the time. A model that cannot afford more than that is checked with one fewer.
 const PREEMPTIONS_MAX_BY_DEFAULT: usize = 2;
 
 /// Runs `model` in every interleaving with at most `preemptions_max` switches away from a thread
@@ -58,7 +58,7 @@ fn check(preemptions_max: impl Into<Option<usize>>, model: impl Fn() + Sync + Se
     builder.preemption_bound = match std::env::var_os(EXHAUSTIVE) {
         Some(_) => affordable,
         None => Some(affordable.map_or(PREEMPTIONS_MAX_BY_DEFAULT, |max| {
-            max.min(PREEMPTIONS_MAX_BY_DEFAULT)
+            (max - 1).min(PREEMPTIONS_MAX_BY_DEFAULT)
         })),
     };
     builder.check(model);
