@@ -9,6 +9,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::cost;
+
 /// A command of cargo, by its name in the output.
 struct Step {
     name: &'static str,
@@ -58,6 +60,12 @@ const STEPS: [Step; 5] = [
 
 /// Runs every step in the root of the workspace, up to the first that fails; returns whether all passed.
 pub(crate) fn run(root: &Path) -> io::Result<bool> {
+    println!("\n== instructions ==");
+    match cost::is_available() {
+        true if !cost::run(root, false)? => return Ok(false),
+        true => {}
+        false => println!("not counted: valgrind is not installed"),
+    }
     for step in &STEPS {
         println!("\n== {} ==", step.name);
         if !step.command(root).status()?.success() {

@@ -1,6 +1,7 @@
 //! `cargo xtask`: repository chores for which cargo has no command.
 
 mod ci;
+mod cost;
 mod figures;
 mod foreign;
 mod kernels;
@@ -18,6 +19,8 @@ Usage: cargo xtask <command>
 
 Commands:
   ci                 run all checks that must pass before a merge: format, lints, documentation, all tests in full
+  cost [--write]     count the instructions of the library's operations, and compare them with bench/cost/counts.tsv,
+                     or write them there; needs valgrind
   tidy               check the rules of CONTRIBUTING.md that no lint covers
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
@@ -43,6 +46,8 @@ fn main() -> ExitCode {
             eprintln!("xtask: {error}");
             ExitCode::from(2)
         }),
+        ["cost"] => cost(false),
+        ["cost", "--write"] => cost(true),
         ["figures"] => figures(figures::check),
         ["figures", "--write"] => figures(figures::write),
         ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
@@ -79,6 +84,18 @@ fn ci() -> io::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn cost(writes: bool) -> ExitCode {
+    let root = env::current_dir().and_then(|folder| workspace_root(&folder));
+    match root.and_then(|root| cost::run(&root, writes)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitCode {
