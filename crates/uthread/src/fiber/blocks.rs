@@ -2,7 +2,7 @@
 //! for a fiber if there are more of a size than it caches per thread, which are seven with glibc.
 
 use std::alloc::{self, Layout};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 /// The sizes kept are multiples of this.
@@ -21,11 +21,55 @@ const FREE_MAX: usize = 2048;
 const REUSES: bool = !cfg!(any(miri, feature = "sanitizer"));
 
 thread_local! {
-    static FREE: FreeBlocks = const { FreeBlocks(RefCell::new([const { Vec::new() }; SIZES])) };
+    static FREE: FreeBlocks = const { FreeBlocks([const { FreeList::new() }; SIZES]) };
 }
 
 /// The blocks that a thread keeps, by size.
-struct FreeBlocks(RefCell<[Vec<NonNull<u8>>; SIZES]>);
+struct FreeBlocks([FreeList; SIZES]);
+
+/// Blocks of one size, each of which begins with a pointer to the next.
+struct FreeList {
+    first: Cell<Option<NonNull<u8>>>,
+    length: Cell<usize>,
+}
+
+#[allow(unsafe_code, reason = "a list in the free memory itself")]
+impl FreeList {
+    const fn new() -> FreeList {
+        FreeList {
+            first: Cell::new(None),
+            length: Cell::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<NonNull<u8>> {
+        let first = self.first.get()?;
+        // SAFETY: the block is free, so `push` was the last to write to it.
+        let next = unsafe { first.cast::<Option<NonNull<u8>>>().read() };
+        self.first.set(next);
+        self.length.set(self.length.get() - 1);
+        Some(first)
+    }
+
+    /// Adds a block. Returns `false` if the list is full.
+    ///
+    /// # Safety
+    ///
+    /// The block has the size and alignment of a pointer at least, and is not accessed any more.
+    #[inline(always)]
+    unsafe fn push(&self, block: NonNull<u8>) -> bool {
+        let length = self.length.get();
+        if length == FREE_MAX {
+            return false;
+        }
+        // SAFETY: by the caller's contract.
+        unsafe { block.cast::<Option<NonNull<u8>>>().write(self.first.get()) };
+        self.first.set(Some(block));
+        self.length.set(length + 1);
+        true
+    }
+}
 
 /// Returns the index of a block's size, and the layout of the memory to allocate for it.
 #[inline(always)]
@@ -53,9 +97,8 @@ pub(super) fn allocate(layout: Layout) -> NonNull<u8> {
 #[inline(never)]
 fn take(index: usize) -> Option<NonNull<u8>> {
     // Fails at the end of the thread.
-    FREE.try_with(|free| free.0.borrow_mut().get_mut(index)?.pop())
-        .ok()
-        .flatten()
+    let taken = FREE.try_with(|free| free.0.get(index).and_then(FreeList::pop));
+    taken.ok().flatten()
 }
 
 #[cold]
@@ -76,14 +119,9 @@ fn allocate_new(layout: Layout) -> NonNull<u8> {
 pub(super) unsafe fn release(block: NonNull<u8>, layout: Layout) {
     let (index, layout) = size(layout);
     let is_free = FREE.try_with(|free| {
-        let mut free = free.0.borrow_mut();
-        match free.get_mut(index) {
-            Some(blocks) if blocks.len() < FREE_MAX => {
-                blocks.push(block);
-                true
-            }
-            _ => false,
-        }
+        let list = free.0.get(index);
+        // SAFETY: by the caller's contract. Blocks in a list have a multiple of the size of a cache line.
+        list.is_some_and(|list| unsafe { list.push(block) })
     });
     if is_free != Ok(true) {
         // SAFETY: by the caller's contract, with the layout that `allocate` has used.
@@ -94,8 +132,8 @@ pub(super) unsafe fn release(block: NonNull<u8>, layout: Layout) {
 impl Drop for FreeBlocks {
     #[allow(unsafe_code, reason = "the allocator's interface")]
     fn drop(&mut self) {
-        for (index, blocks) in self.0.get_mut().iter_mut().enumerate() {
-            for block in blocks.drain(..) {
+        for (index, list) in self.0.iter().enumerate() {
+            while let Some(block) = list.pop() {
                 // SAFETY: all blocks of this index were allocated with this layout.
                 unsafe { alloc::dealloc(block.as_ptr(), block_layout(index)) };
             }

@@ -251,62 +251,78 @@ where
     }
 
     fn finish(&self, result: thread::Result<T>) {
-        let result = match self.control.locals() {
-            None => result,
-            Some(locals) => self.end_locals(locals, result),
-        };
-        if let (Some(children), Err(payload)) = (&self.scope, &result) {
-            // Before the outcome can be joined, which may discount the panic.
-            children.acknowledge_end(payload);
-        }
-        self.outcome.complete(result);
-        // Destructors of an unjoined result may have created the first values.
-        if let Some(locals) = self.control.locals() {
-            self.close_locals(locals);
-        }
-        // Last: after this, the borrows of the scope may end.
-        if let Some(children) = &self.scope {
-            children.discharge(&self.control);
-        }
+        finish(&self.control, self.scope.as_deref(), &self.outcome, result);
     }
+}
 
-    /// Drops the fiber-local values. The panic of a destructor becomes the result, unless the fiber has
-    /// panicked before.
-    fn end_locals<R>(&self, locals: &Locals, result: thread::Result<R>) -> thread::Result<R> {
-        let ended = self.shield(|| locals.end());
-        if locals.is_in_child() {
-            forked::end(result.is_err());
-        }
-        match (ended, result) {
-            (Err(payload), Ok(value)) => {
-                drop_quietly(value);
-                Err(payload)
-            }
-            (Err(payload), result) => {
-                drop_quietly(payload);
-                result
-            }
-            (Ok(()), result) => result,
-        }
+/// Ends a fiber with `result`. Not generic over its closure, so that this is compiled once per type of value.
+fn finish<T>(
+    control: &Control,
+    scope: Option<&Children>,
+    outcome: &Outcome<thread::Result<T>>,
+    result: thread::Result<T>,
+) {
+    let result = match control.locals() {
+        None => result,
+        Some(locals) => end_locals(control, locals, result),
+    };
+    if let (Some(children), Err(payload)) = (scope, &result) {
+        // Before the outcome can be joined, which may discount the panic.
+        children.acknowledge_end(payload);
     }
+    outcome.complete(result);
+    // Destructors of an unjoined result may have created the first values.
+    if let Some(locals) = control.locals() {
+        close_locals(control, locals);
+    }
+    // Last: after this, the borrows of the scope may end.
+    if let Some(children) = scope {
+        children.discharge(control);
+    }
+}
 
-    /// Drops values that destructors of the result and of panic payloads have created. No value is created
-    /// afterwards: it would be dropped with the control block, on any thread.
-    fn close_locals(&self, locals: &Locals) {
-        // Terminates, as the value of each key is created once.
-        while let Err(payload) = self.shield(|| locals.end()) {
+/// Drops the fiber-local values. The panic of a destructor becomes the result, unless the fiber has panicked
+/// before.
+#[cold]
+fn end_locals<T>(
+    control: &Control,
+    locals: &Locals,
+    result: thread::Result<T>,
+) -> thread::Result<T> {
+    let ended = shield(control, || locals.end());
+    if locals.is_in_child() {
+        forked::end(result.is_err());
+    }
+    match (ended, result) {
+        (Err(payload), Ok(value)) => {
+            drop_quietly(value);
+            Err(payload)
+        }
+        (Err(payload), result) => {
             drop_quietly(payload);
+            result
         }
-        locals.close();
+        (Ok(()), result) => result,
     }
+}
 
-    /// Calls `end` in a shield. Otherwise a cancelled destructor that waits would be unwound.
-    fn shield(&self, end: impl FnOnce() -> thread::Result<()>) -> thread::Result<()> {
-        let outer = self.control.limits.enter_shield();
-        let ended = end();
-        self.control.limits.leave(outer);
-        ended
+/// Drops values that destructors of the result and of panic payloads have created. No value is created
+/// afterwards: it would be dropped with the control block, on any thread.
+#[cold]
+fn close_locals(control: &Control, locals: &Locals) {
+    // Terminates, as the value of each key is created once.
+    while let Err(payload) = shield(control, || locals.end()) {
+        drop_quietly(payload);
     }
+    locals.close();
+}
+
+/// Calls `end` in a shield. Otherwise a cancelled destructor that waits would be unwound.
+fn shield(control: &Control, end: impl FnOnce() -> thread::Result<()>) -> thread::Result<()> {
+    let outer = control.limits.enter_shield();
+    let ended = end();
+    control.limits.leave(outer);
+    ended
 }
 
 impl<F, T> Body for Fiber<F, T>

@@ -44,7 +44,9 @@ impl<T> Outcome<T> {
 
     /// Writes the outcome and drops it if the handle is gone. Called once, by the fiber.
     pub(crate) fn complete(&self, result: T) {
-        drop_quietly(self.deliver(result));
+        if let Some(result) = self.deliver(result) {
+            drop_quietly(result);
+        }
     }
 
     /// Writes the outcome. Returns it if the handle is gone. Called once, by the writing side.
@@ -111,7 +113,7 @@ impl<T> Outcome<T> {
 
     /// Takes the value. The caller is the only holder of the join handle, and `is_done` has returned `true`.
     pub(crate) fn take(&self) -> T {
-        assert!(self.is_done(), "the outcome is taken after completion");
+        debug_assert!(self.is_done(), "the outcome is taken after completion");
         self.take_value().expect("the outcome is taken once")
     }
 
@@ -120,7 +122,9 @@ impl<T> Outcome<T> {
         // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
         // to see the value if the fiber was first.
         if self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE {
-            drop_quietly(self.take_value());
+            if let Some(value) = self.take_value() {
+                drop_quietly(value);
+            }
         }
     }
 
