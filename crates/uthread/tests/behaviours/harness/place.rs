@@ -16,7 +16,7 @@ pub(crate) const PLACES: [Place; 9] = [
         .polling()
         .variant(),
     Place::inside("uring 2", Driver::Uring, 2, false),
-    Place::inside("uring 2 migrating", Driver::Uring, 2, true),
+    Place::inside("uring 2 migrating", Driver::Uring, 2, true).variant(),
     Place::inside("epoll 1", Driver::Epoll, 1, false).variant(),
     Place::inside("epoll 2", Driver::Epoll, 2, false),
     Place::inside("epoll 2 migrating", Driver::Epoll, 2, true).variant(),
@@ -28,7 +28,8 @@ pub(crate) const PLACES: [Place; 9] = [
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     runtime: Option<Kind>,
-    /// `true` if an unfiltered `cargo test` leaves the place out: another one is much like it.
+    /// `true` if another place is much like it: an unfiltered `cargo test` runs only the behaviours here that hold
+    /// in no other place.
     pub(super) is_variant: bool,
 }
 
@@ -84,10 +85,14 @@ impl Place {
     /// Runs a behaviour in a fiber of this place, or on the thread that this place is.
     #[track_caller]
     pub(crate) fn run<T: Send>(self, behaviour: impl FnOnce() -> T + Send) -> T {
-        match self.runtime {
-            None => behaviour(),
-            Some(_) => self.runtime().run(behaviour),
+        if self.is_outside() {
+            return behaviour();
         }
+        let mut result = None;
+        // Boxed, so that the code of `Runtime::run` is compiled once and not for each behaviour.
+        let boxed: Box<dyn FnOnce() + Send + '_> = Box::new(|| result = Some(behaviour()));
+        self.runtime().run(boxed);
+        result.expect("the result of a fiber that has returned")
     }
 
     /// A runtime of this place.

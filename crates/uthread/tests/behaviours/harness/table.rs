@@ -62,6 +62,12 @@ impl Row {
         reasons.next()
     }
 
+    /// Returns `true` if the behaviour holds in no place that an unfiltered `cargo test` runs.
+    pub(super) fn is_of_variants(&self) -> bool {
+        let mut holds = (0..PLACES.len()).filter(|column| self.gap(*column).is_none());
+        holds.all(|column| PLACES[column].is_variant)
+    }
+
     pub(super) fn note(&self, column: usize, outcome: Outcome) {
         assert!(self.outcomes[column].set(outcome).is_ok(), "run twice");
     }

@@ -25,7 +25,7 @@ pub(crate) fn lacks(what: &'static str) -> ! {
 
 struct Lacks(&'static str);
 
-/// Returns the trials of all behaviours, in all places or only in those that are no variants.
+/// Returns the trials of all behaviours, in all places or in variants of places only where no other place will do.
 pub(super) fn trials(table: &Table, in_variants: bool) -> Vec<Trial> {
     let of = |row: &Arc<Row>, column: usize| {
         let row = Arc::clone(row);
@@ -44,7 +44,8 @@ pub(super) fn trials(table: &Table, in_variants: bool) -> Vec<Trial> {
         .rows()
         .flat_map(|row| (0..PLACES.len()).map(move |column| (row, column)));
     let holds = |(row, column): &(&Arc<Row>, usize)| {
-        (in_variants || !PLACES[*column].is_variant) && row.gap(*column).is_none()
+        (in_variants || !PLACES[*column].is_variant || row.is_of_variants())
+            && row.gap(*column).is_none()
     };
     cells
         .filter(holds)
