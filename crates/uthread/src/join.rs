@@ -2,7 +2,7 @@
 
 use std::panic::{self, Location};
 
-use crate::fiber::{Cancelled, Control, Fiber, Identity};
+use crate::fiber::{Cancelled, Fiber, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
 use crate::thread::JoinHandle;
@@ -56,8 +56,8 @@ where
         return (a(), b());
     }
     let identity = Identity::anonymous(Location::caller());
-    let control = Control::with_deadline(identity, wait::deadline_to_inherit());
-    let (fiber, joinable) = Fiber::borrowing(control, b, None);
+    let deadline = wait::deadline_to_inherit();
+    let (fiber, joinable) = Fiber::borrowing(identity, deadline, b, None);
     let offered = fiber.clone();
     let second = JoinHandle::new(joinable);
     // The fiber's outcome holds the error as well; it is joined below.

@@ -7,15 +7,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use std::time::Instant;
-
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::wake::WakeToken;
-use super::{Body, Identity, Scheduler};
+use super::{Body, Scheduler};
 use crate::stack::{Extent, Stack, cache};
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
@@ -135,22 +133,28 @@ unsafe impl Sync for Control {}
 unsafe impl Send for Control {}
 
 impl Control {
+    /// Creates the control block of a fiber with this [id](next_id). Makes no call, so that it is written where it is to be.
     #[inline(always)]
-    pub(crate) fn new(identity: Identity) -> Control {
+    pub(super) fn new(
+        id: NonZeroU64,
+        name: Option<Box<Box<str>>>,
+        spawn_site: &'static Location<'static>,
+        limits: Limits,
+    ) -> Control {
         Control {
             switch: Switch::default(),
-            id: next_id(),
-            spawn_site: identity.spawn_site,
-            name: identity.name.map(Box::new),
+            id,
+            spawn_site,
+            name,
+            rare: OnceCell::new(),
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             scheduler: UnsafeCell::new(None),
-            rare: OnceCell::new(),
             extent: Cell::default(),
             operation_result: Cell::default(),
             key: Cell::default(),
             stays_on: Cell::default(),
-            limits: Limits::default(),
+            limits,
             last_worker: LastWorker::new(),
             operation: AtomicU64::new(u64::MAX),
             index_in_scope: Cell::default(),
@@ -158,14 +162,6 @@ impl Control {
             last_panic: Cell::default(),
             in_panic_hook: Cell::default(),
             counted_panic: Cell::default(),
-        }
-    }
-
-    /// Creates the control block of a fiber whose calls stop waiting at `deadline`.
-    pub(crate) fn with_deadline(identity: Identity, deadline: Option<Instant>) -> Control {
-        Control {
-            limits: Limits::with_deadline(deadline),
-            ..Control::new(identity)
         }
     }
 
@@ -219,8 +215,8 @@ impl Control {
 
     /// Returns `true`, once, if `park` has to return. Called by the fiber itself.
     pub(crate) fn take_unpark(&self) -> bool {
-        // Acquire pairs with the release in `store_unpark`.
-        self.unparked.swap(false, Ordering::Acquire)
+        // Checked first, as usually there is none. Acquire pairs with the release in `store_unpark`.
+        self.unparked.load(Ordering::Relaxed) && self.unparked.swap(false, Ordering::Acquire)
     }
 
     /// Sets the scheduler of the fiber. Called once, by the thread that is about to run it.
@@ -258,7 +254,7 @@ impl Control {
 /// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to a
 /// thread-local that fibers make.
 #[inline(never)]
-fn next_id() -> NonZeroU64 {
+pub(super) fn next_id() -> NonZeroU64 {
     /// Number of ids per block: small enough that ids still show roughly the order of spawning.
     const BLOCK: u64 = 64;
     static NEXT_BLOCK: AtomicU64 = AtomicU64::new(BLOCK);

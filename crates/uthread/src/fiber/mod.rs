@@ -24,10 +24,12 @@ use std::cell::UnsafeCell;
 use std::error::Error;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
+use std::time::Instant;
 use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
+use limits::Limits;
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
 pub(crate) use reference::Reference;
@@ -186,47 +188,54 @@ where
 {
     /// Creates a fiber. Returns it in the forms that queues and handles hold.
     #[inline]
-    pub(crate) fn owning(control: Control, closure: F) -> (FiberRef, Reference<dyn Joinable<T>>)
+    pub(crate) fn owning(identity: Identity, closure: F) -> (FiberRef, Reference<dyn Joinable<T>>)
     where
         F: 'static,
         T: 'static,
     {
-        let (body, joinable) = Fiber::pair(control, closure, None);
+        let (body, joinable) = Fiber::pair(identity, None, closure, None);
         (
-            body.coerce::<dyn Body>(|block| block),
-            joinable.coerce::<dyn Joinable<T>>(|block| block),
+            body.coerce::<dyn Body>(|fiber| fiber),
+            joinable.coerce::<dyn Joinable<T>>(|fiber| fiber),
         )
     }
 
     #[inline(always)]
     fn pair(
-        control: Control,
+        Identity { name, spawn_site }: Identity,
+        deadline: Option<Instant>,
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (Reference<Self>, Reference<Self>) {
+        let (id, name, limits) = (
+            control::next_id(),
+            name.map(Box::new),
+            Limits::with_deadline(deadline),
+        );
         Reference::pair(|| Fiber {
-            control,
+            control: Control::new(id, name, spawn_site, limits),
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
             scope,
         })
     }
 
-    /// Creates a fiber whose closure and value may borrow. Returns it in the forms that queues and handles
-    /// hold.
+    /// Creates a fiber whose closure and value may borrow, and whose calls stop waiting at `deadline`. Returns it in
+    /// the forms that queues and handles hold.
     ///
     /// The caller must return to the owner of the borrowed data only after the fiber has ended and its value
     /// was taken or dropped: a scope waits for its children, `Runtime::run` joins.
     #[allow(unsafe_code, reason = "queues hold fibers without their lifetime")]
     pub(crate) fn borrowing(
-        control: Control,
+        identity: Identity,
+        deadline: Option<Instant>,
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (FiberRef, Reference<dyn Joinable<T>>) {
-        let (body, joinable) = Fiber::pair(control, closure, scope);
+        let (body, joinable) = Fiber::pair(identity, deadline, closure, scope);
         let children = body.scope.clone();
-        let body = body.coerce::<dyn Body + '_>(|block| block);
-        let joinable = joinable.coerce::<dyn Joinable<T> + '_>(|block| block);
+        let body = body.coerce::<dyn Body + '_>(|fiber| fiber);
+        let joinable = joinable.coerce::<dyn Joinable<T> + '_>(|fiber| fiber);
         // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
         // with it or with its handle, so no borrow is left, as the contract above requires.
         let body = unsafe { std::mem::transmute::<Reference<dyn Body + '_>, FiberRef>(body) };
@@ -375,7 +384,7 @@ where
 impl<T> Reference<dyn Joinable<T>> {
     /// Returns another reference to the fiber, in the form that queues hold.
     pub(crate) fn to_body(&self) -> FiberRef {
-        self.clone().coerce::<dyn Body>(|block| block)
+        self.clone().coerce::<dyn Body>(|fiber| fiber)
     }
 }
 

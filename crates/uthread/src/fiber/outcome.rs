@@ -54,7 +54,8 @@ impl<T> Outcome<T> {
         self.value.with_mut(|value| {
             // SAFETY: before DONE, only the writer accesses the value.
             let value = unsafe { &mut *value };
-            *value = Some(result);
+            debug_assert!(value.is_none(), "it is written once");
+            mem::forget(value.replace(result));
         });
         // Release publishes the value to `is_done` and `detach`; acquire sees the waiter of `await_done`.
         match self.state.swap(DONE, Ordering::AcqRel) {
@@ -121,10 +122,9 @@ impl<T> Outcome<T> {
     pub(crate) fn detach(&self) {
         // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
         // to see the value if the fiber was first.
-        if self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE {
-            if let Some(value) = self.take_value() {
-                drop_quietly(value);
-            }
+        let is_done = self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE;
+        if is_done && let Some(value) = self.take_value() {
+            drop_quietly(value);
         }
     }
 

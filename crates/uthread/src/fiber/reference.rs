@@ -1,11 +1,16 @@
 //! Counted references to fibers. Like [`Arc`](std::sync::Arc), except that there are two references from the
 //! beginning (a queue's and a handle's), no weak ones, and that the memory comes from [`blocks`].
+//!
+//! ```text
+//!   block   | padding, if the value needs it | count | value
+//!                                                     ^ a reference points here
+//! ```
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::process;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::atomic::{self, AtomicUsize, Ordering};
 
 use super::blocks;
@@ -15,14 +20,8 @@ const REFERENCES_MAX: usize = isize::MAX as usize;
 
 #[repr(transparent)]
 pub(crate) struct Reference<T: ?Sized> {
-    block: NonNull<Block<T>>,
-    owns: PhantomData<Block<T>>,
-}
-
-#[repr(C)]
-pub(super) struct Block<T: ?Sized> {
-    references: AtomicUsize,
-    value: T,
+    value: NonNull<T>,
+    owns: PhantomData<T>,
 }
 
 #[allow(unsafe_code, reason = "a counted pointer")]
@@ -34,27 +33,36 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for Reference<T> {}
 
 impl<T: ?Sized> Unpin for Reference<T> {}
 
+/// Returns the layout of a block with a value of this layout, and the offset of the value.
+#[inline(always)]
+fn block(value: Layout) -> (Layout, usize) {
+    let block = Layout::new::<AtomicUsize>().extend(value);
+    block.expect("a value is smaller than the address space")
+}
+
 impl<T> Reference<T> {
     /// Creates a value on the heap, and returns two references to it.
     #[inline(always)]
     #[allow(unsafe_code, reason = "a counted pointer")]
     pub(super) fn pair(make: impl FnOnce() -> T) -> (Reference<T>, Reference<T>) {
-        let block = blocks::allocate(Layout::new::<Block<T>>()).cast::<Block<T>>();
-        let counted = Block {
-            references: AtomicUsize::new(2),
-            value: make(),
-        };
-        // SAFETY: the memory is new, and has the size and the alignment of a block.
-        unsafe { block.write(counted) };
-        (Reference::of(block), Reference::of(block))
+        let (layout, offset) = block(Layout::new::<T>());
+        // SAFETY: the offset is within the block.
+        let value = unsafe { blocks::allocate(layout).byte_add(offset) }.cast::<T>();
+        // SAFETY: the memory is new, and has the size and the alignment of a value.
+        unsafe { value.write(make()) };
+        let reference = Reference::of(value);
+        // SAFETY: the memory is new, and has room for the count before the value.
+        unsafe { reference.count().write(AtomicUsize::new(2)) };
+        (reference, Reference::of(value))
     }
 }
 
 impl<T: ?Sized> Reference<T> {
     /// Returns a reference that has been counted.
-    fn of(block: NonNull<Block<T>>) -> Reference<T> {
+    #[inline(always)]
+    fn of(value: NonNull<T>) -> Reference<T> {
         Reference {
-            block,
+            value,
             owns: PhantomData,
         }
     }
@@ -63,35 +71,43 @@ impl<T: ?Sized> Reference<T> {
     #[inline(always)]
     pub(super) fn coerce<U: ?Sized>(
         self,
-        coerce: impl FnOnce(NonNull<Block<T>>) -> NonNull<Block<U>>,
+        coerce: impl FnOnce(NonNull<T>) -> NonNull<U>,
     ) -> Reference<U> {
-        let block = self.block;
+        let value = self.value;
         std::mem::forget(self);
-        Reference::of(coerce(block))
+        Reference::of(coerce(value))
     }
 
     /// Returns the address of the value.
     pub(crate) fn as_ptr(reference: &Reference<T>) -> *const T {
-        ptr::from_ref(&**reference)
+        reference.value.as_ptr()
     }
 
+    #[inline(always)]
     #[allow(unsafe_code, reason = "a counted pointer")]
-    fn block(&self) -> &Block<T> {
-        // SAFETY: a block lives as long as there are references to it.
-        unsafe { self.block.as_ref() }
+    fn count(&self) -> NonNull<AtomicUsize> {
+        // SAFETY: the count is directly before the value.
+        unsafe { self.value.cast::<AtomicUsize>().sub(1) }
+    }
+
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "a counted pointer")]
+    fn references(&self) -> &AtomicUsize {
+        // SAFETY: the block lives as long as there are references.
+        unsafe { self.count().as_ref() }
     }
 
     /// Drops the value and releases its memory, as the last reference is gone.
     #[inline(never)]
     #[allow(unsafe_code, reason = "a counted pointer")]
     fn drop_value(&mut self) {
-        let layout = Layout::for_value(self.block());
+        let (layout, offset) = block(Layout::for_value(&**self));
         // SAFETY: there is no other reference.
-        let block = unsafe { self.block.as_mut() };
-        // SAFETY: nothing accesses the value afterwards.
-        unsafe { ptr::drop_in_place(&raw mut block.value) };
+        unsafe { self.value.drop_in_place() };
+        // SAFETY: the block begins at this distance before the value.
+        let block = unsafe { self.value.cast::<u8>().byte_sub(offset) };
         // SAFETY: the memory was allocated with this layout, which is that of the same type.
-        unsafe { blocks::release(self.block.cast(), layout) };
+        unsafe { blocks::release(block, layout) };
     }
 }
 
@@ -99,8 +115,10 @@ impl<T: ?Sized> Deref for Reference<T> {
     type Target = T;
 
     #[inline(always)]
+    #[allow(unsafe_code, reason = "a counted pointer")]
     fn deref(&self) -> &T {
-        &self.block().value
+        // SAFETY: the value lives as long as there are references to it.
+        unsafe { self.value.as_ref() }
     }
 }
 
@@ -108,17 +126,17 @@ impl<T: ?Sized> Clone for Reference<T> {
     #[inline]
     fn clone(&self) -> Reference<T> {
         // Relaxed: whoever passes the new reference on orders that.
-        if self.block().references.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
+        if self.references().fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
             process::abort();
         }
-        Reference::of(self.block)
+        Reference::of(self.value)
     }
 }
 
 impl<T: ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
-        let references = &self.block().references;
+        let references = self.references();
         // Acquire pairs with the release of the other references, whose accesses come before the drop of the value.
         if references.load(Ordering::Acquire) == 1 {
             return self.drop_value();
@@ -127,5 +145,67 @@ impl<T: ?Sized> Drop for Reference<T> {
             atomic::fence(Ordering::Acquire);
             self.drop_value();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    trait Number: Send + Sync {
+        fn number(&self) -> u64;
+    }
+
+    /// A number, and a reference that shows whether the value lives.
+    struct Plain(
+        u64,
+        #[expect(dead_code, reason = "dropped with the value")] Arc<()>,
+    );
+
+    #[repr(align(64))]
+    struct Aligned(Plain);
+
+    impl Number for Plain {
+        fn number(&self) -> u64 {
+            self.0
+        }
+    }
+
+    impl Number for Aligned {
+        fn number(&self) -> u64 {
+            assert!(ptr::from_ref(self).addr().is_multiple_of(64));
+            self.0.number()
+        }
+    }
+
+    #[test]
+    fn the_last_of_several_references_drops_the_value() {
+        let alive = Arc::new(());
+        let (first, second) = Reference::pair(|| Aligned(Plain(7, Arc::clone(&alive))));
+        let first = first.coerce::<dyn Number>(|value| value);
+        let third = first.clone();
+        drop(second);
+        assert_eq!((first.number(), third.number()), (7, 7));
+        drop(first);
+        assert_eq!(Arc::strong_count(&alive), 2);
+        drop(third);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn references_are_dropped_on_any_thread() {
+        let alive = Arc::new(());
+        thread::scope(|scope| {
+            for number in 0..100 {
+                let (ours, theirs) = Reference::pair(|| Plain(number, Arc::clone(&alive)));
+                scope.spawn(move || assert_eq!(theirs.clone().number(), number));
+                drop(ours);
+            }
+        });
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 }

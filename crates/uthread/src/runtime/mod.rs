@@ -263,7 +263,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fiber::{Children, Control, Fiber, Identity};
+    use crate::fiber::{Children, Fiber, Identity};
     use crate::sched::wait;
     use crate::thread::{JoinHandle, sleep};
 
@@ -280,10 +280,11 @@ mod tests {
             let spawn = || {
                 // A call that waits, which is where a cancellation takes effect.
                 let call = || drop(crate::fs::metadata("Cargo.toml"));
-                let control = Control::new(Identity::anonymous(Location::caller()));
+                let identity = Identity::anonymous(Location::caller());
                 // Dropped with the fiber.
                 let children = Arc::new(Children::new(wait::wake_handle()));
-                let (fiber, joinable) = Fiber::borrowing(control, call, Some(children.clone()));
+                let (fiber, joinable) =
+                    Fiber::borrowing(identity, None, call, Some(children.clone()));
                 let _ = runtime.inject(fiber, None);
                 (children, JoinHandle::new(joinable))
             };

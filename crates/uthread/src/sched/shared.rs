@@ -251,10 +251,11 @@ impl Shared {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Makes every worker cancel its remaining fibers and end. A calling fiber of this runtime is cancelled at once.
+    /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is one of them, does so at
+    /// once.
     pub(crate) fn shut_down(&self) {
         self.shut_down.store(true, Ordering::Release);
-        self.cancel_caller();
+        self.cancel_fibers_here();
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
         fence(Ordering::SeqCst);
         self.wake_all();

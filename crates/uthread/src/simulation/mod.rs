@@ -31,7 +31,7 @@ use std::time::Duration;
 use std::{env, mem};
 
 use crate::driver::sim::{self, WaitView, World};
-use crate::fiber::{Control, Fiber, Identity};
+use crate::fiber::{Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::fast_rand;
 use crate::sched::shared::Shared;
@@ -142,8 +142,8 @@ impl Simulation {
     /// Queues a fiber from outside the workers.
     #[track_caller]
     fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let control = Control::new(Identity::anonymous(Location::caller()));
-        let (fiber, joinable) = Fiber::owning(control, f);
+        let identity = Identity::anonymous(Location::caller());
+        let (fiber, joinable) = Fiber::owning(identity, f);
         self.shared.inject(fiber);
         JoinHandle::new(joinable)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::panic::Location;
 
 use super::{JoinHandle, Scope, ScopedJoinHandle};
-use crate::fiber::{Control, Fiber, FiberRef, Identity};
+use crate::fiber::{Fiber, FiberRef, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
 use crate::stack::sizes::STACK_SIZE_MAX;
@@ -39,7 +39,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (fiber, joinable) = Fiber::owning(Control::new(identity), f);
+    let (fiber, joinable) = Fiber::owning(identity, f);
     (fiber, JoinHandle::new(joinable))
 }
 
@@ -215,7 +215,7 @@ impl Builder {
     {
         let (identity, stack_size) = self.split(Location::caller());
         let make = || {
-            let (fiber, joinable) = Fiber::borrowing(Control::new(identity), f, None);
+            let (fiber, joinable) = Fiber::borrowing(identity, None, f, None);
             (fiber, JoinHandle::new(joinable))
         };
         try_start(stack_size, make, drop)

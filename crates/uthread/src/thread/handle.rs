@@ -10,7 +10,8 @@ use crate::sched::{thread_ends, thread_handles, wait};
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
 pub struct JoinHandle<T> {
-    fiber: Reference<dyn Joinable<T>>,
+    /// `None` once its result was taken.
+    fiber: Option<Reference<dyn Joinable<T>>>,
     /// Created on demand: another reference count would slow down each spawn.
     thread: OnceLock<Thread>,
 }
@@ -19,9 +20,9 @@ impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("JoinHandle")
-            .field("id", &self.fiber.control().id())
-            .field("name", &self.fiber.control().name())
-            .field("is_finished", &self.fiber.outcome().is_done())
+            .field("id", &self.fiber().control().id())
+            .field("name", &self.fiber().control().name())
+            .field("is_finished", &self.fiber().outcome().is_done())
             .finish()
     }
 }
@@ -29,9 +30,15 @@ impl<T> fmt::Debug for JoinHandle<T> {
 impl<T> JoinHandle<T> {
     pub(crate) fn new(fiber: Reference<dyn Joinable<T>>) -> JoinHandle<T> {
         JoinHandle {
-            fiber,
+            fiber: Some(fiber),
             thread: OnceLock::new(),
         }
+    }
+
+    fn fiber(&self) -> &Reference<dyn Joinable<T>> {
+        self.fiber
+            .as_ref()
+            .expect("a handle that is joined is gone")
     }
 
     /// Returns the identity of the fiber, which has its name and can unpark it.
@@ -43,7 +50,8 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn thread(&self) -> &Thread {
-        self.thread.get_or_init(|| Thread::of(self.fiber.to_body()))
+        self.thread
+            .get_or_init(|| Thread::of(self.fiber().to_body()))
     }
 
     /// Waits for the fiber to end and returns its result.
@@ -62,7 +70,7 @@ impl<T> JoinHandle<T> {
     /// assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
     /// ```
     pub fn join(self) -> Result<T> {
-        let outcome = self.fiber.outcome();
+        let outcome = self.fiber().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             while !outcome.is_done() {
                 if wait::park_unless_cancelled() {
@@ -82,7 +90,7 @@ impl<T> JoinHandle<T> {
     /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner. If the
     /// caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
-        let outcome = self.fiber.outcome();
+        let outcome = self.fiber().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
         }
@@ -92,7 +100,7 @@ impl<T> JoinHandle<T> {
     /// Waits until a fiber of another runtime has ended, whatever happens. The caller's runtime waits for it,
     /// too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
-        let outcome = self.fiber.outcome();
+        let outcome = self.fiber().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             let _outside = wait::Outside::enter();
             wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.pass_on_cancel());
@@ -102,9 +110,10 @@ impl<T> JoinHandle<T> {
 
     /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread to end.
     #[inline(always)]
-    fn take(self) -> Result<T> {
-        thread_ends::await_end(|| self.fiber.control().id());
-        self.fiber.outcome().take()
+    fn take(mut self) -> Result<T> {
+        thread_ends::await_end(|| self.fiber().control().id());
+        let fiber = self.fiber.take();
+        fiber.expect("a handle is joined once").outcome().take()
     }
 
     /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding from a
@@ -142,7 +151,7 @@ impl<T> JoinHandle<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel(&self) {
-        fiber::cancel(&self.fiber.to_body());
+        fiber::cancel(&self.fiber().to_body());
     }
 
     /// Returns `true` if the fiber has ended, so that [`join`](JoinHandle::join) will not wait.
@@ -155,7 +164,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let finished = self.fiber.outcome().is_done();
+        let finished = self.fiber().outcome().is_done();
         if !finished {
             wait::spend_try();
         }
@@ -165,7 +174,9 @@ impl<T> JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        thread_handles::detach(|| self.fiber.control().id());
-        self.fiber.outcome().detach();
+        if let Some(fiber) = &self.fiber {
+            thread_handles::detach(|| fiber.control().id());
+            fiber.outcome().detach();
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::{self, Location};
 
 use super::JoinHandle;
-use crate::fiber::{Control, Fiber, Identity};
+use crate::fiber::{Fiber, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
 
@@ -23,8 +23,8 @@ impl Runtime {
         T: Send + 'static,
     {
         wait::count_spawn();
-        let control = Control::new(Identity::anonymous(Location::caller()));
-        let (fiber, joinable) = Fiber::owning(control, f);
+        let identity = Identity::anonymous(Location::caller());
+        let (fiber, joinable) = Fiber::owning(identity, f);
         // The fiber's outcome holds the error as well.
         let _ = self.inject(fiber, None);
         JoinHandle::new(joinable)
@@ -54,8 +54,8 @@ impl Runtime {
             name: Some("main".into()),
             spawn_site: Location::caller(),
         };
-        let control = Control::with_deadline(identity, wait::deadline_to_inherit());
-        let (body, joinable) = Fiber::borrowing(control, f, None);
+        let deadline = wait::deadline_to_inherit();
+        let (body, joinable) = Fiber::borrowing(identity, deadline, f, None);
         // The fiber's outcome holds the error as well; it is joined below.
         let _ = self.inject(body, None);
         // Joined here, before anything that `f` borrows can end.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::builder::start;
 use super::{JoinHandle, Result, Thread};
-use crate::fiber::{Children, Control, Fiber, FiberRef, Identity};
+use crate::fiber::{Children, Fiber, FiberRef, Identity};
 use crate::sched::wait;
 
 /// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f` panics, when all
@@ -148,8 +148,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let control = Control::with_deadline(identity, wait::deadline());
-    let (fiber, joinable) = Fiber::borrowing(control, f, Some(Arc::clone(children)));
+    let children = Some(Arc::clone(children));
+    let (fiber, joinable) = Fiber::borrowing(identity, wait::deadline(), f, children);
     (fiber, JoinHandle::new(joinable))
 }
 

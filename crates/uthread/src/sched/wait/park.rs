@@ -9,7 +9,7 @@ use super::{
     with_control, yield_now,
 };
 use crate::driver::native;
-use crate::fiber::{Control, Pause};
+use crate::fiber::{Control, Pause, Started};
 use crate::sched::threads;
 use crate::sched::worker::{calls, current};
 
@@ -80,7 +80,33 @@ pub(crate) fn park_unless_over(deadline: Option<Instant>) {
 
 /// Waits for an unpark until the deadline, and unwinds the caller if it may not wait. An unpark that arrived
 /// during another wait, which consumed its wake-up, is remembered separately.
+#[inline]
 pub(crate) fn park_cancellable(deadline: Option<Instant>) {
+    match (cancellation::unlimited(), deadline) {
+        (Some(fiber), None) => park_unlimited(fiber),
+        _ => park_within_limits(deadline),
+    }
+}
+
+#[inline(always)]
+fn park_unlimited(fiber: Started) {
+    let control = fiber.control();
+    if control.take_unpark() {
+        control.token.take(); // It came along.
+    } else {
+        if !control.token.take() {
+            calls::suspend(fiber, Pause::Parked);
+            control.token.take();
+        }
+        control.take_unpark();
+    }
+    if control.limits.are_any() {
+        unwind_if_cancelled();
+    }
+}
+
+#[inline(never)]
+fn park_within_limits(deadline: Option<Instant>) {
     unwind_if_cancelled();
     if with_control(Control::take_unpark) == Some(true) {
         with_control(|control| control.token.take()); // It came along.

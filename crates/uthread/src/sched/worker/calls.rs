@@ -20,7 +20,11 @@ impl Worker {
     /// Queues a new fiber where idle workers find it.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
         self.deque.push(fiber);
-        self.wake_one();
+        // A single worker is awake, as it runs the caller.
+        match self.shared.workers() {
+            1 => self.count_wake(false),
+            _ => self.wake_one(),
+        }
     }
 
     /// Queues a new fiber that is a part of the running fiber's work, for which

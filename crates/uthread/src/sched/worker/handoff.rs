@@ -25,11 +25,11 @@ impl Shared {
         false
     }
 
-    /// Cancels the calling fiber if it belongs to this runtime.
-    pub(in crate::sched) fn cancel_caller(&self) {
-        current::with_running(|worker, fiber| {
+    /// Cancels the fibers of the calling worker, if it belongs to this runtime.
+    pub(in crate::sched) fn cancel_fibers_here(&self) {
+        current::with_worker(|worker| {
             if std::ptr::eq(worker.shared(), self) {
-                fiber.control().limits.cancel();
+                worker.cancel_fibers();
             }
         });
     }

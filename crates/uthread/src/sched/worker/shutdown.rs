@@ -58,12 +58,19 @@ impl Worker {
         reactor.cancel_of(|fiber| abandons || fiber.limits.is_cancelled(true));
         let live: Vec<_> = reactor.fibers().cloned().collect();
         drop(reactor);
-        // Before they are woken: from now on, their calls check whether they may wait.
-        for fiber in &live {
-            fiber.control().limits.cancel();
-        }
+        // Before they are woken.
+        self.cancel_fibers();
         self.cancel_late();
         live.iter().for_each(crate::fiber::wake);
+    }
+
+    /// Makes the calls of all fibers check from now on whether they may wait.
+    pub(super) fn cancel_fibers(&self) {
+        self.reactor.with(|reactor| {
+            for fiber in reactor.fibers() {
+                fiber.control().limits.cancel();
+            }
+        });
     }
 
     /// Returns `true` if [`cancel_all`](Worker::cancel_all) has work to do, or if the runtime shuts down now.
