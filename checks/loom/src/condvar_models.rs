@@ -67,7 +67,7 @@ fn taking(store: &Arc<Store>) -> JoinHandle<bool> {
 
 /// Otherwise a notification would fall between the look at the condition and the wait.
 #[test]
-fn who_waits_learns_of_the_condition() {
+fn a_waiter_sees_the_condition() {
     check(PREEMPTIONS_MAX_OF_TWO, || {
         keep_wakes();
         let store = Store::new();
@@ -81,7 +81,7 @@ fn who_waits_learns_of_the_condition() {
 /// Otherwise one of two would not be among all, or the second of two single notifications find nobody noted
 /// as waiting.
 #[test]
-fn each_who_waits_is_notified() {
+fn each_waiter_is_notified() {
     let ways: [fn(&Store); 2] = [
         |store| {
             store.put(2);
@@ -134,11 +134,11 @@ fn check_notification_beside_an_end(end: fn(&Ending, &Thread)) {
 }
 
 #[test]
-fn a_notification_is_not_lost_on_who_is_cancelled() {
+fn a_cancelled_waiter_loses_no_notification() {
     check_notification_beside_an_end(Ending::shut_down);
 }
 
 #[test]
-fn a_notification_is_not_lost_on_who_is_late() {
+fn a_late_waiter_loses_no_notification() {
     check_notification_beside_an_end(Ending::pass_deadline);
 }

@@ -154,7 +154,7 @@ fn a_writer_goes_on_as_a_reader_beside_others() {
 
 /// Otherwise one that only tries would have the lock beside another, or leave one waiting.
 #[test]
-fn who_only_tries_leaves_nobody_waiting() {
+fn a_failed_try_leaves_no_waiter_behind() {
     fn try_both(locked: &Locked) {
         if locked.lock.try_write() {
             assert!(locked.get() <= 2);

@@ -20,7 +20,7 @@ fn reached(target: u32) -> impl FnMut(&mut u32) -> Option<u32> {
 
 /// Otherwise one of them would sleep beside what it waits for.
 #[test]
-fn all_who_wait_are_woken() {
+fn all_waiters_are_woken() {
     check(PREEMPTIONS_MAX, || {
         let mutex = Arc::new(NotifyMutex::new(0));
         let other = {
@@ -40,7 +40,7 @@ fn all_who_wait_are_woken() {
 /// Like an arm of a selection: a withdrawn waiter does not take another one's wake-up; an enlisted waiter is
 /// woken.
 #[test]
-fn who_withdraws_takes_nobody_along() {
+fn a_waiter_that_withdraws_removes_only_itself() {
     check(PREEMPTIONS_MAX, || {
         let mutex = Arc::new(NotifyMutex::new(0));
         let changing = {

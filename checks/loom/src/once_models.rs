@@ -30,7 +30,7 @@ impl Done {
 
 /// Otherwise it would be done twice, or somebody go on before it is done, or wait after.
 #[test]
-fn it_is_done_once_and_before_all_who_come() {
+fn initialization_runs_once_before_any_caller_returns() {
     let comings: [fn(&Done); 3] = [
         Done::come,
         |done| done.progress.wait(false),

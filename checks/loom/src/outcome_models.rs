@@ -48,7 +48,7 @@ fn a_joiner_is_woken_and_takes_the_value() {
 
 /// Otherwise what a scoped fiber returned would outlive its scope, or be dropped twice.
 #[test]
-fn a_detached_value_is_dropped_by_whoever_comes_second() {
+fn a_detached_value_is_dropped_by_the_later_side() {
     check_handle(Outcome::detach);
 }
 
@@ -81,7 +81,7 @@ fn a_joiner_may_give_up_and_wait_again() {
 
 /// Otherwise a value would come back to its sender and be received as well.
 #[test]
-fn what_nobody_will_take_comes_back() {
+fn a_value_that_nobody_joins_is_returned() {
     check(PREEMPTIONS_MAX, || {
         let outcome = Arc::new(Outcome::new());
         let sending = {

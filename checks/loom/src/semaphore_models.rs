@@ -114,18 +114,18 @@ fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
 }
 
 #[test]
-fn permits_are_not_lost_on_who_is_cancelled() {
+fn a_cancelled_waiter_loses_no_permit() {
     check_permits_beside_an_end(Ending::shut_down, WaitEnd::Cancelled);
 }
 
 #[test]
-fn permits_are_not_lost_on_who_is_late() {
+fn a_late_waiter_loses_no_permit() {
     check_permits_beside_an_end(Ending::pass_deadline, WaitEnd::TimedOut);
 }
 
 /// It keeps the permit that the other waits for. Otherwise that one would wait behind nobody.
 #[test]
-fn who_leaves_the_line_lets_those_behind_it_be_served() {
+fn a_waiter_that_withdraws_lets_the_next_acquire() {
     check(PREEMPTIONS_MAX_OF_THREE, || {
         keep_wakes();
         let bounded = Bounded::new(2);

@@ -70,8 +70,8 @@ fn epoll_stands_in_and_the_reason_is_told() {
 }
 
 #[test]
-fn who_asks_for_a_ring_by_name_is_told_the_remedy() {
-    alone("who_asks_for_a_ring_by_name_is_told_the_remedy", || {
+fn asking_for_a_ring_by_name_reports_the_remedy() {
+    alone("asking_for_a_ring_by_name_reports_the_remedy", || {
         for (call, errno) in refusals() {
             restricted(
                 || refuse(&[call], errno),

@@ -135,7 +135,7 @@ fn join_all(fibers: Vec<JoinHandle<()>>, cancels: bool, choices: &mut Choices) -
 }
 
 #[test]
-fn locks_are_free_after_whoever_had_them() {
+fn locks_are_free_after_their_owners_end() {
     under_seeds(|seed, mode| {
         for cancels in [false, true] {
             Simulation::new(seed, 3, mode).run(move || {

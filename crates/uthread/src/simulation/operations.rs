@@ -201,7 +201,7 @@ fn a_new_fiber_begins_beside_others_that_compute() {
 
 /// Otherwise each new connection would wait for its turn behind all those that there are.
 #[test]
-fn who_accepts_does_not_queue_behind_those_who_compute() {
+fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
     const ACCEPTED: usize = 20;
     under_seeds(|seed, mode| {
         Simulation::new(seed, 1, mode).run(move || {

@@ -22,7 +22,7 @@ behaviours![
             a_slow_receiver_learns_how_much_it_has_missed,
             a_waiting_receiver_learns_that_the_last_sender_is_gone,
             without_receivers_the_value_comes_back,
-            who_subscribes_gets_what_is_sent_from_then_on,
+            a_subscriber_receives_values_sent_after_it_subscribed,
             a_wait_ends_with_its_time,
             a_value_is_dropped_with_its_last_receiver,
             a_clone_may_use_the_channel,
@@ -34,7 +34,7 @@ behaviours![
         ON_ONE_WORKER,
         [a_fiber_that_never_waits_does_not_starve_its_neighbours]
     ),
-    (IN_FIBERS, [the_end_of_the_runtime_unwinds_who_waits]),
+    (IN_FIBERS, [the_end_of_the_runtime_unwinds_waiters]),
 ];
 
 const SOON: Duration = Duration::from_millis(3);
@@ -139,7 +139,7 @@ fn without_receivers_the_value_comes_back(place: Place) {
     });
 }
 
-fn who_subscribes_gets_what_is_sent_from_then_on(place: Place) {
+fn a_subscriber_receives_values_sent_after_it_subscribed(place: Place) {
     place.run(|| {
         let (sender, mut first) = channel(10);
         sender.send(1).unwrap();
@@ -268,7 +268,7 @@ fn a_fiber_that_never_waits_does_not_starve_its_neighbours(place: Place) {
     });
 }
 
-fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let runtime = place.runtime();
     let (sender, mut receiver) = channel::<()>(1);
     let mut other = sender.subscribe();

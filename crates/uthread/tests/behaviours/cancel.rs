@@ -29,10 +29,10 @@ behaviours![
             a_fiber_that_ignores_errors_is_unwound_in_the_end,
             a_loop_that_only_computes_can_look,
             a_fiber_that_ends_by_itself_has_its_value,
-            nobody_else_is_cancelled,
+            no_other_fiber_is_cancelled,
             to_cancel_twice_or_too_late_changes_nothing,
             a_socket_can_be_used_after_its_reader_was_cancelled,
-            who_waits_for_another_fiber_is_unwound,
+            a_fiber_that_waits_for_another_is_unwound,
             what_a_scope_has_spawned_ends_with_it,
             a_fork_ends_with_its_caller,
             a_scope_does_not_panic_for_a_child_that_was_cancelled,
@@ -194,7 +194,7 @@ fn a_fiber_that_ends_by_itself_has_its_value(place: Place) {
     assert_eq!(value.unwrap(), (true, "a value"));
 }
 
-fn nobody_else_is_cancelled(place: Place) {
+fn no_other_fiber_is_cancelled(place: Place) {
     place.run(|| {
         let (mut ours, mut peer) = pair();
         let kept = spawn(move || {
@@ -245,7 +245,7 @@ fn a_socket_can_be_used_after_its_reader_was_cancelled(place: Place) {
     }
 }
 
-fn who_waits_for_another_fiber_is_unwound(place: Place) {
+fn a_fiber_that_waits_for_another_is_unwound(place: Place) {
     let runtime = place.runtime();
     let (sender, receiver) = native::channel();
     let (end, ended) = mpsc::channel();

@@ -34,7 +34,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            the_end_of_the_runtime_unwinds_those_who_wait,
+            the_end_of_the_runtime_unwinds_waiters,
             the_end_of_the_runtime_ends_loops_of_calls,
             at_the_end_of_the_runtime_a_destructor_finds_the_other_side_gone,
             a_thread_that_waits_learns_of_the_end_of_a_runtime
@@ -131,7 +131,7 @@ fn waiting_senders_are_served_in_the_order_of_their_calls(place: Place) {
     }
 }
 
-fn the_end_of_the_runtime_unwinds_those_who_wait(place: Place) {
+fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let runtime = place.runtime();
     let witness = Arc::new(());
     let (full, unread) = sync_channel(0);

@@ -27,9 +27,9 @@ behaviours![
     (
         &[OUTSIDE, MORE_WORKERS],
         [
-            those_who_wait_are_notified_in_the_order_of_their_calls,
-            who_wants_many_permits_is_not_overtaken,
-            who_gives_up_lets_those_behind_it_have_permits
+            waiters_are_notified_in_the_order_of_their_calls,
+            a_waiter_for_many_permits_is_not_overtaken,
+            a_waiter_that_gives_up_lets_the_next_acquire
         ]
     ),
     (
@@ -208,7 +208,7 @@ fn a_wait_for_permits_ends_with_its_time(place: Place) {
     });
 }
 
-fn those_who_wait_are_notified_in_the_order_of_their_calls(place: Place) {
+fn waiters_are_notified_in_the_order_of_their_calls(place: Place) {
     let runtime = place.runtime();
     let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
     let waiting: Vec<_> = (0..5)
@@ -230,7 +230,7 @@ fn those_who_wait_are_notified_in_the_order_of_their_calls(place: Place) {
     assert_eq!(*shared.0.lock().unwrap(), [0, 1, 2, 3, 4]);
 }
 
-fn who_wants_many_permits_is_not_overtaken(place: Place) {
+fn a_waiter_for_many_permits_is_not_overtaken(place: Place) {
     let runtime = place.runtime();
     let semaphore = Arc::new(Semaphore::new(3));
     let held = semaphore.acquire_many(2);
@@ -251,7 +251,7 @@ fn who_wants_many_permits_is_not_overtaken(place: Place) {
     assert!(semaphore.try_acquire_many(3).is_some());
 }
 
-fn who_gives_up_lets_those_behind_it_have_permits(place: Place) {
+fn a_waiter_that_gives_up_lets_the_next_acquire(place: Place) {
     let runtime = place.runtime();
     let semaphore = Arc::new(Semaphore::new(1));
     let [many, one] = [2, 1].map(|count| {

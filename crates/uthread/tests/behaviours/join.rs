@@ -28,7 +28,7 @@ behaviours![
     (
         ON_ONE_WORKER,
         [
-            what_nobody_took_runs_in_the_calling_fiber,
+            a_closure_that_is_not_stolen_runs_in_the_calling_fiber,
             after_a_panic_of_the_first_the_second_does_not_begin
         ]
     ),
@@ -101,7 +101,7 @@ fn an_idle_worker_takes_the_second(place: Place) {
     });
 }
 
-fn what_nobody_took_runs_in_the_calling_fiber(place: Place) {
+fn a_closure_that_is_not_stolen_runs_in_the_calling_fiber(place: Place) {
     place.run(|| {
         let me = uthread::current().id();
         let (first, second) = join(|| uthread::current().id(), || uthread::current().id());

@@ -19,8 +19,8 @@ behaviours![
             a_lock_keeps_other_handles_away_and_not_its_clones,
             shared_locks_keep_only_exclusive_ones_away,
             a_lock_and_one_of_std_exclude_each_other,
-            who_waits_gets_the_lock_when_it_is_released,
-            who_waits_to_share_gets_the_lock_when_it_is_released,
+            a_waiter_gets_the_lock_when_it_is_released,
+            a_waiter_for_a_shared_lock_gets_it_when_it_is_released,
             one_at_a_time_has_the_lock
         ]
     ),
@@ -95,7 +95,7 @@ fn a_lock_and_one_of_std_exclude_each_other(place: Place) {
     });
 }
 
-fn who_waits_gets_the_lock_when_it_is_released(place: Place) {
+fn a_waiter_gets_the_lock_when_it_is_released(place: Place) {
     place.run(|| {
         let (_file, [owner, other]) = handles();
         owner.lock().unwrap();
@@ -106,7 +106,7 @@ fn who_waits_gets_the_lock_when_it_is_released(place: Place) {
     });
 }
 
-fn who_waits_to_share_gets_the_lock_when_it_is_released(place: Place) {
+fn a_waiter_for_a_shared_lock_gets_it_when_it_is_released(place: Place) {
     place.run(|| {
         let (_file, [owner, other, third]) = handles();
         owner.lock().unwrap();

@@ -17,7 +17,7 @@ behaviours![
             a_writer_is_alone_and_readers_are_not,
             a_static_may_be_locked,
             a_downgraded_writer_keeps_other_writers_out,
-            who_only_tries_does_not_wait
+            trying_does_not_wait
         ]
     ),
     (
@@ -31,9 +31,9 @@ behaviours![
     (
         &[OUTSIDE, MORE_WORKERS],
         [
-            those_who_wait_are_served_in_the_order_of_their_calls,
-            readers_stand_behind_a_writer_who_waits,
-            a_downgraded_writer_lets_those_in_who_wait_before_the_next
+            waiters_are_served_in_the_order_of_their_calls,
+            readers_queue_behind_a_waiting_writer,
+            a_downgraded_writer_admits_readers_that_wait_before_the_next_writer
         ]
     ),
 ];
@@ -134,7 +134,7 @@ fn a_downgraded_writer_keeps_other_writers_out(place: Place) {
     });
 }
 
-fn who_only_tries_does_not_wait(place: Place) {
+fn trying_does_not_wait(place: Place) {
     place.run(|| {
         let mutex = Mutex::new(1);
         let guard = mutex.try_lock().unwrap();
@@ -205,7 +205,7 @@ fn a_loop_of_tries_lets_the_owner_run(place: Place) {
     drop(guard);
 }
 
-fn those_who_wait_are_served_in_the_order_of_their_calls(place: Place) {
+fn waiters_are_served_in_the_order_of_their_calls(place: Place) {
     let runtime = place.runtime();
     let order = Arc::new(Mutex::new(Vec::new()));
     let guard = order.lock().unwrap();
@@ -220,7 +220,7 @@ fn those_who_wait_are_served_in_the_order_of_their_calls(place: Place) {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
 }
 
-fn readers_stand_behind_a_writer_who_waits(place: Place) {
+fn readers_queue_behind_a_waiting_writer(place: Place) {
     let runtime = place.runtime();
     let lock = Arc::new(RwLock::new(0));
     let first = lock.read().unwrap();
@@ -241,7 +241,7 @@ fn readers_stand_behind_a_writer_who_waits(place: Place) {
     }
 }
 
-fn a_downgraded_writer_lets_those_in_who_wait_before_the_next(place: Place) {
+fn a_downgraded_writer_admits_readers_that_wait_before_the_next_writer(place: Place) {
     let runtime = place.runtime();
     let lock = Arc::new(RwLock::new(0));
     let inside = Arc::new(AtomicUsize::new(0));

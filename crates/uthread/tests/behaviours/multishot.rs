@@ -36,8 +36,8 @@ behaviours![
     (
         IN_FIBERS,
         [
-            who_waits_for_connections_is_woken,
-            who_waits_for_events_is_woken,
+            a_waiter_for_connections_is_woken,
+            a_waiter_for_events_is_woken,
             the_end_of_the_runtime_ends_the_wait,
             the_end_of_the_runtime_ends_what_was_leaked,
         ]
@@ -278,7 +278,7 @@ fn a_dropped_poll_leaves_the_descriptor_alone(place: Place) {
     });
 }
 
-fn who_waits_for_connections_is_woken(place: Place) {
+fn a_waiter_for_connections_is_woken(place: Place) {
     place.run(|| {
         let (listener, address) = listener();
         let mut client = None;
@@ -291,7 +291,7 @@ fn who_waits_for_connections_is_woken(place: Place) {
     });
 }
 
-fn who_waits_for_events_is_woken(place: Place) {
+fn a_waiter_for_events_is_woken(place: Place) {
     place.run(|| {
         let (reader, mut writer) = io::pipe().unwrap();
         let wait = || {

@@ -24,7 +24,7 @@ behaviours![
             a_reset_ends_a_read_that_waits,
             a_reset_ends_a_write_that_waits,
             bytes_before_an_orderly_end_are_read_first,
-            connecting_to_nobody_is_refused,
+            connecting_to_a_closed_port_is_refused,
             an_address_in_use_is_refused_until_it_is_free,
             a_listener_shut_down_by_another_ends_its_accept,
             a_clone_that_is_closed_does_not_end_what_waits_on_another,
@@ -78,7 +78,7 @@ fn bytes_before_an_orderly_end_are_read_first(place: Place) {
     });
 }
 
-fn connecting_to_nobody_is_refused(place: Place) {
+fn connecting_to_a_closed_port_is_refused(place: Place) {
     place.run(|| {
         let (_socket, address) = refusing_socket();
         assert_eq!(errno(TcpStream::connect(address)), Errno::CONNREFUSED);

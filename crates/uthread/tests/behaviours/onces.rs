@@ -17,7 +17,7 @@ behaviours![
         [
             it_is_done_once_while_the_others_wait,
             what_panicked_is_tried_by_the_next,
-            who_waits_sees_what_another_sets,
+            a_waiter_sees_the_value_that_another_sets,
             a_lazy_value_is_made_once
         ]
     ),
@@ -69,7 +69,7 @@ fn what_panicked_is_tried_by_the_next(place: Place) {
     });
 }
 
-fn who_waits_sees_what_another_sets(place: Place) {
+fn a_waiter_sees_the_value_that_another_sets(place: Place) {
     mixed(place, |here, there| {
         let cell = Arc::new(OnceLock::new());
         let theirs = Arc::clone(&cell);

@@ -32,7 +32,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            the_end_of_the_runtime_unwinds_who_waits,
+            the_end_of_the_runtime_unwinds_waiters,
             at_the_end_of_the_runtime_a_destructor_finds_the_sender_gone
         ]
     ),
@@ -204,7 +204,7 @@ fn the_ends_have_the_traits_of_the_standard_library(place: Place) {
     });
 }
 
-fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let runtime = place.runtime();
     let (_sender, receiver) = channel::<()>();
     let (_other, timed) = channel::<()>();

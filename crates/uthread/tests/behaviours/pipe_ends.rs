@@ -15,8 +15,8 @@ behaviours![
     (
         EVERYWHERE,
         [
-            who_reads_waits_for_who_writes,
-            who_writes_waits_for_who_reads,
+            opening_to_read_waits_for_a_writer,
+            opening_to_write_waits_for_a_reader,
             more_than_it_holds_goes_through,
             it_ends_when_all_writers_are_gone,
             what_nobody_can_read_is_an_error,
@@ -28,7 +28,7 @@ behaviours![
     (IN_FIBERS, [a_wait_at_either_end_ends_with_the_runtime]),
 ];
 
-fn who_reads_waits_for_who_writes(place: Place) {
+fn opening_to_read_waits_for_a_writer(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = pipe().unwrap();
         let mut byte = [0];
@@ -51,7 +51,7 @@ fn fill(writer: &PipeWriter) -> usize {
     count
 }
 
-fn who_writes_waits_for_who_reads(place: Place) {
+fn opening_to_write_waits_for_a_reader(place: Place) {
     place.run(|| {
         let (mut reader, mut writer) = pipe().unwrap();
         let mut filled = vec![0; fill(&writer)];

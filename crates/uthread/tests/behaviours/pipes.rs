@@ -21,7 +21,7 @@ behaviours![
         [
             a_read_returns_what_is_there_and_nothing_at_the_end,
             calls_without_a_byte_wait_for_nothing_within_a_deadline,
-            a_write_that_nobody_can_read_is_an_error,
+            a_write_without_a_reader_is_an_error,
             more_than_a_pipe_holds_goes_through_it,
             a_fiber_and_a_thread_talk_through_pipes,
             a_pipe_is_opened_again_by_its_number,
@@ -98,7 +98,7 @@ fn calls_without_a_byte_wait_for_nothing_within_a_deadline(place: Place) {
     });
 }
 
-fn a_write_that_nobody_can_read_is_an_error(place: Place) {
+fn a_write_without_a_reader_is_an_error(place: Place) {
     run_alone(place, || {
         let (reader, mut writer) = pipe();
         drop(reader);

@@ -23,7 +23,7 @@ behaviours![
             a_nul_byte,
             a_shortage_of_descriptors,
             a_child_that_does_not_read,
-            a_child_that_somebody_else_has_waited_for,
+            a_child_that_was_already_reaped,
             a_number_that_means_another_process,
             a_kernel_without_pidfds
         ]
@@ -106,7 +106,7 @@ fn a_child_that_does_not_read(place: Place) {
     });
 }
 
-fn a_child_that_somebody_else_has_waited_for(place: Place) {
+fn a_child_that_was_already_reaped(place: Place) {
     run_alone(place, || {
         let (reader, input) = pipe().unwrap();
         let mut child = Command::new("cat").stdin(reader).spawn().unwrap();

@@ -16,18 +16,18 @@ behaviours![
     (
         EVERYWHERE,
         [
-            all_who_wait_see_the_value,
-            a_broken_promise_is_an_error_to_all_who_wait,
-            the_value_stays_for_those_who_come_later,
+            all_waiters_see_the_value,
+            a_broken_promise_is_an_error_to_all_waiters,
+            the_value_stays_for_later_waiters,
             a_wait_ends_with_its_time,
-            a_promise_nobody_waits_for_may_be_set,
+            a_promise_without_waiters_may_be_set,
             a_promise_is_one_event_of_a_choice
         ]
     ),
     (
         IN_FIBERS,
         [
-            the_end_of_the_runtime_unwinds_who_waits,
+            the_end_of_the_runtime_unwinds_waiters,
             at_the_end_of_the_runtime_a_destructor_finds_it_broken
         ]
     ),
@@ -35,7 +35,7 @@ behaviours![
 
 const SOON: Duration = Duration::from_millis(3);
 
-fn all_who_wait_see_the_value(place: Place) {
+fn all_waiters_see_the_value(place: Place) {
     mixed(place, |setting, waiting| {
         for _ in 0..20 {
             let (promise, waiter) = channel();
@@ -51,7 +51,7 @@ fn all_who_wait_see_the_value(place: Place) {
     });
 }
 
-fn a_broken_promise_is_an_error_to_all_who_wait(place: Place) {
+fn a_broken_promise_is_an_error_to_all_waiters(place: Place) {
     mixed(place, |setting, waiting| {
         let (promise, waiter) = channel::<i32>();
         let seen = [(); 3].map(|()| {
@@ -68,7 +68,7 @@ fn a_broken_promise_is_an_error_to_all_who_wait(place: Place) {
     });
 }
 
-fn the_value_stays_for_those_who_come_later(place: Place) {
+fn the_value_stays_for_later_waiters(place: Place) {
     place.run(|| {
         let (promise, waiter) = channel();
         assert_eq!(waiter.try_get(), Err(TryRecvError::Empty));
@@ -100,7 +100,7 @@ fn a_wait_ends_with_its_time(place: Place) {
     });
 }
 
-fn a_promise_nobody_waits_for_may_be_set(place: Place) {
+fn a_promise_without_waiters_may_be_set(place: Place) {
     place.run(|| {
         let witness = Arc::new(());
         let (promise, waiter) = channel();
@@ -135,7 +135,7 @@ fn a_promise_is_one_event_of_a_choice(place: Place) {
     });
 }
 
-fn the_end_of_the_runtime_unwinds_who_waits(place: Place) {
+fn the_end_of_the_runtime_unwinds_waiters(place: Place) {
     let runtime = place.runtime();
     let (_promise, waiter) = channel::<()>();
     let waiting = [waiter.clone(), waiter]

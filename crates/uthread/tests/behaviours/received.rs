@@ -34,7 +34,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            who_waits_is_woken,
+            a_waiter_is_woken,
             a_chunk_outlives_its_runtime,
             the_end_of_the_runtime_ends_the_wait,
             the_end_of_the_runtime_ends_what_was_leaked,
@@ -260,7 +260,7 @@ fn sizes_that_make_no_sense_are_refused(place: Place) {
     });
 }
 
-fn who_waits_is_woken(place: Place) {
+fn a_waiter_is_woken(place: Place) {
     place.run(|| {
         let (ours, mut theirs) = pair_with_std();
         let wait = || {

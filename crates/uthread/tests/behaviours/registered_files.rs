@@ -36,7 +36,7 @@ behaviours![
     (
         IN_FIBERS,
         [
-            who_waits_for_a_registered_stream_is_woken,
+            a_waiter_for_a_registered_stream_is_woken,
             more_files_than_the_ring_takes_are_as_good,
         ]
     ),
@@ -220,7 +220,7 @@ fn errors_of_a_registered_file_are_those_of_the_file(place: Place) {
     });
 }
 
-fn who_waits_for_a_registered_stream_is_woken(place: Place) {
+fn a_waiter_for_a_registered_stream_is_woken(place: Place) {
     let (ours, mut theirs) = pair_with_std();
     place.run(move || {
         let call = || {

@@ -28,8 +28,8 @@ behaviours![(
     [
         what_is_ready_is_chosen_at_once,
         what_is_not_ready_is_not_chosen,
-        what_becomes_readable_wakes_who_waits,
-        what_becomes_writable_wakes_who_waits,
+        a_readable_source_wakes_the_waiter,
+        a_writable_source_wakes_the_waiter,
         an_end_and_an_error_are_ready,
         one_socket_may_be_waited_for_both_ways,
         the_standard_input_may_be_replaced_between_two_waits,
@@ -140,7 +140,7 @@ fn what_is_not_ready_is_not_chosen(place: Place) {
     });
 }
 
-fn what_becomes_readable_wakes_who_waits(place: Place) {
+fn a_readable_source_wakes_the_waiter(place: Place) {
     place.run(|| {
         let (ours, mut peer) = pair();
         let write = || peer.write_all(b"x").unwrap();
@@ -177,7 +177,7 @@ fn what_becomes_readable_wakes_who_waits(place: Place) {
     });
 }
 
-fn what_becomes_writable_wakes_who_waits(place: Place) {
+fn a_writable_source_wakes_the_waiter(place: Place) {
     place.run(|| {
         let (ours, peer) = full_pair();
         becomes_writable(place, &ours, || empty(&peer));

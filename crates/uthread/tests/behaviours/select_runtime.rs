@@ -44,7 +44,7 @@ behaviours![
         IN_FIBERS,
         [
             who_is_cancelled_is_unwound_and_the_socket_stays_usable,
-            the_end_of_the_runtime_unwinds_those_who_choose,
+            the_end_of_the_runtime_unwinds_waiting_selects,
             the_end_of_the_runtime_ends_loops_of_choices,
             at_the_end_of_the_runtime_a_destructor_is_told,
             a_choice_may_wait_in_a_destructor,
@@ -253,7 +253,7 @@ fn who_is_cancelled_is_unwound_and_the_socket_stays_usable(place: Place) {
     }
 }
 
-fn the_end_of_the_runtime_unwinds_those_who_choose(place: Place) {
+fn the_end_of_the_runtime_unwinds_waiting_selects(place: Place) {
     let runtime = place.runtime();
     let witness = Arc::new(());
     let (full, unread) = sync_channel(0);

@@ -18,7 +18,7 @@ behaviours![
     (
         EVERYWHERE,
         [
-            who_waits_gets_the_signal_that_comes,
+            a_waiter_receives_the_next_signal,
             each_listener_gets_each_signal,
             what_came_before_is_not_lost,
             equal_ones_count_as_one,
@@ -56,7 +56,7 @@ fn interrupt_until_told() {
     waiting.join().unwrap().unwrap();
 }
 
-fn who_waits_gets_the_signal_that_comes(place: Place) {
+fn a_waiter_receives_the_next_signal(place: Place) {
     alone(|| {
         place.run(|| {
             let mut signals = Signals::new([Signal::USR1, Signal::HUP]).unwrap();

@@ -20,7 +20,7 @@ behaviours![
         [
             each_kind_is_read_to_its_end,
             a_file_is_read_from_its_position,
-            who_waits_gets_the_line_that_comes,
+            a_waiting_reader_gets_the_next_line,
             what_is_closed_has_come_to_its_end,
             one_buffer_serves_all_handles,
             each_who_has_it_locked_gets_whole_lines,
@@ -79,7 +79,7 @@ fn a_file_is_read_from_its_position(place: Place) {
     });
 }
 
-fn who_waits_gets_the_line_that_comes(place: Place) {
+fn a_waiting_reader_gets_the_next_line(place: Place) {
     alone(|| {
         for kind in Kind::ALL {
             let (input, mut writer) = kind.input();

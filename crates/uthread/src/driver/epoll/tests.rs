@@ -90,7 +90,7 @@ impl Both {
 }
 
 #[test]
-fn who_has_drained_a_stream_waits_without_an_attempt() {
+fn a_reader_of_a_drained_stream_waits_without_an_attempt() {
     let mut both = Both::new();
     let (ours, mut peer) = Watchable::pair();
     assert_eq!(
@@ -113,7 +113,7 @@ fn who_has_drained_a_stream_waits_without_an_attempt() {
 
 /// A short datagram says nothing about the next one.
 #[test]
-fn who_got_a_short_datagram_tries_again_at_once() {
+fn a_reader_of_a_short_datagram_tries_again_at_once() {
     let mut both = Both::new();
     let (ours, peer) = UnixDatagram::pair().unwrap();
     let state = FdState::new();
@@ -305,7 +305,7 @@ fn two_instances_hear_of_the_same_file() {
 
 /// One fiber reads on one worker, another on a second worker, and a third on the first worker again.
 #[test]
-fn who_waits_is_not_forgotten_while_others_use_the_file() {
+fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let (mut one, mut other) = (Both::new(), Both::new());
     let (ours, mut peer) = Watchable::pair();
     let mut buffers = [[0; 3]; 2];
@@ -355,7 +355,7 @@ fn a_send_goes_on_when_there_is_room_again() {
 }
 
 #[test]
-fn who_waits_in_line_is_served_in_that_order() {
+fn waiters_are_served_in_order() {
     const COUNT: u64 = 20;
     let mut both = Both::new();
     let (ours, mut peer) = Watchable::pair();
