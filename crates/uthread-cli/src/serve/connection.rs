@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use uthread::net::{Shutdown, TcpStream};
+use uthread::thread;
 
 use super::Server;
 use super::access_log::Record;
@@ -38,6 +39,7 @@ pub(crate) fn run(server: &Server, admitted: &mut Admitted) {
         server,
         peer: &admitted.peer,
         input: Input::new(),
+        received_at: Instant::now(),
         requests_served: 0,
     };
     let next = connection.exchange_all();
@@ -75,6 +77,8 @@ struct Connection<'a> {
     server: &'a Server,
     peer: &'a Peer,
     input: Input,
+    /// When bytes were received last.
+    received_at: Instant,
     requests_served: u64,
 }
 
@@ -135,7 +139,13 @@ impl Connection<'_> {
                 persistence,
                 &mut out,
             ),
-            _ => respond::respond(&self.server.site, &request, persistence, &mut out),
+            _ => respond::respond(
+                &self.server.site,
+                &request,
+                self.received_at,
+                persistence,
+                &mut out,
+            ),
         };
         let sent = send(&self.peer.stream, &mut out, &response);
         drop(out);
@@ -160,6 +170,7 @@ impl Connection<'_> {
     /// Waits for a whole head, and returns its length.
     fn await_head(&mut self) -> Result<usize, NoHead> {
         let mut scanned = 0;
+        let mut received = false;
         let mut empty_line_skipped = false;
         let mut deadline = None;
         loop {
@@ -173,8 +184,14 @@ impl Connection<'_> {
             if let Some(head_bytes) =
                 request::head_length(unread, scanned).map_err(NoHead::Refused)?
             {
+                if received {
+                    self.received_at = Instant::now();
+                    // Let the other connections receive, too: one look at a file then serves all their requests.
+                    thread::yield_now();
+                }
                 return Ok(head_bytes);
             }
+            received = true;
             scanned = unread.len();
             if scanned == 0 {
                 self.receive_first()?;

@@ -55,11 +55,12 @@ impl Etag {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::root::Content;
     use uthread::fs::File;
 
     fn check(modified_s: i64, modified_subsec_ns: i64, bytes: u64, coding: Coding, expected: &str) {
         let regular = Regular {
-            file: File::open("/dev/null").unwrap(),
+            content: Content::File(File::open("/dev/null").unwrap()),
             bytes,
             modified_s,
             modified_subsec_ns,

@@ -83,7 +83,7 @@ fn linked_entry(root: &Root, dir: &File, path: &[u8], name: &CStr) -> Option<Ent
         b"" => name.to_bytes().to_vec(),
         _ => [path, b"/", name.to_bytes()].concat(),
     };
-    let opened = root.get(&full_path).ok()?;
+    let opened = root.open(&full_path).ok()?;
     let stat = statat(dir, name, AtFlags::empty()).ok()?;
     Some(Entry {
         directory: matches!(opened, Opened::Directory(_)),

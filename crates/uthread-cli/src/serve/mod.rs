@@ -7,6 +7,7 @@
 mod connection;
 mod input;
 
+mod cache;
 mod locate;
 mod root;
 mod target;
@@ -155,7 +156,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
 
 fn open_root(dir: &Path) -> anyhow::Result<Root> {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, Unsupported};
-    Root::open(dir).map_err(|error| {
+    Root::new(dir).map_err(|error| {
         let why = match error.kind() {
             NotFound => "the directory does not exist; name another: uthread serve DIR",
             NotADirectory => "it is not a directory; name the directory that contains the file",

@@ -3,12 +3,15 @@
 //! The head is written into the buffer. The body is only described, so that `send.rs` can choose how to send it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Instant;
 use uthread::fs::File;
 
+use super::cache::{HeadKey, Image};
 use super::error_pages::ErrorPages;
 use super::etag::Etag;
 use super::locate::{Found, locate};
-use super::root::{Opened, Regular, Root};
+use super::root::{Content, Opened, Regular, Root};
 use super::scratch::Scratch;
 use super::{listing, page, target};
 use crate::http::conditional::{self, Validators, Verdict};
@@ -44,10 +47,12 @@ pub(crate) struct Response {
 pub(crate) enum Body {
     /// Buffered behind the head, or empty.
     Buffered,
+    /// In memory, with the head before it; the buffer is empty.
+    Image(Arc<Image>),
     /// One range of a file.
-    Span(File, Span),
+    Span(Content, Span),
     /// Several ranges of a file, each behind its own head (multipart/byteranges).
-    Parts(File, Vec<Part>),
+    Parts(Content, Vec<Part>),
 }
 
 #[derive(Debug)]
@@ -57,10 +62,11 @@ pub(crate) struct Part {
     pub(crate) span: Option<Span>,
 }
 
-/// Responds to a valid request.
+/// Responds to a valid request, which had been received when it was `asked`.
 pub(crate) fn respond(
     site: &Site,
     request: &Request<'_, '_>,
+    asked: Instant,
     persistence: Persistence,
     out: &mut Vec<u8>,
 ) -> Response {
@@ -75,11 +81,12 @@ pub(crate) fn respond(
     }
     let mut answer = Answer {
         request,
+        asked,
         persistence,
         out,
     };
     let mut path = Scratch::take();
-    let result = match locate(site, request.path_and_query, &mut path) {
+    let result = match locate(site, request.path_and_query, &mut path, asked) {
         Ok(Found::File(regular)) => answer.file(site, &mut path, regular),
         Ok(Found::Directory(dir)) => answer.listing(&site.root, &dir, &path),
         Ok(Found::Elsewhere) => Ok(answer.redirect(&path)),
@@ -145,6 +152,8 @@ fn buffered(status: Status, method: Method, body: &[u8], out: &mut Vec<u8>) -> R
 /// A response while its head is written.
 struct Answer<'a, 'h, 'b> {
     request: &'a Request<'h, 'b>,
+    /// When the request had been received.
+    asked: Instant,
     persistence: Persistence,
     out: &'a mut Vec<u8>,
 }
@@ -217,7 +226,7 @@ impl Answer<'_, '_, '_> {
             None => Selection::Whole,
         };
         Ok(match selection {
-            Selection::Whole => self.whole(&form, regular),
+            Selection::Whole => self.whole(&form, regular, now_s),
             Selection::Spans(spans) => match spans[..] {
                 [span] => self.single_part(&form, regular, span),
                 _ => self.multipart(&form, regular, &spans),
@@ -255,7 +264,7 @@ impl Answer<'_, '_, '_> {
                 return Ok((plain, Coding::Identity));
             }
             path.extend_from_slice(coding.suffix().as_bytes());
-            let opened = root.get(path);
+            let opened = root.get(path, self.asked);
             path.truncate(plain_bytes);
             // If a variant cannot be sent, the file itself still can.
             if let Ok(Opened::File(regular)) = opened {
@@ -280,12 +289,22 @@ impl Answer<'_, '_, '_> {
         buffered(Status::NotModified, self.request.method, b"", self.out)
     }
 
-    fn whole(&mut self, form: &Form, regular: Regular) -> Response {
-        let mut head = HeadWriter::begin(self.out, Status::Ok);
-        form.write_content_type(&mut head);
-        head.number("Content-Length", regular.bytes);
-        form.write_validators(&mut head);
-        head.text("Accept-Ranges", "bytes").end(self.persistence);
+    fn whole(&mut self, form: &Form, regular: Regular, second: i64) -> Response {
+        let is_plain = self.request.method == Method::Get && self.persistence == Persistence::Open;
+        if let Content::Kept(kept) = &regular.content
+            && is_plain
+        {
+            let coding = form.coding;
+            let image = kept.image_with_head(HeadKey { second, coding }, |out| {
+                form.write_whole_head(regular.bytes, Persistence::Open, out);
+            });
+            return Response {
+                status: Status::Ok,
+                body_bytes: regular.bytes,
+                body: Body::Image(image),
+            };
+        }
+        form.write_whole_head(regular.bytes, self.persistence, self.out);
         let span = Span {
             offset: 0,
             bytes: regular.bytes,
@@ -316,7 +335,7 @@ impl Answer<'_, '_, '_> {
         Response {
             status,
             body_bytes: span.bytes,
-            body: Body::Span(regular.file, span),
+            body: Body::Span(regular.content, span),
         }
     }
 
@@ -360,7 +379,7 @@ impl Answer<'_, '_, '_> {
         Response {
             status: Status::PartialContent,
             body_bytes,
-            body: Body::Parts(regular.file, parts),
+            body: Body::Parts(regular.content, parts),
         }
     }
 }
@@ -374,6 +393,15 @@ struct Form {
 }
 
 impl Form {
+    /// Writes the head of a response that sends the whole file.
+    fn write_whole_head(&self, bytes: u64, persistence: Persistence, out: &mut Vec<u8>) {
+        let mut head = HeadWriter::begin(out, Status::Ok);
+        self.write_content_type(&mut head);
+        head.number("Content-Length", bytes);
+        self.write_validators(&mut head);
+        head.text("Accept-Ranges", "bytes").end(persistence);
+    }
+
     fn write_content_type(&self, head: &mut HeadWriter<'_>) {
         head.text_pair(
             "Content-Type",

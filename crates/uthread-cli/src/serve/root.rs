@@ -4,16 +4,20 @@
 //! the directory. Checks of the path's text, here and elsewhere, only improve the response.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use uthread::fs::{Dir, File, OpenOptions};
 
+use super::cache::{Cache, Kept};
+use super::send::read_exact_at;
 use crate::http::response::Status;
 use crate::tell;
 
@@ -26,6 +30,7 @@ const SHORTAGE_TRIES_MAX: u32 = 40;
 pub(crate) struct Root {
     dir: Dir,
     options: OpenOptions,
+    cache: Cache,
 }
 
 /// An object beneath the root that can be sent.
@@ -37,14 +42,52 @@ pub(crate) enum Opened {
 
 #[derive(Debug)]
 pub(crate) struct Regular {
-    pub(crate) file: File,
+    pub(crate) content: Content,
     pub(crate) bytes: u64,
     pub(crate) modified_s: i64,
     pub(crate) modified_subsec_ns: i64,
 }
 
+/// Where the content of a file is read from.
+#[derive(Debug)]
+pub(crate) enum Content {
+    File(File),
+    Kept(Arc<Kept>),
+}
+
+impl Opened {
+    fn new(file: File, metadata: &Metadata) -> Result<Opened, Status> {
+        match metadata {
+            _ if metadata.is_dir() => Ok(Opened::Directory(file)),
+            _ if metadata.is_file() => Ok(Opened::File(Regular::opened(file, metadata))),
+            _ => Err(Status::Forbidden),
+        }
+    }
+}
+
+impl Regular {
+    fn opened(file: File, metadata: &Metadata) -> Regular {
+        Regular {
+            content: Content::File(file),
+            bytes: metadata.len(),
+            modified_s: metadata.mtime(),
+            modified_subsec_ns: metadata.mtime_nsec(),
+        }
+    }
+
+    fn kept(kept: Arc<Kept>) -> Regular {
+        let (modified_s, modified_subsec_ns) = kept.modified();
+        Regular {
+            bytes: kept.bytes(),
+            modified_s,
+            modified_subsec_ns,
+            content: Content::Kept(kept),
+        }
+    }
+}
+
 impl Root {
-    pub(crate) fn open(dir: &Path) -> io::Result<Root> {
+    pub(crate) fn new(dir: &Path) -> io::Result<Root> {
         // A FIFO without a writer must not block; regular files ignore O_NONBLOCK.
         let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
@@ -52,30 +95,47 @@ impl Root {
         let root = Root {
             dir: Dir::open(dir)?,
             options,
+            cache: Cache::new(),
         };
         // Fails now, not at the first request, if the kernel lacks openat2.
         root.resolve(b"")?;
         Ok(root)
     }
 
-    /// Opens a path made by `target::decode`, or returns the status of the error response.
-    pub(crate) fn get(&self, path: &[u8]) -> Result<Opened, Status> {
+    /// Finds the object at a path made by `target::decode`, in memory or by opening it, or returns the status of the error
+    /// response. Every change that was made before `asked` is seen.
+    pub(crate) fn get(&self, path: &[u8], asked: Instant) -> Result<Opened, Status> {
+        if let Some(kept) = self.cache.get(&self.dir, path, asked) {
+            return Ok(Opened::File(Regular::kept(kept)));
+        }
+        match self.open_with_metadata(path)? {
+            (file, metadata) if self.cache.admits(&metadata) => Ok(Opened::File(
+                self.keep(path, &file, &metadata)
+                    .unwrap_or_else(|_| Regular::opened(file, &metadata)),
+            )),
+            (file, metadata) => Opened::new(file, &metadata),
+        }
+    }
+
+    /// Opens the object at a path, as [`get`](Root::get) does, but not to send it.
+    pub(crate) fn open(&self, path: &[u8]) -> Result<Opened, Status> {
+        let (file, metadata) = self.open_with_metadata(path)?;
+        Opened::new(file, &metadata)
+    }
+
+    fn open_with_metadata(&self, path: &[u8]) -> Result<(File, Metadata), Status> {
         let file = self
             .resolve_patiently(path)
             .map_err(|error| refusal(error, path))?;
         let metadata = file.metadata().map_err(|error| failure(&error, path))?;
-        if metadata.is_dir() {
-            return Ok(Opened::Directory(file));
-        }
-        if !metadata.is_file() {
-            return Err(Status::Forbidden);
-        }
-        Ok(Opened::File(Regular {
-            file,
-            bytes: metadata.len(),
-            modified_s: metadata.mtime(),
-            modified_subsec_ns: metadata.mtime_nsec(),
-        }))
+        Ok((file, metadata))
+    }
+
+    /// Reads a small file into the cache. After an error, sending the file reports why.
+    fn keep(&self, path: &[u8], file: &File, metadata: &Metadata) -> io::Result<Regular> {
+        let mut bytes = vec![0; metadata.len() as usize];
+        read_exact_at(file, &mut bytes, 0)?;
+        Ok(Regular::kept(self.cache.keep(path, metadata, bytes)))
     }
 
     /// Resolves a path, retrying for a while if file descriptors are short.
@@ -125,6 +185,36 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
+    fn a_file_in_memory_is_found_until_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let (file, moved) = (folder.path().join("file"), outside.path().join("file"));
+        let mut root = Root::new(folder.path()).unwrap();
+        root.cache = Cache::with_settled(Duration::ZERO);
+        let content = || match root.get(b"file", Instant::now()) {
+            Ok(Opened::File(Regular {
+                content: Content::Kept(kept),
+                ..
+            })) => Ok(String::from_utf8(kept.image().content().to_vec()).unwrap()),
+            Ok(other) => panic!("not kept: {other:?}"),
+            Err(status) => Err(status),
+        };
+        fs::write(&file, "one").unwrap();
+        let first = root
+            .cache
+            .keep(b"file", &fs::metadata(&file).unwrap(), b"kept".to_vec());
+        assert_eq!(first.bytes(), 3);
+        assert_eq!(content().unwrap(), "kept");
+        fs::write(&file, "three").unwrap();
+        assert_eq!(content().unwrap(), "three");
+        assert_eq!(content().unwrap(), "three");
+        fs::rename(&file, &moved).unwrap();
+        assert_eq!(content(), Err(Status::NotFound));
+        symlink(&moved, &file).unwrap();
+        assert_eq!(content(), Err(Status::NotFound));
+    }
+
+    #[test]
     fn what_opens_and_what_does_not() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "x").unwrap();
@@ -137,7 +227,7 @@ mod tests {
         symlink(outside.path().join("secret"), dir.join("absolute")).unwrap();
         symlink("loop", dir.join("loop")).unwrap();
         symlink("/proc/self/exe", dir.join("magic")).unwrap();
-        let root = Root::open(dir).unwrap();
+        let root = Root::new(dir).unwrap();
 
         for (path, expected) in [
             ("", Ok("directory")),
@@ -155,10 +245,12 @@ mod tests {
             (&"long".repeat(100), Err(Status::NotFound)),
             (&"long/".repeat(1000), Err(Status::NotFound)),
         ] {
-            let found = root.get(path.as_bytes()).map(|opened| match opened {
-                Opened::File(_) => "file",
-                Opened::Directory(_) => "directory",
-            });
+            let found = root
+                .get(path.as_bytes(), Instant::now())
+                .map(|opened| match opened {
+                    Opened::File(_) => "file",
+                    Opened::Directory(_) => "directory",
+                });
             assert_eq!(found, expected, "{path}");
         }
     }

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use uthread::fs::File;
 use uthread::net::TcpStream;
 
+use super::cache::Kept;
 use super::respond::{Body, Response};
+use super::root::Content;
 use super::scratch::Piece;
 use crate::http::range::Span;
 
@@ -17,21 +19,38 @@ const INLINE_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) fn send(stream: &TcpStream, out: &mut Vec<u8>, response: &Response) -> io::Result<()> {
     match &response.body {
         Body::Buffered => write(stream, out),
-        Body::Span(file, span) if span.bytes <= INLINE_BYTES_MAX => {
-            send_at_once(stream, out, file, *span)
-        }
-        Body::Span(file, span) => {
-            write(stream, out)?;
-            send_file(stream, file, *span)
-        }
-        Body::Parts(file, parts) => {
+        Body::Image(image) => write(stream, image.response()),
+        Body::Span(content, span) => send_span(stream, out, content, *span),
+        Body::Parts(content, parts) => {
             for part in parts {
                 out.extend_from_slice(part.head.as_bytes());
                 if let Some(span) = part.span {
-                    send_part(stream, out, file, span)?;
+                    send_part(stream, out, content, span)?;
                 }
             }
             write(stream, out)
+        }
+    }
+}
+
+/// Sends a head and a range.
+fn send_span(
+    stream: &TcpStream,
+    out: &mut Vec<u8>,
+    content: &Content,
+    span: Span,
+) -> io::Result<()> {
+    match content {
+        Content::Kept(kept) => {
+            append_kept(out, kept, span);
+            write(stream, out)
+        }
+        Content::File(file) if span.bytes <= INLINE_BYTES_MAX => {
+            send_at_once(stream, out, file, span)
+        }
+        Content::File(file) => {
+            write(stream, out)?;
+            send_file(stream, file, span)
         }
     }
 }
@@ -46,7 +65,22 @@ fn send_at_once(stream: &TcpStream, head: &[u8], file: &File, span: Span) -> io:
 }
 
 /// Appends a small range to `out`; for a large range, sends `out` and the range, and empties `out`.
-fn send_part(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> io::Result<()> {
+fn send_part(
+    stream: &TcpStream,
+    out: &mut Vec<u8>,
+    content: &Content,
+    span: Span,
+) -> io::Result<()> {
+    let file = match content {
+        Content::File(file) => file,
+        Content::Kept(kept) => {
+            append_kept(out, kept, span);
+            return match out.len() as u64 >= INLINE_BYTES_MAX {
+                true => write(stream, out).map(|()| out.clear()),
+                false => Ok(()),
+            };
+        }
+    };
     // Several small parts can add up: append only while the buffer is small.
     if span.bytes <= INLINE_BYTES_MAX && (out.len() as u64) < INLINE_BYTES_MAX {
         let start = out.len();
@@ -56,6 +90,11 @@ fn send_part(stream: &TcpStream, out: &mut Vec<u8>, file: &File, span: Span) -> 
     write(stream, out)?;
     out.clear();
     send_file(stream, file, span)
+}
+
+fn append_kept(out: &mut Vec<u8>, kept: &Kept, span: Span) {
+    let start = span.offset as usize;
+    out.extend_from_slice(&kept.image().content()[start..][..span.bytes as usize]);
 }
 
 fn write(mut stream: &TcpStream, out: &[u8]) -> io::Result<()> {
@@ -75,7 +114,7 @@ fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
 }
 
 /// Fills `buffer` from the file; fails if the file was truncated after its size was announced.
-fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {

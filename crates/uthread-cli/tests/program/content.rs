@@ -222,3 +222,31 @@ fn a_file_that_shrank_ends_the_connection() {
     assert!(client.count_rest() <= BYTES / 2);
     program.stderr_line("was truncated");
 }
+
+#[test]
+fn a_change_is_seen_by_the_next_request() {
+    let program = Program::serve(&[("a", "0")], &[]);
+    let path = program.dir().join("a");
+    let mut client = program.connect();
+    let mut get = || {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.response()
+    };
+    // Until the file is kept in memory, and afterwards. It is kept once it has not changed for 3 s.
+    let settled = std::time::Instant::now() + std::time::Duration::from_secs(4);
+    while std::time::Instant::now() < settled {
+        assert_eq!(get().text(), "0");
+    }
+    for text in ["one", "two and more", "3"] {
+        fs::write(&path, text).unwrap();
+        for _ in 0..3 {
+            assert_eq!(get().text(), text);
+        }
+    }
+    let other = program.dir().join("b");
+    fs::write(&other, "4").unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert_eq!(get().text(), "4");
+    fs::remove_file(&path).unwrap();
+    assert_eq!(get().status, 404);
+}
