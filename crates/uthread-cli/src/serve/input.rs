@@ -1,15 +1,15 @@
 //! The receive buffer of a connection.
 //!
-//! An idle connection costs one small buffer. The buffer grows while a head needs it, and shrinks when all of it is
-//! consumed.
+//! An idle connection has no buffer. The buffer grows while a head needs it, and is freed when it has grown and all of it
+//! is consumed.
 
 use std::io::{self, Read};
 use uthread::net::TcpStream;
 
 use crate::http::request::HEAD_BYTES_MAX;
 
-/// Size for an idle connection: fits a browser's head of about 700 bytes, and a short pipeline.
-const IDLE_BYTES: usize = 2 * 1024;
+/// Initial size: fits a browser's head of about 700 bytes, and a short pipeline.
+const INITIAL_BYTES: usize = 2 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Input {
@@ -22,7 +22,7 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn new() -> Input {
         Input {
-            bytes: vec![0; IDLE_BYTES],
+            bytes: Vec::new(),
             start: 0,
             end: 0,
         }
@@ -38,10 +38,16 @@ impl Input {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            if self.bytes.len() > IDLE_BYTES {
-                self.bytes = vec![0; IDLE_BYTES];
+            if self.bytes.len() > INITIAL_BYTES {
+                self.release();
             }
         }
+    }
+
+    /// Frees the buffer, which must be empty.
+    pub(crate) fn release(&mut self) {
+        assert!(self.unread().is_empty(), "released unread bytes");
+        self.bytes = Vec::new();
     }
 
     /// Receives once. The buffer must have room: a head of the largest size is either complete or refused.
@@ -63,12 +69,13 @@ impl Input {
             return;
         }
         assert!(self.end < HEAD_BYTES_MAX, "a full head was not refused");
-        self.bytes.resize(self.bytes.len() * 2, 0);
+        let doubled = self.bytes.len() * 2;
+        self.bytes.resize(doubled.max(INITIAL_BYTES), 0);
     }
 }
 
 // Doubling the idle size reaches exactly the limit.
-const _: () = assert!(HEAD_BYTES_MAX.is_power_of_two() && IDLE_BYTES.is_power_of_two());
+const _: () = assert!(HEAD_BYTES_MAX.is_power_of_two() && INITIAL_BYTES.is_power_of_two());
 
 #[cfg(test)]
 mod tests {
@@ -96,6 +103,13 @@ mod tests {
         assert_eq!(input.unread(), [7, b'x']);
 
         input.consume(2);
-        assert_eq!(input.bytes.len(), IDLE_BYTES);
+        assert_eq!(input.bytes.capacity(), 0);
+
+        client.write_all(b"y").unwrap();
+        input.receive(&server).unwrap();
+        assert_eq!(
+            (input.unread(), input.bytes.len()),
+            (&b"y"[..], INITIAL_BYTES)
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Clients that are too slow.
 
 use crate::harness::{Program, sparse_file};
+use crate::restrict::has_ring;
 
 #[test]
 fn a_slow_head_is_answered_408() {
@@ -55,4 +56,21 @@ fn a_client_that_never_reads_is_cut() {
     let line = program.stdout_line();
     assert!(line.contains("\"status\":200,\"complete\":false"), "{line}");
     assert!(client.count_rest() < 64 << 20);
+}
+
+#[test]
+fn a_request_after_a_pause_is_answered() {
+    for driver in ["uring", "epoll", "threads"] {
+        if driver == "uring" && !has_ring("the driver uring") {
+            continue;
+        }
+        let program = Program::serve(&[("a", "hello")], &["--driver", driver]);
+        let mut client = program.connect();
+        // Long enough for the server to release the receive buffer.
+        for pause_ms in [0, 100, 0, 100] {
+            std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+            client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.response().text(), "hello", "{driver}");
+        }
+    }
 }
