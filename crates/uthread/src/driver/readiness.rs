@@ -13,8 +13,7 @@
 //! After a final event this does not hold: bytes or errors may arrive without another event. From then on
 //! every operation is tried.
 //!
-//! The drivers differ in how the kernel reports events to them, and in the numbers by which events identify a
-//! descriptor.
+//! Both the epoll driver and the ring take the events from an epoll instance.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -115,8 +114,6 @@ impl Waiting {
 pub(super) struct Readiness {
     /// `true` if the kernel reports events.
     is_armed: bool,
-    /// `true` if events report urgent data.
-    has_urgent_events: bool,
     /// The readiness that an attempt has found missing, without an event since.
     unready: Interest,
     /// `true` once a final event has occurred.
@@ -130,18 +127,9 @@ impl Readiness {
     pub(super) const fn new() -> Readiness {
         Readiness {
             is_armed: false,
-            has_urgent_events: true,
             unready: Interest::NONE,
             is_final: false,
             waiting: VecDeque::new(),
-        }
-    }
-
-    /// Creates the readiness of a descriptor whose events do not report urgent data.
-    pub(super) fn without_urgent_events() -> Readiness {
-        Readiness {
-            has_urgent_events: false,
-            ..Readiness::new()
         }
     }
 
@@ -159,15 +147,6 @@ impl Readiness {
     /// Makes the next operation be tried without an event.
     pub(super) fn assume_ready(&mut self) {
         self.unready = Interest::NONE;
-    }
-
-    /// Called when the kernel stops reporting events.
-    pub(super) fn disarm(&mut self) {
-        self.is_armed = false;
-    }
-
-    pub(super) fn is_armed(&self) -> bool {
-        self.is_armed
     }
 
     /// Returns `true` if an attempt would fail, as the next event has not occurred yet.
@@ -196,7 +175,6 @@ impl Readiness {
         if self.is_armed
             && let Ok(count) = result
             && is_drained(operation, count as usize)
-            && (self.has_urgent_events || !native::tcp::is_at_mark(operation.target().fd))
         {
             self.mark_unready(interest);
         }
@@ -233,20 +211,11 @@ impl Readiness {
         self.waiting.push_back((interest, waiting));
     }
 
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// Removes a waiting operation. Returns `false` if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(_, waiting)| waiting.token != token);
         self.waiting.len() < before
-    }
-
-    /// Removes all waiting operations.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waiting> {
-        self.waiting.drain(..).map(|(_, waiting)| waiting)
     }
 
     /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,35 +29,7 @@ use crate::sched::wait;
 pub(super) struct Socket<S> {
     pub(super) inner: S,
     pub(super) settings: Settings,
-    /// Dropped after the socket has been closed or given away.
-    pub(super) state: PollGuard,
-}
-
-/// The driver state of a socket, which ends its standing poll when dropped.
-pub(super) struct PollGuard(FdState);
-
-impl Deref for PollGuard {
-    type Target = FdState;
-
-    fn deref(&self) -> &FdState {
-        &self.0
-    }
-}
-
-impl DerefMut for PollGuard {
-    fn deref_mut(&mut self) -> &mut FdState {
-        &mut self.0
-    }
-}
-
-impl Drop for PollGuard {
-    fn drop(&mut self) {
-        if self.0.give_up_poll() {
-            // The poll holds the file open. Until the driver ends it, the peer does not see the connection
-            // close, so the fiber lets the worker's loop run.
-            wait::flush();
-        }
-    }
+    pub(super) state: FdState,
 }
 
 /// Implemented by the `std` socket types.
@@ -79,7 +50,7 @@ impl<S: Inner> Socket<S> {
         Socket {
             inner,
             settings,
-            state: PollGuard(FdState::new()),
+            state: FdState::new(),
         }
     }
 

@@ -2,10 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-
-use super::registration::Registration;
 
 /// The descriptor that an operation is on, and its state.
 #[derive(Clone, Copy)]
@@ -57,8 +54,6 @@ pub(crate) struct FdState {
     /// A cached answer: whether a receive that returns fewer bytes than requested has emptied the queue.
     /// Relaxed: a late reader only asks again.
     drains: AtomicU8,
-    /// The multishot poll of this descriptor in a ring.
-    poll: OnceLock<Registration>,
 }
 
 impl FdState {
@@ -78,7 +73,6 @@ impl FdState {
             refuses_polling: AtomicBool::new(false),
             receives: AtomicU8::new(0),
             drains: AtomicU8::new(Self::UNKNOWN),
-            poll: OnceLock::new(),
         }
     }
 
@@ -136,22 +130,6 @@ impl FdState {
             }
             known => known == Self::DRAINS,
         }
-    }
-
-    /// Returns the ring and the key of the descriptor's multishot poll, if there is one.
-    pub(crate) fn poll(&self) -> Option<(NonZeroU32, u32)> {
-        let registration = self.poll.get()?;
-        Some((registration.ring(), registration.poll()?))
-    }
-
-    /// Ends the multishot poll. Returns `true` if there was one.
-    pub(crate) fn give_up_poll(&mut self) -> bool {
-        self.poll.take().is_some()
-    }
-
-    /// Stores the multishot poll of the descriptor. If there is one already, the new one ends.
-    pub(crate) fn set_poll(&self, poll: Registration) {
-        drop(self.poll.set(poll));
     }
 
     /// Returns `true` if reads and writes are direct I/O.

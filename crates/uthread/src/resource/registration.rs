@@ -42,8 +42,6 @@ pub(crate) enum Resource {
     File,
     /// An empty slot in the table of files.
     Nothing,
-    /// A multishot poll of a connection, identified by its key. It has no slot.
-    Poll(u32),
 }
 
 /// The use of a resource registered at a slot of a ring.
@@ -140,14 +138,6 @@ impl Registration {
         self.reclaimer.number()
     }
 
-    /// Returns the key, if this is a poll.
-    pub(crate) fn poll(&self) -> Option<u32> {
-        match self.resource {
-            Some(Resource::Poll(key)) => Some(key),
-            _ => None,
-        }
-    }
-
     /// Records that there may be a file in the slot, which was empty.
     pub(crate) fn set_file(&mut self) {
         self.resource = Some(Resource::File);
@@ -157,9 +147,7 @@ impl Registration {
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self.resource.as_ref().expect("it is not dropped") {
             Resource::Group(pages) | Resource::Buffer(pages) => pages.start(),
-            Resource::File | Resource::Nothing | Resource::Poll(_) => {
-                unreachable!("it is no memory")
-            }
+            Resource::File | Resource::Nothing => unreachable!("it is no memory"),
         }
     }
 }

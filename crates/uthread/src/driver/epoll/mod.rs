@@ -11,9 +11,9 @@
 //! If completions are shared, another worker that reaps also polls for events and retries the operations that
 //! wait for them. An operation that has to wait then gathers first, as its fiber has to leave its stack.
 
-mod events;
+pub(super) mod events;
 mod file;
-mod interest_table;
+pub(super) mod interest_table;
 mod returned;
 
 pub(crate) mod probe;

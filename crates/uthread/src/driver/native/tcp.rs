@@ -32,22 +32,11 @@ fn is_plain(socket: BorrowedFd<'_>) -> bool {
     result == 0 && length == 0
 }
 
-/// Returns `true` if the next byte is behind the mark of urgent data, at which a receive stops short.
-#[allow(unsafe_code, reason = "a request that no crate offers")]
-pub(in crate::driver) fn is_at_mark(socket: BorrowedFd<'_>) -> bool {
-    const SIOCATMARK: libc::Ioctl = 0x8905;
-    let mut is_at_mark: libc::c_int = 0;
-    // SAFETY: the request writes an integer, which is live and writable.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCATMARK, &raw mut is_at_mark) };
-    // If the socket cannot be queried, another receive finds out.
-    result != 0 || is_at_mark != 0
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::{AsFd, OwnedFd};
 
-    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, socket};
+    use rustix::net::{AddressFamily, SocketType, ipproto, socket};
 
     use super::*;
 
@@ -74,23 +63,5 @@ mod tests {
             );
         }
         assert!(!is_plain(std::io::pipe().unwrap().0.into()));
-    }
-
-    #[test]
-    fn a_receive_that_ends_short_at_urgent_data_is_told_from_one_that_drains() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let theirs = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (ours, _) = listener.accept().unwrap();
-        let send = |bytes: &[u8], flags| rustix::net::send(&theirs, bytes, flags).unwrap();
-        let receive = |buffer: &mut [u8]| rustix::net::recv(&ours, buffer, RecvFlags::empty());
-        send(b"before", SendFlags::empty());
-        assert_eq!(receive(&mut [0; 10]).unwrap().0, 6);
-        assert!(!is_at_mark(ours.as_fd()));
-        send(b"ab!", SendFlags::OOB);
-        send(b"cd", SendFlags::empty());
-        assert_eq!(receive(&mut [0; 10]).unwrap().0, 2);
-        assert!(is_at_mark(ours.as_fd()));
-        assert_eq!(receive(&mut [0; 10]).unwrap().0, 2);
-        assert!(!is_at_mark(ours.as_fd()));
     }
 }

@@ -82,15 +82,6 @@ impl Cancellations {
         self.are_due.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets the requests for an entry that has ended, as its `user_data` may be reused.
-    pub(super) fn forget(&self, entry: Target) {
-        if self.are_due.load(Ordering::Relaxed) {
-            let State { now, later, .. } = &mut *self.lock();
-            now.retain(|other| *other != entry);
-            later.retain(|other| *other != entry);
-        }
-    }
-
     /// Handles the result of a request to cancel such an operation.
     pub(in crate::driver) fn on_answer(&self, token: Token, result: i32, now: Instant) {
         let mut state = self.lock();
@@ -129,7 +120,7 @@ impl Cancellations {
         // Operations that have ended meanwhile are skipped.
         let has_ended = |entry: &mut Target| match entry {
             Target::Operation(token) => !awaited.contains(token),
-            Target::Raw { .. } | Target::Poll(_) => false,
+            Target::Raw { .. } | Target::Events => false,
         };
         while due.pop_if(has_ended).is_some() {}
         let entry = due.pop();

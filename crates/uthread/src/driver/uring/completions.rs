@@ -7,10 +7,10 @@ use std::time::Instant;
 use io_uring::{CompletionQueue, cqueue};
 
 use super::Ring;
+use super::connections::Connections;
 use super::devices::Devices;
 use super::user_data::{Target, UserData};
 use crate::driver::{Completion, Completions, Token};
-use crate::op;
 
 /// The completions of one ring. If they are shared, the holder of the reactor's lock uses it.
 pub(crate) struct UringCompletions {
@@ -59,24 +59,29 @@ impl Completions for UringCompletions {
         let devices_have_none = self
             .queue_of_devices()
             .is_none_or(|(queue, ..)| queue.is_empty());
-        devices_have_none && !self.ring.polls.are_done() && self.queue().0.is_empty()
+        let are_done = |connections: &Connections| connections.are_done();
+        devices_have_none
+            && !self.ring.connections.as_ref().is_some_and(are_done)
+            && self.queue().0.is_empty()
     }
 
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut max = max - self.reap_devices(max, complete);
-        for token in self.ring.polls.take_done(max) {
-            let cancelled = Completion::last(-op::CANCELLED);
-            self.ring.hand_out(token, cancelled, complete);
-            max -= 1;
-        }
-        let mut woken = false;
+        max -= self.ring.reap_connections(max, complete);
+        let (mut woken, mut are_events) = (false, false);
         let (queue, ring) = self.queue();
         for entry in queue.take(max) {
+            max -= 1;
             match UserData::decode(entry.user_data()) {
+                UserData::Entry(Target::Events) => are_events = true,
                 UserData::Entry(target) => ring.complete(target, &entry, complete),
                 UserData::Cancel(target) => ring.answer_cancel(target, entry.result()),
                 UserData::Wake => woken = true,
             }
+        }
+        if are_events && let Some(connections) = &ring.connections {
+            connections.on_poll();
+            ring.reap_connections(max, complete);
         }
         if woken {
             self.ring.woken.store(true, Ordering::Relaxed);
@@ -86,6 +91,21 @@ impl Completions for UringCompletions {
 }
 
 impl Ring {
+    /// Hands out at most `max` results of receives from long-lived connections, and returns their number.
+    fn reap_connections(&self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
+        let Some(connections) = &self.connections else {
+            return 0;
+        };
+        let mut count = 0;
+        while count < max
+            && let Some((token, result)) = connections.take_done()
+        {
+            self.hand_out(token, Completion::last(result), complete);
+            count += 1;
+        }
+        count
+    }
+
     /// Hands out the completion of an entry, if an operation waits for it.
     fn complete(
         &self,
@@ -107,14 +127,7 @@ impl Ring {
                 operation,
                 entry: index,
             } => (self.raws).on_completion(operation, index, result, flags, &self.cancellations),
-            Target::Poll(key) => {
-                let complete = |token, result| {
-                    self.hand_out(token, Completion::last(result), complete);
-                };
-                return self
-                    .polls
-                    .on_completion(key, entry, &self.cancellations, complete);
-            }
+            Target::Events => unreachable!("its completion is handled apart"),
         };
         if let Some((token, result)) = completed {
             self.hand_out(token, Completion::last(result), complete);
@@ -129,7 +142,7 @@ impl Ring {
             Target::Raw { operation, entry } => {
                 (self.raws).on_cancel_answer(operation, entry, result, cancellations);
             }
-            Target::Poll(key) => self.polls.on_cancel_answer(key, result, cancellations),
+            Target::Events => unreachable!("it is never cancelled"),
         }
     }
 

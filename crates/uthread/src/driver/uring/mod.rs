@@ -6,9 +6,9 @@
 mod batch_sizer;
 pub(super) mod cancellations;
 mod completions;
+mod connections;
 mod devices;
 mod encode;
-mod polls;
 mod raw;
 mod registered;
 mod setup;
@@ -28,15 +28,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, Probe, opcode};
 use rustix::io::Errno;
 
 use self::batch_sizer::BatchSizer;
 use self::cancellations::Cancellations;
 use self::completions::UringCompletions;
+use self::connections::Connections;
 use self::devices::Devices;
-use self::polls::Polls;
 use self::raw::Raws;
 use self::registered::Registered;
 use self::submissions::{PendingSubmissions, Submissions};
@@ -85,7 +85,8 @@ struct Ring {
     io: IoUring,
     devices: Option<Devices>,
     raws: Raws,
-    polls: Polls,
+    /// `None` if other threads than the worker reap, or take submissions.
+    connections: Option<Connections>,
     cancellations: Cancellations,
     /// `true` if a wake-up was reaped, so that the request that listens for the next must be renewed.
     /// Relaxed: reaping is locked against the wait of the other end (`Reactor`), which orders the two.
@@ -131,11 +132,12 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
             let _ = write!(notes, ", I/O polling refused: {refusal}");
         }
     }
+    let is_own = mode == setup::Mode::Deferred;
     let ring = Arc::new(Ring {
         io,
         devices: devices.and_then(Result::ok),
         raws: Raws::default(),
-        polls: Polls::default(),
+        connections: is_own.then(Connections::new).transpose()?,
         cancellations: Cancellations::default(),
         woken: AtomicBool::new(true),
     });
@@ -145,7 +147,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
     let driver = Uring {
         submissions: Submissions::new(Arc::clone(&ring)),
         ring,
-        is_own: mode == setup::Mode::Deferred,
+        is_own,
         mode,
         notes,
         waker,
@@ -158,12 +160,33 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
 }
 
 impl Uring {
-    /// Releases unused resources, polls included.
+    /// Releases unused resources.
     fn forget_retired(&mut self) {
         self.registered.forget_retired(&self.ring.io.submitter());
-        while let Some(key) = self.registered.take_poll() {
-            self.ring.polls.retire(key, &self.ring.cancellations);
+    }
+
+    /// Takes the events of long-lived connections if the worker is busy, so that more have probably occurred.
+    /// Otherwise makes them end the next sleep. Returns `true` if there are results.
+    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
+    fn await_events(&mut self) -> bool {
+        let Some(connections) = &self.ring.connections else {
+            return false;
+        };
+        if !connections.are_done() && connections.are_busy() {
+            connections.take_events();
         }
+        if connections.are_done() {
+            return true;
+        }
+        // Without room, the worker does not sleep: the submissions that it makes instead leave room.
+        if !self.submissions.has_room(1) {
+            return true;
+        }
+        if let Some(entry) = connections.poll() {
+            // SAFETY: a poll request points to no memory.
+            unsafe { self.submissions.push([&entry]) };
+        }
+        false
     }
 
     /// Submits due requests to cancel. Returns the time until the next is due, if there is one.
@@ -280,7 +303,8 @@ impl Driver for Uring {
 
     fn counts(&self) -> Counts {
         Counts {
-            enters: self.counts.enters + self.ring.polls.calls(),
+            enters: self.counts.enters
+                + self.ring.connections.as_ref().map_or(0, Connections::calls),
             ..self.counts
         }
     }
@@ -307,11 +331,12 @@ impl Driver for Uring {
     fn cancel(&mut self, target: Token) {
         let Ring {
             raws,
-            polls,
+            connections,
             cancellations,
             ..
         } = &*self.ring;
-        if !polls.cancel(target) && !raws.cancel(target, cancellations) {
+        let waited = |connections: &Connections| connections.cancel(target);
+        if !connections.as_ref().is_some_and(waited) && !raws.cancel(target, cancellations) {
             cancellations.cancel(target);
         }
     }
@@ -356,8 +381,12 @@ impl Driver for Uring {
         self.poll_devices();
         self.listen();
         self.forget_retired();
-        self.push_due();
         self.push_cancellations();
+        if let Some(connections) = &self.ring.connections
+            && connections.are_awaited()
+        {
+            connections.take_events();
+        }
         let pending = self.submissions.publish();
         if !pending.is_empty() || self.submissions.owes_completions() {
             self.enter(pending, 0, Some(Duration::ZERO));
@@ -376,14 +405,14 @@ impl Driver for Uring {
         self.batch_sizer.reset();
         self.forget_retired();
         let woken = self.listen();
-        self.push_due();
         let pause = self.push_cancellations();
-        let polls = &self.ring.polls;
-        let is_busy = woken || polls.are_done() || polls.are_due();
+        let is_busy = self.await_events() || woken;
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
         let pending = self.submissions.publish();
-        self.enter(pending, u32::from(may_sleep), timeout);
+        if may_sleep || !pending.is_empty() || self.submissions.owes_completions() {
+            self.enter(pending, u32::from(may_sleep), timeout);
+        }
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work, a sleeping enter returns with the first completion and leaves the
             // others pending. Fetch them, or batches shrink to one.
@@ -403,15 +432,6 @@ impl Driver for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         self.registered.end(&self.ring.io.submitter());
-        if self.ring.polls.stand() {
-            // Closing a ring takes a while, in which connections would remain open.
-            let all = CancelBuilder::any();
-            let _ = self.ring.io.submitter().register_sync_cancel(None, all);
-            while self.submissions.has_task_work() {
-                let pending = self.submissions.publish();
-                self.enter(pending, 0, Some(Duration::ZERO));
-            }
-        }
     }
 }
 

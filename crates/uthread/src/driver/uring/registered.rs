@@ -26,10 +26,6 @@ const BUFFERS_MAX: u16 = 256;
 /// of a worker, and files in flight. The table takes 8 KiB.
 const FILES_MAX: u16 = 1024;
 
-/// The resource belongs to another ring.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OtherRing;
-
 /// The resources registered with one ring.
 pub(super) struct Registered {
     reclaimer: Arc<Reclaimer>,
@@ -40,8 +36,6 @@ pub(super) struct Registered {
     files: LazyTable,
     /// Start address of registered memory, its length in bytes, and its slot.
     spans: BTreeMap<usize, (usize, u16)>,
-    /// Keys of polls whose connections are gone.
-    polls: Vec<u32>,
     has_wake: bool,
 }
 
@@ -54,7 +48,6 @@ impl Registered {
             buffers: LazyTable::new(BUFFERS_MAX),
             files: LazyTable::new(FILES_MAX),
             spans: BTreeMap::new(),
-            polls: Vec::new(),
             has_wake: false,
         }
     }
@@ -154,26 +147,6 @@ impl Registered {
         Ok(self.add(slot, Resource::Nothing))
     }
 
-    /// Returns the key of a connection's poll in this ring, or `OtherRing` if another ring has one.
-    pub(super) fn poll_of(&self, connection: Descriptor<'_>) -> Option<Result<u32, OtherRing>> {
-        let (ring, key) = connection.state.poll()?;
-        Some(if ring == self.reclaimer.number() {
-            Ok(key)
-        } else {
-            Err(OtherRing)
-        })
-    }
-
-    /// Records the poll of a connection, which ends with the registration.
-    pub(super) fn add_poll(&mut self, key: u32) -> Registration {
-        self.add(0, Resource::Poll(key))
-    }
-
-    /// Takes the key of a poll whose connection is gone.
-    pub(super) fn take_poll(&mut self) -> Option<u32> {
-        self.polls.pop()
-    }
-
     /// Returns the slot of a file if it is registered with this ring.
     pub(super) fn slot_of(&self, descriptor: Descriptor<'_>) -> Option<u16> {
         descriptor.state.slot_in(self.reclaimer.number())
@@ -251,7 +224,6 @@ impl Registered {
                     self.files.slots.give(slot);
                 }
                 Resource::Nothing => self.files.slots.give(slot),
-                Resource::Poll(key) => self.polls.push(key),
             }
         }
     }

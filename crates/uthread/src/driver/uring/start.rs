@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a send                       tried at once; a request if there is no space
-//!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for the multishot poll
+//!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for an event
 //!     connection
 //!   any other operation          a request, which reaches the kernel with the next flush
 //! ```
@@ -12,10 +12,10 @@
 use crate::driver::{Start, Token, in_one, native};
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
-use crate::resource::descriptor::{Descriptor, FdState};
+use crate::resource::descriptor::FdState;
 
+use super::connections;
 use super::devices::{self, Devices};
-use super::polls::{self, Due, Started};
 use super::user_data::{Target, UserData};
 use super::{Uring, encode};
 
@@ -43,10 +43,8 @@ impl Uring {
                     }
                 }
                 _ => {
-                    if let Some(key) = self.poll_for(operation)
-                        // SAFETY: promised by the caller.
-                        && let Some(start) = unsafe { self.start_receive(key, operation, token) }
-                    {
+                    // SAFETY: promised by the caller.
+                    if let Some(start) = unsafe { self.start_receive(operation, token) } {
                         return start;
                     }
                 }
@@ -56,45 +54,25 @@ impl Uring {
         unsafe { self.submit(operation, token) }
     }
 
-    /// Returns the key of the poll by which an operation receives, if it uses one. The poll may be new.
-    fn poll_for(&mut self, operation: &Operation<'_>) -> Option<u32> {
-        let connection = polls::connection(operation)?;
-        match self.registered.poll_of(connection) {
-            Some(key) => key.ok(),
-            None if connection.state.lasts() && native::tcp::drains(connection) => {
-                self.add_poll(connection)
-            }
-            None => None,
-        }
-    }
-
-    /// Starts a receive from a connection with a poll. Returns `None` if it uses a request of its own.
+    /// Starts a receive from a long-lived connection. Returns `None` for any other operation.
     ///
     /// # Safety
     ///
     /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    #[inline]
     unsafe fn start_receive(
         &mut self,
-        key: u32,
         operation: &mut Operation<'_>,
         token: Token,
     ) -> Option<Start> {
-        let has_room = || self.submissions.has_room(1);
+        let connection = connections::connection(operation)?;
+        if self.registered.slot_of(connection).is_some() {
+            return None;
+        }
+        let connections = self.ring.connections.as_ref()?;
         // SAFETY: promised by the caller.
-        let started = unsafe { self.ring.polls.start(key, operation, token, has_room) };
-        Some(match started {
-            Started::Done(result) => Start::Done(result),
-            Started::Waits => Start::Pending,
-            Started::WaitsUnarmed => {
-                let entry = self.ring.polls.arm(key);
-                // SAFETY: a poll request points to no memory.
-                unsafe { self.submissions.push([&entry]) };
-                Start::Pending
-            }
-            Started::Full => Start::Full,
-            Started::Request => return None,
-        })
+        unsafe { connections.start(connection, operation, token) }
     }
 
     /// Submits an operation to the kernel.
@@ -132,40 +110,5 @@ impl Uring {
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {
         self.submissions.has_room(entries)
-    }
-
-    /// Submits the entries that the reaping end has left to this one.
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    pub(super) fn push_due(&mut self) {
-        while self.ring.polls.are_due()
-            && self.has_room(1)
-            && let Some(due) = self.ring.polls.take_due()
-        {
-            match due {
-                Due::Poll(key) => {
-                    let entry = self.ring.polls.arm(key);
-                    // SAFETY: a poll request points to no memory.
-                    unsafe { self.submissions.push([&entry]) };
-                }
-                Due::Receive(mut waiting) => {
-                    let token = waiting.token;
-                    // SAFETY: its completion was not reaped, so the contract of its start still holds.
-                    let start = unsafe { self.submit(waiting.operation(), token) };
-                    debug_assert_eq!(start, Start::Pending, "there is room");
-                }
-            }
-        }
-    }
-
-    /// Adds a poll for a connection without one, and returns its key.
-    fn add_poll(&mut self, connection: Descriptor<'_>) -> Option<u32> {
-        if self.registered.slot_of(connection).is_some() {
-            return None;
-        }
-        // Another thread that drops the connection must not wait for the worker.
-        self.registered.set_wake(&self.waker).ok()?;
-        let key = self.ring.polls.add(connection);
-        connection.state.set_poll(self.registered.add_poll(key));
-        matches!(self.registered.poll_of(connection), Some(Ok(of)) if of == key).then_some(key)
     }
 }

@@ -4,7 +4,7 @@
 //!   bits   63  62  61  32..61  16..32  0..16
 //!           0   c   .. the token of an operation ..
 //!           1   c   0  .. operation ..  entry     an entry of a raw operation
-//!           1   c   1   0    .. key of the poll   a standing poll
+//!           1   c   1  .. zeros ..                the poll for events of connections
 //!           1   1   1  .. ones ..                 a wake-up
 //! ```
 //!
@@ -14,7 +14,7 @@ use crate::driver::Token;
 
 const OWN: u64 = 1 << 63;
 const CANCEL: u64 = 1 << 62;
-const POLL: u64 = 1 << 61;
+const EVENTS: u64 = 1 << 61;
 const WAKE: u64 = u64::MAX;
 const RAW_OPERATION_SHIFT: u32 = 16;
 
@@ -25,8 +25,8 @@ pub(in crate::driver) enum Target {
     Operation(Token),
     /// An entry of a raw operation, identified by the driver's number of the operation.
     Raw { operation: u32, entry: u16 },
-    /// A multishot poll, identified by its key.
-    Poll(u32),
+    /// The poll for events of long-lived connections.
+    Events,
 }
 
 /// The meaning of a completion's `user_data`.
@@ -72,7 +72,7 @@ impl Target {
             Target::Raw { operation, entry } => {
                 OWN | u64::from(operation) << RAW_OPERATION_SHIFT | u64::from(entry)
             }
-            Target::Poll(key) => OWN | POLL | u64::from(key),
+            Target::Events => OWN | EVENTS,
         }
     }
 
@@ -80,11 +80,11 @@ impl Target {
     fn decode(bits: u64) -> Target {
         match bits {
             bits if bits & OWN == 0 => Target::Operation(Token(bits)),
-            bits if bits & POLL == 0 => Target::Raw {
+            bits if bits & EVENTS == 0 => Target::Raw {
                 operation: (bits >> RAW_OPERATION_SHIFT) as u32,
                 entry: bits as u16,
             },
-            bits => Target::Poll(bits as u32),
+            _ => Target::Events,
         }
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     /// The smallest and the largest of each kind.
-    const TARGETS: [Target; 8] = [
+    const TARGETS: [Target; 7] = [
         Target::Operation(Token(0)),
         Target::Operation(Token(Token::RESERVED - 1)),
         Target::Raw {
@@ -113,8 +113,7 @@ mod tests {
             operation: u32::MAX,
             entry: u16::MAX,
         },
-        Target::Poll(0),
-        Target::Poll(u32::MAX),
+        Target::Events,
     ];
 
     fn all() -> Vec<UserData> {

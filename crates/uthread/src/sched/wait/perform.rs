@@ -109,8 +109,3 @@ fn interrupted() -> Interrupted {
         false => Interrupted::Reported,
     }
 }
-
-/// Flushes the driver of the caller's worker, if it has one.
-pub(crate) fn flush() {
-    current::with_worker(Worker::try_flush);
-}

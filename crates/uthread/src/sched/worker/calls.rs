@@ -92,14 +92,6 @@ impl Worker {
         current::running().expect("a fiber runs")
     }
 
-    /// Submits pending operations, unless the driver is in use.
-    pub(in crate::sched) fn try_flush(&self) {
-        if let Ok(mut driver) = self.driver.try_borrow_mut() {
-            self.mark_flushed();
-            driver.flush();
-        }
-    }
-
     /// Starts a call of the running fiber, unless the fiber has limits.
     ///
     /// # Safety

@@ -43,20 +43,6 @@ impl Receiving {
     }
 }
 
-impl Uring {
-    /// Ends the poll of a descriptor by a request that the ring does not track.
-    fn cancel_poll_of(&mut self, state: &FdState) {
-        let (_, key) = state.poll().expect("it has one");
-        let poll = UserData::Entry(Target::Poll(key)).encode();
-        let cancel = CancelBuilder::user_data(poll);
-        self.ring
-            .io
-            .submitter()
-            .register_sync_cancel(None, cancel)
-            .unwrap();
-    }
-}
-
 /// Waits for `count` completions, and then until the ring has nothing to cancel.
 fn settle(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
     let done = wait_for(ring, completions, count);
@@ -79,7 +65,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
             for token in 0..8 {
                 let (token, mut buffer) = (Token(token), [0; 8]);
                 let mut operation = receiving.operation(&mut buffer);
-                // Uses a multishot poll after some receives, if the ring supports that.
+                // Waits for an event after some receives, if only the worker reaps.
                 // SAFETY: its completion is awaited below.
                 let start = unsafe { ring.start(&mut operation, token) };
                 assert_eq!(start, Start::Pending);
@@ -94,7 +80,7 @@ fn nothing_is_left_of_a_cancelled_receive() {
     }
 }
 
-/// With a multishot poll, if the ring supports that: the event has occurred, and was not reaped.
+/// The event has occurred, and was not taken.
 #[test]
 fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
@@ -105,10 +91,12 @@ fn nothing_is_left_of_a_receive_that_is_cancelled_as_its_event_comes() {
         // SAFETY: its completion is awaited below.
         let start = unsafe { ring.start(&mut operation, Token(1)) };
         assert_eq!(start, Start::Pending);
-        ring.flush();
+        ring.wait(Some(Duration::ZERO));
         (&receiving.theirs).write_all(b"x").unwrap();
+        let deadline = Instant::now() + TEST_TIMEOUT;
         while completions.is_empty() {
-            ring.flush();
+            assert!(Instant::now() < deadline, "no event comes");
+            ring.wait(Some(Duration::from_millis(1)));
         }
         (0..2).for_each(|_| ring.cancel(Token(1)));
         let done = settle(&mut ring, &mut completions, 1);
@@ -152,38 +140,58 @@ fn receives_that_wait_for_a_poll_get_what_comes_in_their_order() {
     }
 }
 
-/// Like a kernel without memory for the poll: waiting receives use requests.
+/// A limit of the kernel, such as `fs.epoll.max_user_watches`, may prevent the registration.
 #[test]
-fn receives_whose_poll_fails_go_by_requests() {
+fn receives_that_cannot_wait_for_events_go_by_requests() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
         let receiving = Receiving::new();
         receiving.age();
-        let mut buffers = [[0; 8]; 2];
-        let mut operations = buffers.each_mut().map(|buffer| receiving.operation(buffer));
-        let [first, later] = &mut operations;
+        receiving.state.set_impossible();
+        let mut buffer = [0; 8];
+        let mut operation = receiving.operation(&mut buffer);
         // SAFETY: its completion is awaited below.
-        let start = unsafe { ring.start(first, Token(1)) };
-        assert_eq!(start, Start::Pending);
+        let start = unsafe { ring.start(&mut operation, Token(1)) };
+        assert_eq!((start, ring.needs_flush()), (Start::Pending, true));
         ring.flush();
-        // Its completion is that of a poll which has ended with an error.
-        ring.cancel_poll_of(&receiving.state);
-        let deadline = Instant::now() + TEST_TIMEOUT;
-        while !ring.ring.polls.are_due() {
-            assert!(Instant::now() < deadline, "the poll has not ended");
-            ring.wait(Some(Duration::from_millis(1)));
-            completions.reap(usize::MAX, &mut |_, _| panic!("there is none"));
-        }
-        // SAFETY: its completion is awaited below.
-        let start = unsafe { ring.start(later, Token(2)) };
-        assert_eq!(start, Start::Pending);
-        ring.flush();
-        (&receiving.theirs).write_all(b"one").unwrap();
-        let done = wait_for(&mut ring, &mut completions, 1);
         (&receiving.theirs).write_all(b"three").unwrap();
-        let both = [done, wait_for(&mut ring, &mut completions, 1)].concat();
-        let mut results = both.iter().map(|(_, result)| *result).collect::<Vec<_>>();
-        results.sort_unstable();
-        assert_eq!(results, [3, 5]);
+        assert_eq!(wait_for(&mut ring, &mut completions, 1), [(1, 5)]);
+    }
+}
+
+/// A busy worker takes the events itself; one that sleeps is woken by a request, which must be renewed.
+#[test]
+fn events_come_whether_the_worker_flushes_or_sleeps() {
+    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+        let receiving = [(); 3].map(|()| Receiving::new());
+        receiving.iter().for_each(Receiving::age);
+        for round in 0..40_u64 {
+            let mut buffers = [[0; 8]; 3];
+            let mut operations = Vec::new();
+            for (receiving, buffer) in receiving.iter().zip(&mut buffers) {
+                operations.push(receiving.operation(buffer));
+            }
+            for (operation, token) in operations.iter_mut().zip(1..) {
+                // SAFETY: its completion is awaited below.
+                let start = unsafe { ring.start(operation, Token(token)) };
+                assert_eq!(start, Start::Pending);
+            }
+            if round % 3 == 0 {
+                ring.wait(Some(Duration::ZERO));
+            }
+            let ready = 1 + (round % 4 / 2 * 2) as usize;
+            let mut done = Vec::new();
+            for part in [&receiving[..ready], &receiving[ready..]] {
+                for receiving in part {
+                    (&receiving.theirs).write_all(b"two").unwrap();
+                }
+                if round % 5 == 0 {
+                    ring.flush();
+                }
+                done.extend(wait_for(&mut ring, &mut completions, part.len()));
+            }
+            done.sort_unstable();
+            assert_eq!(done, [(1, 3), (2, 3), (3, 3)]);
+        }
     }
 }
 
@@ -218,19 +226,6 @@ fn nothing_is_left_of_cancelled_requests_of_several_entries_or_completions() {
             assert_eq!(done, [(1, -libc::ECANCELED), (2, -libc::ECANCELED)]);
         }
     }
-}
-
-/// The poll to be cancelled is identified by a number that the next poll may get.
-#[test]
-fn a_poll_is_not_cancelled_for_another_that_ended() {
-    let [ended, other] = [7, 8].map(Target::Poll);
-    let cancellations = Cancellations::default();
-    cancellations.cancel_entries([ended, other].into_iter());
-    cancellations.repeat(ended);
-    cancellations.forget(ended);
-    let later = Instant::now() + TEST_TIMEOUT;
-    assert_eq!(cancellations.take(|| later), Some(other));
-    assert_eq!(cancellations.take(|| later), None);
 }
 
 #[test]
