@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -39,9 +39,8 @@ use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 
-/// Number of events at once from which a worker is so busy that more have probably occurred when it takes
-/// events next. It then looks for them before it sleeps, which would take another system call.
-const EVENTS_OF_BUSY_WORKER: usize = 2;
+/// Time below which a wait in the ring has not slept, so that the next one should take events first.
+const SLEEP_MIN: Duration = Duration::from_micros(5);
 
 /// The connections of one ring whose completions only its worker reaps, so that all calls come from one
 /// thread.
@@ -50,8 +49,8 @@ pub(super) struct Connections {
     state: Mutex<State>,
     /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
     are_done: AtomicBool,
-    /// Number of events taken last.
-    events: AtomicUsize,
+    /// `true` if events are expected before the worker would sleep.
+    are_expected: AtomicBool,
     /// Number of system calls made. Readable without the lock, as the worker publishes it in every round.
     calls: AtomicU64,
 }
@@ -93,12 +92,13 @@ impl Connections {
                 is_polled: false,
             }),
             are_done: AtomicBool::new(false),
-            events: AtomicUsize::new(0),
+            are_expected: AtomicBool::new(false),
             calls: AtomicU64::new(0),
         })
     }
 
-    /// Starts a receive from a connection. Returns `None` if it uses a request of its own.
+    /// Starts a receive from a connection. Returns `None` if it uses a request of its own, for example because it
+    /// has to wait and `by_request` is set.
     ///
     /// # Safety
     ///
@@ -110,6 +110,7 @@ impl Connections {
         connection: Descriptor<'_>,
         operation: &mut Operation<'_>,
         token: Token,
+        by_request: bool,
     ) -> Option<Start> {
         let state = &mut *self.lock();
         if state.interests.registered(connection).is_none() {
@@ -122,6 +123,9 @@ impl Connections {
         let fd = connection.fd.as_raw_fd();
         if let Some(result) = self.receive(state, fd, operation) {
             return Some(Start::Done(result));
+        }
+        if by_request {
+            return None;
         }
         // SAFETY: promised by the caller.
         let waiting = unsafe { Waiting::new(operation, token) };
@@ -150,7 +154,6 @@ impl Connections {
         let events = events.wait(self.epoll.as_fd(), Some(Duration::ZERO));
         self.count_call();
         let state = &mut *self.lock();
-        self.events.store(events.len(), Ordering::Relaxed);
         for event in events {
             let (fd, flags) = (event.data.u64() as RawFd, event.flags);
             let event = Event::new(PollFlags::from_bits_retain(flags.bits() as u16));
@@ -187,9 +190,17 @@ impl Connections {
         self.lock().interests.has_waiting()
     }
 
-    /// Returns `true` if a worker without results should take events before it sleeps.
-    pub(super) fn are_busy(&self) -> bool {
-        self.events.load(Ordering::Relaxed) >= EVENTS_OF_BUSY_WORKER
+    /// Takes events before the worker would sleep, if they are expected: a sleep takes two system calls more.
+    pub(super) fn take_expected_events(&self) {
+        if !self.are_done() && self.are_expected.load(Ordering::Relaxed) && self.are_awaited() {
+            self.take_events();
+            self.are_expected.store(self.are_done(), Ordering::Relaxed);
+        }
+    }
+
+    /// Records how long a wait in the ring has taken.
+    pub(super) fn record_sleep(&self, time: Duration) {
+        self.are_expected.store(time < SLEEP_MIN, Ordering::Relaxed);
     }
 
     /// Returns the poll request that ends a sleep of the worker, if the ring does not have it.

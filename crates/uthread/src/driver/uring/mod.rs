@@ -11,6 +11,7 @@ mod devices;
 mod encode;
 mod raw;
 mod registered;
+mod send_batcher;
 mod setup;
 mod start;
 mod submissions;
@@ -39,6 +40,7 @@ use self::connections::Connections;
 use self::devices::Devices;
 use self::raw::Raws;
 use self::registered::Registered;
+use self::send_batcher::SendBatcher;
 use self::submissions::{PendingSubmissions, Submissions};
 use self::user_data::UserData;
 use self::waker::Waker;
@@ -75,6 +77,7 @@ pub(crate) struct Uring {
     waker: Waker,
     counts: Counts,
     batch_sizer: BatchSizer,
+    send_batcher: SendBatcher,
     registered: Registered,
     /// The operations that the ring supports, once queried; `None` if the ring cannot be queried.
     probe: OnceCell<Option<Probe>>,
@@ -153,6 +156,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         waker,
         counts: Counts::default(),
         batch_sizer: BatchSizer::new(),
+        send_batcher: SendBatcher::default(),
         registered: Registered::new(),
         probe: OnceCell::new(),
     };
@@ -165,16 +169,14 @@ impl Uring {
         self.registered.forget_retired(&self.ring.io.submitter());
     }
 
-    /// Takes the events of long-lived connections if the worker is busy, so that more have probably occurred.
-    /// Otherwise makes them end the next sleep. Returns `true` if there are results.
+    /// Takes expected events of long-lived connections, or makes later ones end the next sleep. Returns `true` if
+    /// there are results.
     #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
     fn await_events(&mut self) -> bool {
         let Some(connections) = &self.ring.connections else {
             return false;
         };
-        if !connections.are_done() && connections.are_busy() {
-            connections.take_events();
-        }
+        connections.take_expected_events();
         if connections.are_done() {
             return true;
         }
@@ -378,6 +380,7 @@ impl Driver for Uring {
 
     fn flush(&mut self) {
         self.batch_sizer.begin_next();
+        self.send_batcher.end_round(Instant::now);
         self.poll_devices();
         self.listen();
         self.forget_retired();
@@ -403,6 +406,7 @@ impl Driver for Uring {
             return self.flush();
         }
         self.batch_sizer.reset();
+        self.send_batcher.end_round(Instant::now);
         self.forget_retired();
         let woken = self.listen();
         let pause = self.push_cancellations();
@@ -411,7 +415,11 @@ impl Driver for Uring {
         let timeout = timeout.into_iter().chain(pause).min();
         let pending = self.submissions.publish();
         if may_sleep || !pending.is_empty() || self.submissions.owes_completions() {
+            let begin = Instant::now();
             self.enter(pending, u32::from(may_sleep), timeout);
+            if let Some(connections) = &self.ring.connections {
+                connections.record_sleep(begin.elapsed());
+            }
         }
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work, a sleeping enter returns with the first completion and leaves the

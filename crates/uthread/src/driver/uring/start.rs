@@ -1,13 +1,15 @@
 //! Starting an operation on a ring.
 //!
 //! ```text
-//!   a send                       tried at once; a request if there is no space
+//!   a send                       tried at once; a request if there is no space, or if many gather
 //!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for an event
 //!     connection
 //!   any other operation          a request, which reaches the kernel with the next flush
 //! ```
 //!
 //! If other threads than the worker reap, all operations are requests: nothing may happen before the flush.
+
+use std::time::Instant;
 
 use crate::driver::{Start, Token, in_one, native};
 use crate::op::Operation;
@@ -35,7 +37,8 @@ impl Uring {
         if self.is_own {
             match operation {
                 Operation::Socket(send @ SocketOperation::Send { .. })
-                    if self.registered.slot_of(send.target()).is_none() =>
+                    if self.registered.slot_of(send.target()).is_none()
+                        && !self.send_batcher.gathers(Instant::now) =>
                 {
                     self.counts.enters += 1;
                     if let Some(result) = native::socket::try_now(send) {
@@ -72,7 +75,7 @@ impl Uring {
         }
         let connections = self.ring.connections.as_ref()?;
         // SAFETY: promised by the caller.
-        unsafe { connections.start(connection, operation, token) }
+        unsafe { connections.start(connection, operation, token, self.send_batcher.is_single()) }
     }
 
     /// Submits an operation to the kernel.
