@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::atomic::lock;
-use crate::fiber::Started;
 use crate::fiber::control::FiberKey;
+use crate::fiber::{self, Started};
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
 /// The state of a worker whose runtime ends.
@@ -61,7 +61,12 @@ impl Worker {
         // Before they are woken.
         self.cancel_fibers();
         self.cancel_late();
-        live.iter().for_each(crate::fiber::wake);
+        // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
+        let end = match self.migrating {
+            false => fiber::wake,
+            true => fiber::end_wait,
+        };
+        live.iter().for_each(end);
     }
 
     /// Makes the calls of all fibers check from now on whether they may wait.
