@@ -17,7 +17,7 @@ use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 use crate::sched::wait;
-use crate::thread::{self, spawn, yield_now};
+use crate::thread::{self, Cancelled, spawn, yield_now};
 
 /// Receives into a buffer on the stack, as a socket would.
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
@@ -225,6 +225,46 @@ fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
     });
 }
 
+/// Waits for an event that does not occur.
+fn await_nothing(timeout: Option<Duration>) -> io::Result<u32> {
+    let standard_input = io::stdin();
+    let mut operation = Operation::Socket(SocketOperation::Poll {
+        descriptor: Descriptor::unwatched(standard_input.as_fd()),
+        events: PollFlags::IN,
+    });
+    wait::perform(&mut operation, timeout)
+}
+
+#[test]
+fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
+    const FIBERS: u64 = 12;
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 3, mode);
+        let fibers: Vec<_> = (0..FIBERS)
+            .map(|index| {
+                simulation.spawn(move || {
+                    let mut choices = Choices(seed * 13 + index);
+                    (0..choices.below(20)).for_each(|_| dawdle(&mut choices));
+                    await_nothing(None)
+                })
+            })
+            .collect();
+        let steps = simulation.world().borrow_mut().below(100);
+        for _ in 0..steps {
+            if simulation.next_at().is_some() {
+                simulation.step();
+            }
+        }
+        simulation.shut_down();
+        for fiber in fibers {
+            match fiber.join() {
+                Ok(result) => assert_eq!(result.unwrap_err().raw_os_error(), Some(op::CANCELLED)),
+                Err(payload) => assert!(payload.is::<Cancelled>()),
+            }
+        }
+    });
+}
+
 #[test]
 fn a_timeout_ends_what_would_never_end() {
     under_seeds(|seed, mode| {
@@ -232,14 +272,9 @@ fn a_timeout_ends_what_would_never_end() {
             let fibers: Vec<_> = (0..8)
                 .map(|index| {
                     spawn(move || {
-                        let standard_input = io::stdin();
-                        let mut operation = Operation::Socket(SocketOperation::Poll {
-                            descriptor: Descriptor::unwatched(standard_input.as_fd()),
-                            events: PollFlags::IN,
-                        });
                         let timeout = Duration::from_micros(seed + index * 700);
                         let begin = wait::now();
-                        let error = wait::perform(&mut operation, Some(timeout)).unwrap_err();
+                        let error = await_nothing(Some(timeout)).unwrap_err();
                         assert_eq!(error.raw_os_error(), Some(op::TIMED_OUT));
                         assert!(wait::now() - begin >= timeout);
                     })
