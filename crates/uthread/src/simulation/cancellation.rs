@@ -184,12 +184,7 @@ fn the_end_of_the_runtime_waits_for_shields() {
                 })
             })
             .collect();
-        let turns = simulation.world().borrow_mut().below(200);
-        for _ in 0..turns {
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
-        }
+        simulation.step_some(200);
         simulation.shut_down();
         assert!(fibers.iter().all(thread::JoinHandle::is_finished));
         let done = done.load(Ordering::Relaxed);

@@ -115,12 +115,7 @@ fn a_channel_may_end_at_any_moment() {
             match seed % 2 {
                 0 => simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished)),
                 _ => {
-                    let turns = simulation.world().borrow_mut().below(100);
-                    for _ in 0..turns {
-                        if simulation.next_at().is_some() {
-                            simulation.step();
-                        }
-                    }
+                    simulation.step_some(100);
                 }
             }
             simulation.shut_down();

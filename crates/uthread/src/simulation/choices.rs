@@ -105,12 +105,7 @@ fn choices_may_end_at_any_moment() {
                     simulation.spawn(move || member.run(choices))
                 })
                 .collect();
-            let turns = simulation.world().borrow_mut().below(100);
-            for _ in 0..turns {
-                if simulation.next_at().is_some() {
-                    simulation.step();
-                }
-            }
+            simulation.step_some(100);
             simulation.shut_down();
             assert!(fibers.iter().all(thread::JoinHandle::is_finished));
             drop(simulation);

@@ -102,9 +102,7 @@ fn fibers_abandoned_at_any_moment_are_joined_and_strand_no_lock() {
             if turn == free_at {
                 held = None;
             }
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
+            simulation.try_step();
         }
         simulation.shared.abandon(Abandonment::Quiet);
         if choices.below(2) == 0 {
@@ -189,12 +187,7 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
         let ended = Arc::new(AtomicUsize::new(0));
         let theirs = Arc::clone(&ended);
         let root = simulation.spawn(move || grow(seed, 5, &theirs));
-        let turns = simulation.world().borrow_mut().below(100);
-        for _ in 0..turns {
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
-        }
+        simulation.step_some(100);
         simulation.shared.join();
         simulation.step_until(|workers| {
             workers

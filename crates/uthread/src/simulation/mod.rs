@@ -198,6 +198,21 @@ impl Simulation {
         self.next_at() == Some(self.world.borrow().clock())
     }
 
+    /// Lets workers take a random number of turns, less than `max`, as long as one can run.
+    fn step_some(&mut self, max: u64) {
+        let turns = self.world.borrow_mut().below(max);
+        for _ in 0..turns {
+            self.try_step();
+        }
+    }
+
+    /// Lets one worker take one turn, if one can run.
+    fn try_step(&mut self) {
+        if self.next_at().is_some() {
+            self.step();
+        }
+    }
+
     /// Lets one worker take one turn, or wake up. With all of them asleep, time passes first.
     fn step(&mut self) {
         let Some(next) = self.next_at() else {

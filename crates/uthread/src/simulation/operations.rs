@@ -249,12 +249,7 @@ fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
                 })
             })
             .collect();
-        let steps = simulation.world().borrow_mut().below(100);
-        for _ in 0..steps {
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
-        }
+        simulation.step_some(100);
         simulation.shut_down();
         for fiber in fibers {
             match fiber.join() {

@@ -285,12 +285,7 @@ fn a_shutdown_at_any_moment_ends_every_fiber() {
                 })
             })
             .collect();
-        let turns = simulation.world().borrow_mut().below(300);
-        for _ in 0..turns {
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
-        }
+        simulation.step_some(300);
         simulation.shut_down();
         for fiber in fibers {
             match fiber.join() {

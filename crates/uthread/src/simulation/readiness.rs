@@ -161,9 +161,7 @@ fn such_a_choice_may_be_ended_at_any_moment() {
         let fibers: Vec<_> = pairs.map(|body| simulation.spawn(body)).collect();
         let turns = simulation.world().borrow_mut().below(200);
         for turn in 0..turns {
-            if simulation.next_at().is_some() {
-                simulation.step();
-            }
+            simulation.try_step();
             if turn % 40 == 20 {
                 fibers[turn as usize / 40].cancel();
             }
