@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             }
             Ok(())
         }
-        ["ratios"] => runtime(Driver::Epoll).map(|runtime| ratios::print(&runtime)),
+        ["ratios"] => runtime().map(|runtime| ratios::print(&runtime)),
         [name, count] => run(name, count),
         _ => Err(USAGE.into()),
     };
@@ -44,14 +44,13 @@ fn run(name: &str, count: &str) -> Result<(), String> {
     let count = count
         .parse()
         .map_err(|_| format!("not a count: {count:?}"))?;
-    // Callgrind runs no io_uring system calls.
-    let runtime = runtime(Driver::Epoll)?;
-    runtime.run(|| (operation.repeat)(count));
+    runtime()?.run(|| (operation.repeat)(count));
     Ok(())
 }
 
-/// Builds a runtime with one worker.
-fn runtime(driver: Driver) -> Result<Runtime, String> {
-    let runtime = Runtime::builder().workers(1).driver(driver).build();
+/// Builds a runtime with one worker. Callgrind runs no io_uring system calls.
+fn runtime() -> Result<Runtime, String> {
+    let builder = Runtime::builder().workers(1);
+    let runtime = builder.driver(Driver::Epoll).build();
     runtime.map_err(|error| format!("cannot start a runtime: {error}"))
 }

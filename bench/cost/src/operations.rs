@@ -7,7 +7,7 @@ use std::time::Duration;
 use uthread::net::{TcpListener, TcpStream};
 use uthread::sync::Mutex;
 use uthread::sync::mpsc::sync_channel;
-use uthread::{spawn, thread, timeout, yield_now};
+use uthread::{spawn, thread, yield_now};
 
 use crate::floor;
 
@@ -139,8 +139,6 @@ pub(crate) fn timers(count: usize) {
     });
     repeat(count, || thread::park_timeout(LONG));
     other.join().expect("it wakes the caller");
-    // The deadline of a region that does not wait.
-    assert_eq!(timeout(LONG, || ()), Ok(()));
 }
 
 /// Sixteen bytes to a fiber and back, through a TCP connection.
