@@ -54,7 +54,7 @@ pub(crate) struct Control {
     unparked: AtomicBool,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
-    /// Two pointers in one, as few fibers have a name.
+    /// In a box of its own, so that it takes one word: few fibers have a name.
     name: Option<Box<Box<str>>>,
     rare: OnceCell<Box<Rare>>,
     /// The extent of the stack, for the overflow report; empty before the start.

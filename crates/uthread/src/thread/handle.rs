@@ -36,9 +36,7 @@ impl<T> JoinHandle<T> {
     }
 
     fn fiber(&self) -> &Reference<dyn Joinable<T>> {
-        self.fiber
-            .as_ref()
-            .expect("a handle that is joined is gone")
+        self.fiber.as_ref().expect("only joining takes the fiber")
     }
 
     /// Returns the identity of the fiber, which has its name and can unpark it.

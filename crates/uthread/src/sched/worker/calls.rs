@@ -20,11 +20,7 @@ impl Worker {
     /// Queues a new fiber where idle workers find it.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
         self.deque.push(fiber);
-        // A single worker is awake, as it runs the caller.
-        match self.shared.workers() {
-            1 => self.count_wake(false),
-            _ => self.wake_one(),
-        }
+        self.wake_one();
     }
 
     /// Queues a new fiber that is a part of the running fiber's work, for which
@@ -73,6 +69,7 @@ impl Worker {
     }
 
     /// Calls `action` with the reactor at which a fiber is registered.
+    #[inline]
     pub(super) fn with_reactor<R>(
         &self,
         index: usize,

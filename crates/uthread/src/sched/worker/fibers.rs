@@ -77,29 +77,20 @@ impl Worker {
         self.record_end_of_panic(fiber);
         self.remote.counters.ended.add(1);
         let FiberKey { worker, index } = fiber.control().key.get();
-        let ended = match self.migrating {
-            false => self.reactor.with(|reactor| reactor.discharge(index)),
-            true => self.discharge_migrating(worker as usize, index),
-        };
-        let remote = match self.migrating {
-            false => &self.remote,
-            true => self.shared.remote(worker as usize),
-        };
-        remote.forget_name(fiber.control());
+        let (ended, deserted) = self.with_reactor(worker as usize, |reactor| {
+            (
+                reactor.discharge(index),
+                self.migrating && reactor.is_deserted(),
+            )
+        });
+        self.shared
+            .remote(worker as usize)
+            .forget_name(fiber.control());
         self.return_stack(stack);
         drop(ended);
-    }
-
-    /// Removes a fiber from the reactor of the worker that has started it, if fibers migrate.
-    #[inline(never)]
-    fn discharge_migrating(&self, worker: usize, index: u32) -> FiberRef {
-        let (ended, deserted) = self.with_reactor(worker, |reactor| {
-            (reactor.discharge(index), reactor.is_deserted())
-        });
         if deserted {
             self.record_deserted();
         }
-        ended
     }
 
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.

@@ -60,7 +60,8 @@ impl Worker {
 
     /// Wakes another worker for work queued here, if that is needed.
     pub(super) fn wake_one(&self) {
-        self.count_wake(self.shared.wake_one());
+        // A single worker is awake, as it is the caller.
+        self.count_wake(self.shared.workers() > 1 && self.shared.wake_one());
     }
 
     pub(in crate::sched) fn count_wake(&self, sent: bool) {
