@@ -9,11 +9,14 @@
 //! [`uring`] submits operations to a ring. [`epoll`] makes the system calls itself once they need not wait.
 //! [`native`] performs a single operation as an ordinary blocking system call, for callers outside the
 //! runtime and for fibers that are threads. [`page_cache`] detects whether a call on a file would wait for
-//! the disk. In tests, `sim` lets a seed decide.
+//! the disk. In tests, `sim` lets a seed decide. An epoll instance, with its [`events`] and its
+//! [`interest_table`], serves both `epoll` and `uring`.
 
 pub(crate) mod eventfd;
 
 pub(crate) mod epoll;
+mod events;
+mod interest_table;
 mod latest;
 pub(crate) mod native;
 pub(crate) mod page_cache;

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 use rustix::fs::{CWD, OFlags, ResolveFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
-use super::interest_table::InterestTable;
+use crate::driver::interest_table::InterestTable;
 use crate::driver::native;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::{Operation, transfer_length};

@@ -11,9 +11,7 @@
 //! If completions are shared, another worker that reaps also polls for events and retries the operations that
 //! wait for them. An operation that has to wait then gathers first, as its fiber has to leave its stack.
 
-pub(super) mod events;
 mod file;
-pub(super) mod interest_table;
 mod returned;
 
 pub(crate) mod probe;
@@ -28,15 +26,15 @@ use std::{io, mem};
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
 
-use self::events::Events;
 use self::file::Attempt;
-use self::interest_table::InterestTable;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
 use super::latest::Latest;
 use super::readiness::{self, Event, Interest, Readiness, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
+use crate::driver::events::{self, Events};
+use crate::driver::interest_table::InterestTable;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::fs::OFlags;
 
-use super::events;
 use super::file::{Attempt, try_file};
-use super::interest_table::InterestTable;
+use crate::driver::events;
 use crate::driver::feature::{Feature, Usage};
+use crate::driver::interest_table::InterestTable;
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::resource::descriptor::{Descriptor, FdState};

@@ -31,8 +31,8 @@ use rustix::event::epoll::{self, CreateFlags};
 
 use super::user_data::{Target, UserData};
 use crate::atomic::lock;
-use crate::driver::epoll::events::Events;
-use crate::driver::epoll::interest_table::InterestTable;
+use crate::driver::events::Events;
+use crate::driver::interest_table::InterestTable;
 use crate::driver::readiness::{self, Event, Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
 use crate::op::net::SocketOperation;

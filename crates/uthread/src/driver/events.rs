@@ -45,15 +45,15 @@ pub(super) fn are_there(epoll: BorrowedFd<'_>) -> bool {
 }
 
 /// A buffer for events.
-pub(in crate::driver) struct Events([MaybeUninit<Event>; EVENTS_MAX]);
+pub(super) struct Events([MaybeUninit<Event>; EVENTS_MAX]);
 
 impl Events {
-    pub(in crate::driver) fn new() -> Events {
+    pub(super) fn new() -> Events {
         Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
     }
 
     /// Waits for events, at most for `timeout`. Returns none after that, or after a signal.
-    pub(in crate::driver) fn wait(
+    pub(super) fn wait(
         &mut self,
         epoll: BorrowedFd<'_>,
         timeout: Option<Duration>,

@@ -22,7 +22,7 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::ET);
 
-pub(in crate::driver) struct InterestTable {
+pub(super) struct InterestTable {
     /// Marks the states of the descriptors that are registered here.
     id: u32,
     epoll: Arc<OwnedFd>,
@@ -35,7 +35,7 @@ pub(in crate::driver) struct InterestTable {
 }
 
 impl InterestTable {
-    pub(in crate::driver) fn new(epoll: Arc<OwnedFd>) -> InterestTable {
+    pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable {
         // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no program
         // creates billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -53,10 +53,7 @@ impl InterestTable {
     /// # Errors
     ///
     /// `ENOMEM` if the kernel has no memory; `ENOSPC` at the limit `fs.epoll.max_user_watches`.
-    pub(in crate::driver) fn register(
-        &mut self,
-        descriptor: Descriptor<'_>,
-    ) -> rustix::io::Result<bool> {
+    pub(super) fn register(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
         if descriptor.state.is(self.id) {
             return Ok(true);
         }
@@ -83,10 +80,7 @@ impl InterestTable {
 
     /// Returns the readiness of a descriptor that is registered here.
     #[inline]
-    pub(in crate::driver) fn registered(
-        &mut self,
-        descriptor: Descriptor<'_>,
-    ) -> Option<&mut Readiness> {
+    pub(super) fn registered(&mut self, descriptor: Descriptor<'_>) -> Option<&mut Readiness> {
         match descriptor.state.is(self.id) {
             true => Some(self.file(descriptor.fd.as_raw_fd())),
             false => None,
@@ -94,23 +88,23 @@ impl InterestTable {
     }
 
     /// Makes an operation wait for a registered descriptor.
-    pub(in crate::driver) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting) {
+    pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting) {
         self.latest.insert(waiting.token, fd);
         self.waiting += 1;
         self.file(fd).wait(interest, waiting);
     }
 
     /// Counts an operation whose wait an event has ended.
-    pub(in crate::driver) fn end_wait(&mut self) {
+    pub(super) fn end_wait(&mut self) {
         self.waiting -= 1;
     }
 
-    pub(in crate::driver) fn has_waiting(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
 
     /// Removes a waiting operation. Returns `false` if it does not wait.
-    pub(in crate::driver) fn cancel(&mut self, token: Token) -> bool {
+    pub(super) fn cancel(&mut self, token: Token) -> bool {
         let Some(fd) = self.latest.get(token) else {
             return false;
         };
@@ -120,7 +114,7 @@ impl InterestTable {
     }
 
     #[inline]
-    pub(in crate::driver) fn file(&mut self, fd: RawFd) -> &mut Readiness {
+    pub(super) fn file(&mut self, fd: RawFd) -> &mut Readiness {
         let index = fd.cast_unsigned() as usize;
         if index >= self.files.len() {
             self.files.resize_with(index + 1, Readiness::new);
