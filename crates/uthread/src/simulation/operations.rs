@@ -245,7 +245,9 @@ fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
                 simulation.spawn(move || {
                     let mut choices = Choices(seed * 13 + index);
                     (0..choices.below(20)).for_each(|_| dawdle(&mut choices));
-                    await_nothing(None)
+                    let result = await_nothing(None);
+                    assert!(wait::is_cancelled(), "its next call would not be refused");
+                    result
                 })
             })
             .collect();

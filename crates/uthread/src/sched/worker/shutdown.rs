@@ -55,7 +55,11 @@ impl Worker {
             return;
         }
         let mut reactor = self.reactor.lock();
-        reactor.cancel_of(|fiber| abandons || fiber.limits.is_cancelled(true));
+        reactor.cancel_of(|fiber| {
+            // If fibers migrate, the worker where it is registered may come to it only after its operation has ended.
+            fiber.limits.cancel();
+            abandons || fiber.limits.is_cancelled(true)
+        });
         let live: Vec<_> = reactor.fibers().cloned().collect();
         drop(reactor);
         // Before they are woken.
