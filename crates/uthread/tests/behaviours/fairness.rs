@@ -5,8 +5,8 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, POLLING, THREADS, behaviours};
 use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
-use uthread::net::{TcpListener, TcpStream};
+use uthread::net::{TcpListener, TcpStream, UnixStream};
 use uthread::thread::park;
 use uthread::{current, sleep, spawn, yield_now};
 
@@ -45,9 +45,9 @@ behaviours![
 /// at timers, completions and other threads' work after every 64 turns. Two batches were the most seen.
 const ROUNDS_BETWEEN_MAX: usize = 8 * 64;
 
-/// When a loop ends that nobody stopped, counted from the last thing that came about beside it: a
-/// tenth of a second, and nothing that is waited for takes so long.
-const ROUNDS_MAX: usize = 1_000_000;
+/// When a loop ends that nobody stopped, counted from the last thing that came about beside it: long after
+/// everything that is waited for, also where other processes keep this one waiting.
+const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How late a sleep may end, as its documentation says.
 const LATE: Duration = Duration::from_millis(1);
@@ -59,23 +59,36 @@ const STEPS: usize = 20;
 const MESSAGE_BYTES: usize = 16;
 
 /// How often a loop went round.
-#[derive(Default)]
 struct Rounds {
     made: AtomicUsize,
+    stopped: AtomicBool,
     /// When the loop ends by itself.
-    last: AtomicUsize,
+    until: Mutex<Instant>,
 }
 
 impl Rounds {
+    fn new() -> Rounds {
+        Rounds {
+            made: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            until: Mutex::new(Instant::now() + TIME_MAX),
+        }
+    }
+
     /// Counts an iteration. Returns `true` if the loop has to continue.
     fn again(&self) -> bool {
-        self.made.fetch_add(1, Ordering::Relaxed) < self.last.load(Ordering::Relaxed)
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        // Rarely, so that the loop stays short.
+        if made.is_multiple_of(ROUNDS_BETWEEN_MAX) && *self.until.lock().unwrap() < Instant::now() {
+            self.stop();
+        }
+        !self.stopped.load(Ordering::Relaxed)
     }
 
     /// Lets the loop go on; whether it still went.
     fn prolong(&self) -> bool {
-        let made = self.made();
-        self.last.swap(made + ROUNDS_MAX, Ordering::Relaxed) > made
+        *self.until.lock().unwrap() = Instant::now() + TIME_MAX;
+        !self.stopped.load(Ordering::Relaxed)
     }
 
     fn made(&self) -> usize {
@@ -88,7 +101,7 @@ impl Rounds {
     }
 
     fn stop(&self) {
-        self.last.store(0, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
@@ -108,9 +121,8 @@ fn starves_nobody(place: Place, busy: fn(&Arc<Rounds>)) {
         ("a completion of a file", reads),
     ];
     let runtime = place.runtime();
-    let rounds = Arc::new(Rounds::default());
+    let rounds = Arc::new(Rounds::new());
     let theirs = Arc::clone(&rounds);
-    rounds.prolong();
     let looping = runtime.spawn(move || busy(&theirs));
     while rounds.made() == 0 {
         thread::yield_now();
@@ -194,8 +206,9 @@ fn sleeps(rounds: &Arc<Rounds>) -> usize {
     late
 }
 
+/// Through a pair that has what is sent at once: the kernel may put off what goes over the loopback device.
 fn receives(rounds: &Arc<Rounds>) -> usize {
-    let (mut ours, mut theirs) = pair();
+    let (mut ours, mut theirs) = UnixStream::pair().unwrap();
     let before = rounds.made();
     ours.write_all(&[1; MESSAGE_BYTES]).unwrap();
     theirs.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
