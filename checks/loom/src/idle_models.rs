@@ -68,6 +68,24 @@ fn a_worker_that_ends_keeps_no_mail() {
     });
 }
 
+/// Otherwise a new fiber would be lost that was handed to a worker while that ends.
+#[test]
+fn a_worker_takes_mail_or_refuses_it_at_its_end() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let inbox = Arc::new(Inbox::default());
+        let putting = {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || inbox.put(()).is_some())
+        };
+        let taken = match inbox.close_if_empty() {
+            true => 0,
+            false => inbox.take().len(),
+        };
+        let refused = usize::from(putting.join().unwrap());
+        assert_eq!(taken + refused, 1);
+    });
+}
+
 /// Otherwise the second of two pushers would rely on a wake-up that the first one did not send, or
 /// both would count the worker.
 #[test]

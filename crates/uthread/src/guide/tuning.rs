@@ -35,7 +35,8 @@
 //! - Try one worker for programs whose fibers mostly exchange small messages: then no message crosses between CPUs.
 //! - With [kernel polling](#kernel-polling), use at most half as many workers as CPUs.
 //!
-//! Fibers stay on the worker that started them. Idle workers steal fibers that have not started, so spawn early. For fibers that both wait
+//! Fibers stay on the worker that started them. Idle workers steal fibers that have not started, so spawn early. Connections are spread
+//! over the workers: after an `accept`, the next fiber that is spawned on the same worker starts on another one, in turn. For fibers that both wait
 //! for I/O and compute for long, [`Builder::migrating`](crate::Builder::migrating) lets idle workers take started fibers, too. It is
 //! `unsafe`: read its contract first. Split pure computation with [`join`](crate::join()) and [`scope`](crate::scope) instead.
 //!

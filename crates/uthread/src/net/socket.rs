@@ -224,6 +224,7 @@ impl<S: Inner> Socket<S> {
             }
         };
         let fd = operation.descriptor(result);
+        wait::spread_next();
         Ok((fd, peer))
     }
 

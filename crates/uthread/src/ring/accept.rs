@@ -12,6 +12,7 @@ use crate::op::Operation;
 use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
+use crate::sched::wait;
 
 /// Listeners that [`accept`] works on. See the example there.
 pub trait Listener: AsFd + sealed::Sealed {
@@ -186,7 +187,10 @@ impl<L: Listener> Iterator for Accept<'_, L> {
             }))
         };
         Some(match self.repeated.next(operation, None) {
-            Next::Item(Accepted(fd)) => Ok(L::accepted(fd)),
+            Next::Item(Accepted(fd)) => {
+                wait::spread_next();
+                Ok(L::accepted(fd))
+            }
             Next::Single => self.listener.accept_one(),
             Next::Failed(error) => Err(error),
         })

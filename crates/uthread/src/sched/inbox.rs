@@ -2,7 +2,7 @@
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// A fiber is contained at most once as ready, and once per interrupt of its wait, so the number of live
+/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, so the number of live
 /// fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
 pub(crate) struct Inbox<T> {
     /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it agrees with the
@@ -30,18 +30,23 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Adds an item, or drops it if the owner has ended. The caller then wakes the owner if it sleeps
+    /// Adds an item, or returns it if the owner has ended. The caller then wakes the owner if it sleeps
     /// (`Idle::claim_owner`).
-    pub(crate) fn put(&self, item: T) {
+    pub(crate) fn put(&self, item: T) -> Option<T> {
         let mut mail = self.lock();
         if mail.closed {
-            drop(mail);
-            // Dropped without the lock: it may be the last reference to a fiber that owns values of the
-            // program.
-            return drop(item);
+            return Some(item);
         }
         mail.items.push(item);
         self.filled.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Rejects further items if there are none now. Returns `false` if there are some. Called by the owner.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        let mut mail = self.lock();
+        mail.closed |= mail.items.is_empty();
+        mail.closed
     }
 
     /// Rejects further items, and drops the current ones. Called by the owner at its end.

@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(super) injector: Injector<FiberRef>,
     /// If fibers migrate: fibers woken from outside the workers. Bounded by the live fibers.
     pub(super) woken: Injector<Started>,
+    /// Number of new fibers that were handed to the workers in turn.
+    pub(super) spread: AtomicUsize,
     pub(super) remotes: Vec<Arc<Remote>>,
     pub(super) idle: Arc<Idle>,
     shut_down: AtomicBool,
@@ -124,6 +126,8 @@ pub(crate) enum Mail {
     Ready(Started),
     /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
+    /// A fiber is to start on this worker.
+    New(FiberRef),
 }
 
 impl Shared {
@@ -160,6 +164,7 @@ impl Shared {
         let shared = Shared {
             stacks: Pool::new(stack_size),
             injector: Injector::new(),
+            spread: AtomicUsize::new(0),
             woken: Injector::new(),
             remotes,
             idle,

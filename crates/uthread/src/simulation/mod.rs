@@ -22,6 +22,7 @@ mod choices;
 mod ending;
 mod locks;
 mod readiness;
+mod spreading;
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, Location};

@@ -1,6 +1,6 @@
 //! Placement of fibers: new ones move to idle workers, started ones stay, and none is forgotten.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,10 +14,11 @@ use crate::harness::{
     EVERYWHERE, Gap, IN_FIBERS, MIGRATING, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE,
     THREADS, behaviours,
 };
-use crate::support::HANG;
+use crate::support::{FREE, HANG};
 use uthread::fs::File;
+use uthread::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use uthread::thread::{Thread, park};
-use uthread::{blocking, current, scope, sleep, spawn, yield_now};
+use uthread::{blocking, current, ring, scope, sleep, spawn, yield_now};
 
 behaviours![
     (
@@ -30,7 +31,10 @@ behaviours![
     ),
     (
         &[OUTSIDE, THREADS, ONE_WORKER, MIGRATING],
-        [a_started_fiber_stays_on_its_thread]
+        [
+            a_started_fiber_stays_on_its_thread,
+            connections_are_spread_over_the_workers
+        ]
     ),
     (
         &[
@@ -349,4 +353,46 @@ fn blocking_calls_keep_their_bound() {
         drop(closed);
     });
     assert_eq!(running.load(Ordering::SeqCst), 2 * BOUND);
+}
+
+/// Otherwise the worker that accepts would serve most of them: each waits as soon as it has begun.
+fn connections_are_spread_over_the_workers(place: Place) {
+    const CONNECTIONS: usize = 20;
+    let check = |streams: &mut dyn Iterator<Item = OwnedFd>| {
+        let serve = |stream: OwnedFd| {
+            spawn(move || {
+                let file = File::from(stream);
+                assert_eq!(
+                    (&file).read(&mut [0]).unwrap(),
+                    0,
+                    "the client sends nothing"
+                );
+                thread::current().id()
+            })
+        };
+        let serving: Vec<_> = streams.take(CONNECTIONS).map(serve).collect();
+        let mut counts = HashMap::<ThreadId, usize>::new();
+        for connection in serving {
+            *counts.entry(connection.join().unwrap()).or_default() += 1;
+        }
+        let each = CONNECTIONS / counts.len();
+        assert!(
+            counts.len() > 1 && counts.values().all(|count| *count == each),
+            "{counts:?}"
+        );
+    };
+    place.run(|| {
+        let listener = TcpListener::bind(FREE).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || (0..CONNECTIONS).for_each(|_| drop(TcpStream::connect(address).unwrap()));
+        connect();
+        check(&mut listener.incoming().map(|stream| stream.unwrap().into()));
+        connect();
+        check(&mut ring::accept(&listener).map(|stream| stream.unwrap().into()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        (0..CONNECTIONS).for_each(|_| drop(UnixStream::connect(&path).unwrap()));
+        check(&mut listener.incoming().map(|stream| stream.unwrap().into()));
+    });
 }

@@ -59,6 +59,11 @@ fn queue_here(
     context.spawn(fiber, stack_size)
 }
 
+/// Makes the fiber that the caller spawns next start on the next worker in turn: it will serve a connection.
+pub(crate) fn spread_next() {
+    current::with_worker(Worker::spread_next);
+}
+
 /// Removes a fiber from the queue if it is still the newest one of the caller's worker. Returns `true` if it
 /// was, so that the caller owns it.
 pub(crate) fn take_back(fiber: &FiberRef) -> bool {

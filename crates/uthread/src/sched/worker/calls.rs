@@ -17,8 +17,16 @@ use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
-    /// Queues a new fiber where idle workers find it.
+    /// Queues a new fiber where idle workers find it, or on the next worker in turn if it serves a connection.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
+        if self.spreads_next.take() {
+            return self.spread(fiber);
+        }
+        self.queue(fiber);
+    }
+
+    /// Queues a new fiber where idle workers find it.
+    pub(super) fn queue(&self, fiber: FiberRef) {
         self.deque.push(fiber);
         self.wake_one();
     }
@@ -27,7 +35,7 @@ impl Worker {
     /// [`take_back`](Worker::take_back) is called later.
     pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
         self.remote.counters.forks.add(1);
-        self.spawn(fiber);
+        self.queue(fiber);
     }
 
     /// Removes a fiber from the deque if it is the newest one.

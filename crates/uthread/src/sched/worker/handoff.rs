@@ -41,14 +41,18 @@ impl Shared {
 }
 
 impl Remote {
-    /// Sends `mail` to the worker, and wakes it if it sleeps.
-    pub(super) fn mail(&self, mail: Mail) {
-        self.inbox.put(mail);
+    /// Sends `mail` to the worker, and wakes it if it sleeps. Returns `mail` if the worker has ended.
+    pub(super) fn mail(&self, mail: Mail) -> Option<Mail> {
+        let refused = self.inbox.put(mail);
+        if refused.is_some() {
+            return refused;
+        }
         let asleep = self.idle.claim_owner(&self.sleeper);
         if asleep {
             self.wake();
         }
         current::with_worker(|worker| worker.count_wake(asleep));
+        None
     }
 }
 

@@ -30,7 +30,8 @@ impl Worker {
         if self.migrating
             && let Some(index) = fiber.control().stays_on.get()
         {
-            return self.shared.remote(index as usize).mail(Mail::Ready(fiber));
+            self.shared.remote(index as usize).mail(Mail::Ready(fiber));
+            return;
         }
         self.ready.push(fiber);
     }

@@ -17,6 +17,7 @@
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`migration`] | taking fibers from others, while busy or after they have started |
 //! | [`sleep`] | announcing sleep, and waking up |
+//! | [`spreading`] | handing connections to the workers in turn |
 //! | [`panics`] | which fibers panic |
 //! | [`shutdown`] | the end of a worker |
 //! | [`exit`] | the end of the process on a worker |
@@ -36,8 +37,9 @@ pub(super) mod panics;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
+mod spreading;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -76,6 +78,8 @@ pub(crate) struct Worker {
     ending: Ending,
     balance: Balance,
     panics: Panics,
+    /// `true` if the next fiber spawned here starts on the next worker in turn.
+    spreads_next: Cell<bool>,
 }
 
 /// The outcome of an iteration of the loop.
@@ -123,6 +127,7 @@ impl Worker {
             ending: Ending::default(),
             balance: Balance::default(),
             panics: Panics::new(migrating),
+            spreads_next: Cell::new(false),
         })
     }
 
@@ -197,7 +202,7 @@ impl Worker {
         self.run_batch();
         if self.look_around() || self.search() {
             Tick::Again
-        } else if self.has_ended() {
+        } else if self.has_ended() && self.remote.inbox().close_if_empty() {
             self.end_search();
             Tick::End
         } else if self.shared.stacks.release_some() {
@@ -219,7 +224,7 @@ impl Worker {
             if let Some(fiber) = self.shared.take_injected() {
                 self.remote.counters.injected.add(1);
                 // The worker that was woken for it may have missed it while it moved.
-                self.spawn(fiber);
+                self.queue(fiber);
             }
             self.take_in_woken();
             self.balance();
@@ -242,6 +247,7 @@ impl Worker {
         for mail in self.remote.inbox().take() {
             match mail {
                 Mail::Ready(fiber) => self.ready.push_staying(fiber),
+                Mail::New(fiber) => self.start_spread(fiber),
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
             }
         }
