@@ -120,7 +120,7 @@ impl Cancellations {
         // Operations that have ended meanwhile are skipped.
         let has_ended = |entry: &mut Target| match entry {
             Target::Operation(token) => !awaited.contains(token),
-            Target::Raw { .. } | Target::Events => false,
+            Target::Raw { .. } => false,
         };
         while due.pop_if(has_ended).is_some() {}
         let entry = due.pop();

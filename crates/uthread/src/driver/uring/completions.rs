@@ -68,20 +68,14 @@ impl Completions for UringCompletions {
     fn reap(&mut self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> bool {
         let mut max = max - self.reap_devices(max, complete);
         max -= self.ring.reap_connections(max, complete);
-        let (mut woken, mut are_events) = (false, false);
+        let mut woken = false;
         let (queue, ring) = self.queue();
         for entry in queue.take(max) {
-            max -= 1;
             match UserData::decode(entry.user_data()) {
-                UserData::Entry(Target::Events) => are_events = true,
                 UserData::Entry(target) => ring.complete(target, &entry, complete),
                 UserData::Cancel(target) => ring.answer_cancel(target, entry.result()),
                 UserData::Wake => woken = true,
             }
-        }
-        if are_events && let Some(connections) = &ring.connections {
-            connections.on_poll();
-            ring.reap_connections(max, complete);
         }
         if woken {
             self.ring.woken.store(true, Ordering::Relaxed);
@@ -93,17 +87,11 @@ impl Completions for UringCompletions {
 impl Ring {
     /// Hands out at most `max` results of receives from long-lived connections, and returns their number.
     fn reap_connections(&self, max: usize, complete: &mut dyn FnMut(Token, Completion)) -> usize {
-        let Some(connections) = &self.connections else {
-            return 0;
-        };
-        let mut count = 0;
-        while count < max
-            && let Some((token, result)) = connections.take_done()
-        {
-            self.hand_out(token, Completion::last(result), complete);
-            count += 1;
-        }
-        count
+        self.connections.as_ref().map_or(0, |connections| {
+            connections.hand_out(max, |token, result| {
+                self.hand_out(token, Completion::last(result), complete);
+            })
+        })
     }
 
     /// Hands out the completion of an entry, if an operation waits for it.
@@ -127,7 +115,6 @@ impl Ring {
                 operation,
                 entry: index,
             } => (self.raws).on_completion(operation, index, result, flags, &self.cancellations),
-            Target::Events => unreachable!("its completion is handled apart"),
         };
         if let Some((token, result)) = completed {
             self.hand_out(token, Completion::last(result), complete);
@@ -142,7 +129,6 @@ impl Ring {
             Target::Raw { operation, entry } => {
                 (self.raws).on_cancel_answer(operation, entry, result, cancellations);
             }
-            Target::Events => unreachable!("it is never cancelled"),
         }
     }
 

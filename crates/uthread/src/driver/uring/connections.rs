@@ -11,7 +11,9 @@
 //! ```
 //!
 //! A worker that has fibers to run takes the events with each flush, by one system call for all connections.
-//! A worker that sleeps waits in its ring: a poll request for the instance ends the sleep.
+//! While receives wait for events, the worker sleeps in the epoll instance: a sleep in the ring would take a poll
+//! request for the instance, and then a second system call for the events. An eventfd in the instance, which the
+//! ring signals, ends the sleep for completions.
 //!
 //! Only for plain TCP does a receive of fewer bytes than requested mean that the socket is drained, so other
 //! sockets are not registered.
@@ -23,15 +25,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use io_uring::opcode;
-use io_uring::squeue::Entry;
-use io_uring::types::Fd;
+use io_uring::IoUring;
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
 
-use super::user_data::{Target, UserData};
 use crate::atomic::lock;
-use crate::driver::events::Events;
+use crate::driver::eventfd::Eventfd;
+use crate::driver::events::{self, Events};
 use crate::driver::interest_table::InterestTable;
 use crate::driver::readiness::{self, Event, Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
@@ -39,8 +39,8 @@ use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 
-/// Time below which a wait in the ring has not slept, so that the next one should take events first.
-const SLEEP_MIN: Duration = Duration::from_micros(5);
+/// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
+const RING: u64 = u64::MAX;
 
 /// The connections of one ring whose completions only its worker reaps, so that all calls come from one
 /// thread.
@@ -49,8 +49,8 @@ pub(super) struct Connections {
     state: Mutex<State>,
     /// `true` if `done` is not empty. Relaxed, like the next: all calls come from one thread.
     are_done: AtomicBool,
-    /// `true` if events are expected before the worker would sleep.
-    are_expected: AtomicBool,
+    /// `true` if the ring may have completions that it did not signal.
+    are_unsignaled: AtomicBool,
     /// Number of system calls made. Readable without the lock, as the worker publishes it in every round.
     calls: AtomicU64,
 }
@@ -59,8 +59,9 @@ struct State {
     interests: InterestTable,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
-    /// `true` if the ring has a poll request for the instance.
-    is_polled: bool,
+    /// The eventfd that the ring signals, once a connection is registered: until then the worker sleeps in the
+    /// ring, and a signal would only take time.
+    eventfd: Option<Eventfd>,
 }
 
 /// Returns the connection of a receive that may wait for an event.
@@ -89,16 +90,15 @@ impl Connections {
             state: Mutex::new(State {
                 interests,
                 done: VecDeque::new(),
-                is_polled: false,
+                eventfd: None,
             }),
             are_done: AtomicBool::new(false),
-            are_expected: AtomicBool::new(false),
+            are_unsignaled: AtomicBool::new(false),
             calls: AtomicU64::new(0),
         })
     }
 
-    /// Starts a receive from a connection. Returns `None` if it uses a request of its own, for example because it
-    /// has to wait and `by_request` is set.
+    /// Starts a receive from a connection. Returns `None` if it uses a request of its own.
     ///
     /// # Safety
     ///
@@ -107,25 +107,25 @@ impl Connections {
     #[inline]
     pub(super) unsafe fn start(
         &self,
+        ring: &IoUring,
         connection: Descriptor<'_>,
         operation: &mut Operation<'_>,
         token: Token,
-        by_request: bool,
     ) -> Option<Start> {
         let state = &mut *self.lock();
         if state.interests.registered(connection).is_none() {
             let lasts = connection.state.lasts() && native::tcp::drains(connection);
             // Fails at a limit, such as `fs.epoll.max_user_watches`.
-            if !lasts || state.interests.register(connection) != Ok(true) {
+            if !lasts
+                || self.listen(state, ring).is_err()
+                || state.interests.register(connection) != Ok(true)
+            {
                 return None;
             }
         }
         let fd = connection.fd.as_raw_fd();
         if let Some(result) = self.receive(state, fd, operation) {
             return Some(Start::Done(result));
-        }
-        if by_request {
-            return None;
         }
         // SAFETY: promised by the caller.
         let waiting = unsafe { Waiting::new(operation, token) };
@@ -148,15 +148,54 @@ impl Connections {
         Some(in_one(result))
     }
 
-    /// Takes the events that have occurred, and tries the receives that they concern.
-    pub(super) fn take_events(&self) {
+    /// Makes completions of the ring end a sleep in the epoll instance.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE` if the process has no free descriptor; any other error with which the kernel refuses the eventfd.
+    #[inline]
+    fn listen(&self, state: &mut State, ring: &IoUring) -> io::Result<()> {
+        match state.eventfd {
+            Some(_) => Ok(()),
+            None => self.begin_to_listen(state, ring),
+        }
+    }
+
+    #[cold]
+    fn begin_to_listen(&self, state: &mut State, ring: &IoUring) -> io::Result<()> {
+        let eventfd = Eventfd::new()?;
+        events::listen(self.epoll.as_fd(), eventfd.as_fd(), RING)?;
+        let fd = eventfd.as_fd().as_raw_fd();
+        ring.submitter().register_eventfd(fd)?;
+        self.are_unsignaled.store(true, Ordering::Relaxed);
+        state.eventfd = Some(eventfd);
+        Ok(())
+    }
+
+    /// Returns `true` if the worker has to look for completions before it sleeps in the epoll instance: those that
+    /// became due before the ring had the eventfd.
+    pub(super) fn take_unsignaled(&self) -> bool {
+        self.are_unsignaled.load(Ordering::Relaxed)
+            && self.are_unsignaled.swap(false, Ordering::Relaxed)
+    }
+
+    /// Takes the events that occur within `timeout`, and tries the receives that they concern. Returns `false` if
+    /// there were only completions of the ring.
+    pub(super) fn take_events(&self, timeout: Option<Duration>) -> bool {
         let mut events = Events::new();
-        let events = events.wait(self.epoll.as_fd(), Some(Duration::ZERO));
+        let events = events.wait(self.epoll.as_fd(), timeout);
         self.count_call();
+        let is_ring_alone = matches!(events, [event] if event.data.u64() == RING);
         let state = &mut *self.lock();
         for event in events {
-            let (fd, flags) = (event.data.u64() as RawFd, event.flags);
-            let event = Event::new(PollFlags::from_bits_retain(flags.bits() as u16));
+            let (data, flags) = (event.data.u64(), event.flags);
+            if data == RING {
+                continue;
+            }
+            let (fd, event) = (
+                data as RawFd,
+                Event::new(PollFlags::from_bits_retain(flags.bits() as u16)),
+            );
             readiness::on_event(
                 state,
                 |state| state.interests.file(fd),
@@ -172,6 +211,7 @@ impl Connections {
         }
         self.are_done
             .store(!state.done.is_empty(), Ordering::Relaxed);
+        !is_ring_alone
     }
 
     /// Ends the wait of a receive. Returns `false` if no receive with this token waits.
@@ -190,52 +230,24 @@ impl Connections {
         self.lock().interests.has_waiting()
     }
 
-    /// Takes events before the worker would sleep, if they are expected: a sleep takes two system calls more.
-    pub(super) fn take_expected_events(&self) {
-        if !self.are_done() && self.are_expected.load(Ordering::Relaxed) && self.are_awaited() {
-            self.take_events();
-            self.are_expected.store(self.are_done(), Ordering::Relaxed);
-        }
-    }
-
-    /// Records how long a wait in the ring has taken.
-    pub(super) fn record_sleep(&self, time: Duration) {
-        self.are_expected.store(time < SLEEP_MIN, Ordering::Relaxed);
-    }
-
-    /// Returns the poll request that ends a sleep of the worker, if the ring does not have it.
-    pub(super) fn poll(&self) -> Option<Entry> {
-        let state = &mut *self.lock();
-        if state.is_polled || !state.interests.has_waiting() {
-            return None;
-        }
-        state.is_polled = true;
-        let poll = opcode::PollAdd::new(Fd(self.epoll.as_raw_fd()), PollFlags::IN.bits().into());
-        let user_data = UserData::Entry(Target::Events).encode();
-        Some(poll.build().user_data(user_data))
-    }
-
-    /// Handles the completion of the poll request.
-    pub(super) fn on_poll(&self) {
-        self.lock().is_polled = false;
-        self.take_events();
-    }
-
     /// Returns `true` if results wait to be handed out.
     pub(super) fn are_done(&self) -> bool {
         self.are_done.load(Ordering::Relaxed)
     }
 
-    /// Takes a result.
+    /// Hands out at most `max` results, and returns their number.
     #[inline]
-    pub(super) fn take_done(&self) -> Option<(Token, i32)> {
+    pub(super) fn hand_out(&self, max: usize, mut hand_out: impl FnMut(Token, i32)) -> usize {
         if !self.are_done() {
-            return None;
+            return 0;
         }
         let done = &mut self.lock().done;
-        let taken = done.pop_front();
+        let count = done.len().min(max);
+        for (token, result) in done.drain(..count) {
+            hand_out(token, result);
+        }
         self.are_done.store(!done.is_empty(), Ordering::Relaxed);
-        taken
+        count
     }
 
     /// Returns the number of system calls made.

@@ -169,26 +169,45 @@ impl Uring {
         self.registered.forget_retired(&self.ring.io.submitter());
     }
 
-    /// Takes expected events of long-lived connections, or makes later ones end the next sleep. Returns `true` if
-    /// there are results.
-    #[allow(unsafe_code, reason = "every entry is pushed through one unsafe call")]
-    fn await_events(&mut self) -> bool {
-        let Some(connections) = &self.ring.connections else {
-            return false;
-        };
-        connections.take_expected_events();
-        if connections.are_done() {
-            return true;
+    /// Sleeps in the ring until a completion or the timeout, if it `may_sleep`.
+    fn wait_in_ring(&mut self, may_sleep: bool, timeout: Option<Duration>) {
+        let pending = self.submissions.publish();
+        if may_sleep || !pending.is_empty() || self.submissions.owes_completions() {
+            self.enter(pending, u32::from(may_sleep), timeout);
         }
-        // Without room, the worker does not sleep: the submissions that it makes instead leave room.
-        if !self.submissions.has_room(1) {
-            return true;
+    }
+
+    /// Sleeps in the epoll instance until an event of a connection, a completion or the timeout, if it `may_sleep`.
+    fn wait_for_events(&mut self, may_sleep: bool, timeout: Option<Duration>) {
+        let pending = self.submissions.publish();
+        let is_due = self.ask(Connections::take_unsignaled) || self.submissions.owes_completions();
+        if is_due || !pending.is_empty() {
+            self.enter(pending, 0, Some(Duration::ZERO));
         }
-        if let Some(entry) = connections.poll() {
-            // SAFETY: a poll request points to no memory.
-            unsafe { self.submissions.push([&entry]) };
+        // An earlier signal of the ring may end the first sleep too soon.
+        for _ in 0..2 {
+            if !may_sleep
+                || self.has_completions()
+                || self.submissions.owes_completions()
+                || self.ask(|connections| connections.take_events(timeout))
+            {
+                break;
+            }
         }
-        false
+    }
+
+    /// Returns the answer of the connections; `false` if there are none.
+    fn ask(&self, question: impl FnOnce(&Connections) -> bool) -> bool {
+        self.ring.connections.as_ref().is_some_and(question)
+    }
+
+    /// Returns `true` if there are completions to reap. Only for a ring that other threads do not reap.
+    #[allow(unsafe_code, reason = "one of two queues that share their ring")]
+    fn has_completions(&mut self) -> bool {
+        debug_assert!(self.is_own);
+        // SAFETY: only this thread takes completions, and not now.
+        let queue = unsafe { self.ring.io.completion_shared() };
+        !queue.is_empty()
     }
 
     /// Submits due requests to cancel. Returns the time until the next is due, if there is one.
@@ -388,7 +407,7 @@ impl Driver for Uring {
         if let Some(connections) = &self.ring.connections
             && connections.are_awaited()
         {
-            connections.take_events();
+            connections.take_events(Some(Duration::ZERO));
         }
         let pending = self.submissions.publish();
         if !pending.is_empty() || self.submissions.owes_completions() {
@@ -410,16 +429,12 @@ impl Driver for Uring {
         self.forget_retired();
         let woken = self.listen();
         let pause = self.push_cancellations();
-        let is_busy = self.await_events() || woken;
+        let is_busy = woken || self.ask(Connections::are_done);
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
-        let pending = self.submissions.publish();
-        if may_sleep || !pending.is_empty() || self.submissions.owes_completions() {
-            let begin = Instant::now();
-            self.enter(pending, u32::from(may_sleep), timeout);
-            if let Some(connections) = &self.ring.connections {
-                connections.record_sleep(begin.elapsed());
-            }
+        match self.ask(Connections::are_awaited) {
+            true => self.wait_for_events(may_sleep, timeout),
+            false => self.wait_in_ring(may_sleep, timeout),
         }
         for _ in 0..EXTRA_ENTERS_MAX {
             // With deferred task work, a sleeping enter returns with the first completion and leaves the

@@ -29,7 +29,7 @@ const ROUND_TIME_MAX: Duration = Duration::from_micros(150);
 /// thousand.
 const DIRECT_SENDS: u32 = 8 * 1024;
 
-/// The choice of one ring; also whether the worker serves a single connection.
+/// The choice of one ring.
 #[derive(Debug, Default)]
 pub(super) struct SendBatcher {
     /// Number of sends in this round.
@@ -37,8 +37,6 @@ pub(super) struct SendBatcher {
     /// Time of the first of them.
     began: Option<Instant>,
     is_gathering: bool,
-    /// `true` if the last round had one send.
-    is_single: bool,
     /// Number of sends that are direct in any case.
     direct: u32,
 }
@@ -64,13 +62,7 @@ impl SendBatcher {
         }
         let is_quick = time <= SEND_TIME_MAX * self.sends;
         self.is_gathering = self.sends >= SENDS_MIN && is_quick && self.direct == 0;
-        self.is_single = self.sends == 1;
         self.sends = 0;
-    }
-
-    /// Returns `true` if the worker serves one connection at a time, as far as the last round shows.
-    pub(super) fn is_single(&self) -> bool {
-        self.is_single
     }
 }
 
@@ -108,16 +100,6 @@ mod tests {
                 gather,
                 "{sends} in {time:?}"
             );
-        }
-    }
-
-    #[test]
-    fn a_round_of_one_send_is_single() {
-        let mut batcher = SendBatcher::default();
-        assert!(!batcher.is_single());
-        for (sends, is_single) in [(1, true), (0, true), (2, false), (1, true)] {
-            round(&mut batcher, sends, Duration::ZERO);
-            assert_eq!(batcher.is_single(), is_single);
         }
     }
 

@@ -75,7 +75,7 @@ impl Uring {
         }
         let connections = self.ring.connections.as_ref()?;
         // SAFETY: promised by the caller.
-        unsafe { connections.start(connection, operation, token, self.send_batcher.is_single()) }
+        unsafe { connections.start(&self.ring.io, connection, operation, token) }
     }
 
     /// Submits an operation to the kernel.

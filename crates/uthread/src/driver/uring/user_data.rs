@@ -4,7 +4,6 @@
 //!   bits   63  62  61  32..61  16..32  0..16
 //!           0   c   .. the token of an operation ..
 //!           1   c   0  .. operation ..  entry     an entry of a raw operation
-//!           1   c   1  .. zeros ..                the poll for events of connections
 //!           1   1   1  .. ones ..                 a wake-up
 //! ```
 //!
@@ -14,7 +13,6 @@ use crate::driver::Token;
 
 const OWN: u64 = 1 << 63;
 const CANCEL: u64 = 1 << 62;
-const EVENTS: u64 = 1 << 61;
 const WAKE: u64 = u64::MAX;
 const RAW_OPERATION_SHIFT: u32 = 16;
 
@@ -25,8 +23,6 @@ pub(in crate::driver) enum Target {
     Operation(Token),
     /// An entry of a raw operation, identified by the driver's number of the operation.
     Raw { operation: u32, entry: u16 },
-    /// The poll for events of long-lived connections.
-    Events,
 }
 
 /// The meaning of a completion's `user_data`.
@@ -72,7 +68,6 @@ impl Target {
             Target::Raw { operation, entry } => {
                 OWN | u64::from(operation) << RAW_OPERATION_SHIFT | u64::from(entry)
             }
-            Target::Events => OWN | EVENTS,
         }
     }
 
@@ -80,11 +75,10 @@ impl Target {
     fn decode(bits: u64) -> Target {
         match bits {
             bits if bits & OWN == 0 => Target::Operation(Token(bits)),
-            bits if bits & EVENTS == 0 => Target::Raw {
+            bits => Target::Raw {
                 operation: (bits >> RAW_OPERATION_SHIFT) as u32,
                 entry: bits as u16,
             },
-            _ => Target::Events,
         }
     }
 }
@@ -94,7 +88,7 @@ mod tests {
     use super::*;
 
     /// The smallest and the largest of each kind.
-    const TARGETS: [Target; 7] = [
+    const TARGETS: [Target; 6] = [
         Target::Operation(Token(0)),
         Target::Operation(Token(Token::RESERVED - 1)),
         Target::Raw {
@@ -113,7 +107,6 @@ mod tests {
             operation: u32::MAX,
             entry: u16::MAX,
         },
-        Target::Events,
     ];
 
     fn all() -> Vec<UserData> {

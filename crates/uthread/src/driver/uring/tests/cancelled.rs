@@ -158,7 +158,7 @@ fn receives_that_cannot_wait_for_events_go_by_requests() {
     }
 }
 
-/// A busy worker takes the events itself; one that sleeps is woken by a request, which must be renewed.
+/// A busy worker takes the events itself; one that sleeps is woken by them.
 #[test]
 fn events_come_whether_the_worker_flushes_or_sleeps() {
     for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
@@ -192,6 +192,74 @@ fn events_come_whether_the_worker_flushes_or_sleeps() {
             done.sort_unstable();
             assert_eq!(done, [(1, 3), (2, 3), (3, 3)]);
         }
+    }
+}
+
+/// Sleeps for a long time until `is_over`.
+fn sleep_until(ring: &mut Uring, mut is_over: impl FnMut() -> bool) {
+    while !is_over() {
+        let begin = Instant::now();
+        ring.wait(Some(TEST_TIMEOUT));
+        assert!(
+            begin.elapsed() < TEST_TIMEOUT,
+            "nothing has ended the sleep"
+        );
+    }
+}
+
+/// While a receive waits for an event, the worker sleeps in the epoll instance.
+#[test]
+fn completions_and_wake_ups_end_a_sleep_for_events() {
+    for (mut ring, mut completions) in rings().into_iter().filter(|(ring, _)| ring.is_own) {
+        let receiving = Receiving::new();
+        receiving.age();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let (mut buffer, state) = ([0; 8], FdState::new());
+        let mut receive = receiving.operation(&mut buffer);
+        for round in 0..40 {
+            let mut byte = [0];
+            let mut read = Operation::File(FileOperation::Read {
+                file: Descriptor {
+                    fd: reader.as_fd(),
+                    state: &state,
+                },
+                buffer: &mut byte,
+                offset: None,
+            });
+            // SAFETY: its completion is awaited below.
+            let start = unsafe { ring.start(&mut read, Token(2)) };
+            assert_eq!(start, Start::Pending);
+            if round == 0 {
+                // It is complete before the ring is to signal completions.
+                ring.flush();
+                writer.write_all(b"x").unwrap();
+                // SAFETY: as above.
+                let start = unsafe { ring.start(&mut receive, Token(1)) };
+                assert_eq!(start, Start::Pending);
+            } else if round % 2 == 0 {
+                ring.flush();
+            }
+            let waker = ring.waker().unwrap();
+            let (mut done, mut is_woken) = (Vec::new(), round == 0);
+            std::thread::scope(|scope| {
+                if round > 0 {
+                    scope.spawn(|| {
+                        writer.write_all(b"x").unwrap();
+                        waker.wake();
+                    });
+                }
+                sleep_until(&mut ring, || {
+                    is_woken |= completions.reap(usize::MAX, &mut |token, completion| {
+                        done.push((token.0, completion.result));
+                    });
+                    is_woken && !done.is_empty()
+                });
+            });
+            assert_eq!(done, [(2, 1)]);
+        }
+        ring.cancel(Token(1));
+        let done = settle(&mut ring, &mut completions, 1);
+        assert_eq!(done, [(1, -libc::ECANCELED)]);
     }
 }
 
