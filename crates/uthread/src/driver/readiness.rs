@@ -110,7 +110,9 @@ impl Waiting {
     }
 }
 
-/// The readiness of one descriptor.
+/// The readiness of one descriptor. Usually a single operation waits, and the cache line here is all that its event
+/// needs.
+#[repr(align(64))]
 pub(super) struct Readiness {
     /// `true` if the kernel reports events.
     is_armed: bool,
@@ -118,8 +120,10 @@ pub(super) struct Readiness {
     unready: Interest,
     /// `true` once a final event has occurred.
     is_final: bool,
-    /// Waiting operations in order of arrival. Bounded by the number of fibers.
-    waiting: VecDeque<(Interest, Waiting)>,
+    /// The operation that has waited longest.
+    first: Option<(Interest, Waiting)>,
+    /// The others in order of arrival; empty if there is no first one. Bounded by the number of fibers.
+    others: VecDeque<(Interest, Waiting)>,
 }
 
 impl Readiness {
@@ -129,7 +133,8 @@ impl Readiness {
             is_armed: false,
             unready: Interest::NONE,
             is_final: false,
-            waiting: VecDeque::new(),
+            first: None,
+            others: VecDeque::new(),
         }
     }
 
@@ -207,31 +212,48 @@ impl Readiness {
     }
 
     /// Makes an operation wait for an event.
+    #[inline]
     pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting) {
-        self.waiting.push_back((interest, waiting));
+        match self.first {
+            None => self.first = Some((interest, waiting)),
+            Some(_) => self.others.push_back((interest, waiting)),
+        }
     }
 
     /// Removes a waiting operation. Returns `false` if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|(_, waiting)| waiting.token != token);
-        self.waiting.len() < before
+        let is_target = |(_, waiting): &(Interest, Waiting)| waiting.token == token;
+        if self.first.as_ref().is_some_and(is_target) {
+            self.first = self.others.pop_front();
+            return true;
+        }
+        let index = self.others.iter().position(is_target);
+        index.and_then(|index| self.others.remove(index)).is_some()
+    }
+
+    /// Returns the number of waiting operations.
+    #[inline]
+    fn waiting(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
     }
 
     /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end
     /// otherwise.
+    #[inline]
     fn take_first(&mut self, ready: Interest) -> Option<Waiting> {
-        let (interest, waiting) = self.waiting.pop_front()?;
+        let (interest, waiting) = self.first.take()?;
+        self.first = self.others.pop_front();
         if interest.intersects(ready) {
             return Some(waiting);
         }
-        self.waiting.push_back((interest, waiting));
+        self.wait(interest, waiting);
         None
     }
 }
 
 /// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that it may
 /// concern to `proceed`, in order; an operation that has to wait again moves to the end.
+#[inline]
 pub(super) fn on_event<T>(
     table: &mut T,
     readiness: impl Fn(&mut T) -> &mut Readiness,
@@ -241,7 +263,7 @@ pub(super) fn on_event<T>(
     let descriptor = readiness(table);
     descriptor.unready.0 &= !event.ready.0;
     descriptor.is_final |= event.is_final;
-    for _ in 0..descriptor.waiting.len() {
+    for _ in 0..descriptor.waiting() {
         if let Some(waiting) = readiness(table).take_first(event.ready) {
             proceed(table, waiting);
         }
