@@ -25,12 +25,14 @@ const SEND_TIME_MAX: Duration = Duration::from_micros(16);
 /// unless a fiber keeps the worker.
 const ROUND_TIME_MAX: Duration = Duration::from_micros(150);
 
-/// Number of direct sends after such a round. As only the sends of one round are late, these are few in a
-/// thousand.
-const DIRECT_SENDS: u32 = 8 * 1024;
+/// Number of direct sends after such a round. It doubles if the next such round comes soon, up to a maximum at which
+/// the late sends, which are those of one round, are few in a thousand. The machine may also have interrupted the
+/// worker, which happens more rarely than that.
+const DIRECT_SENDS_MIN: u32 = 256;
+const DIRECT_SENDS_MAX: u32 = 8 * 1024;
 
 /// The choice of one ring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SendBatcher {
     /// Number of sends in this round.
     sends: u32,
@@ -39,6 +41,23 @@ pub(super) struct SendBatcher {
     is_gathering: bool,
     /// Number of sends that are direct in any case.
     direct: u32,
+    /// Number of such sends after the next round that takes long.
+    direct_next: u32,
+    /// Number of sends that have gathered since the last such round.
+    gathered: u32,
+}
+
+impl Default for SendBatcher {
+    fn default() -> SendBatcher {
+        SendBatcher {
+            sends: 0,
+            began: None,
+            is_gathering: false,
+            direct: 0,
+            direct_next: DIRECT_SENDS_MIN,
+            gathered: 0,
+        }
+    }
 }
 
 impl SendBatcher {
@@ -57,12 +76,25 @@ impl SendBatcher {
         };
         let time = now() - began;
         self.direct = self.direct.saturating_sub(self.sends);
-        if self.is_gathering && time > ROUND_TIME_MAX {
-            self.direct = DIRECT_SENDS;
+        if self.is_gathering {
+            self.record_gathered(time);
         }
         let is_quick = time <= SEND_TIME_MAX * self.sends;
         self.is_gathering = self.sends >= SENDS_MIN && is_quick && self.direct == 0;
         self.sends = 0;
+    }
+
+    /// Records a round of gathered sends that took `time`.
+    fn record_gathered(&mut self, time: Duration) {
+        self.gathered = self.gathered.saturating_add(self.sends);
+        if time > ROUND_TIME_MAX {
+            if self.gathered > DIRECT_SENDS_MAX {
+                self.direct_next = DIRECT_SENDS_MIN;
+            }
+            self.direct = self.direct_next;
+            self.direct_next = (2 * self.direct_next).min(DIRECT_SENDS_MAX);
+            self.gathered = 0;
+        }
     }
 }
 
@@ -109,10 +141,24 @@ mod tests {
         let late = ROUND_TIME_MAX + Duration::from_nanos(1);
         let mut batcher = SendBatcher::default();
         assert!(!round(&mut batcher, SENDS, late), "it does not gather yet");
-        assert!(round(&mut batcher, SENDS, late));
-        for _ in 0..DIRECT_SENDS / SENDS {
-            assert!(!round(&mut batcher, SENDS, late));
+        let mut late_round = |expected| {
+            assert!(round(&mut batcher, SENDS, late));
+            for _ in 0..expected / SENDS {
+                assert!(!round(&mut batcher, SENDS, late));
+            }
+        };
+        // One such round after the other.
+        for expected in [1, 2, 4, 8, 16, 32, 32] {
+            late_round(expected * DIRECT_SENDS_MIN);
+        }
+        // One after a long time.
+        for _ in 0..DIRECT_SENDS_MAX / SENDS {
+            assert!(round(&mut batcher, SENDS, Duration::ZERO));
         }
         assert!(round(&mut batcher, SENDS, late));
+        for _ in 0..DIRECT_SENDS_MIN / SENDS {
+            assert!(!round(&mut batcher, SENDS, late));
+        }
+        assert!(round(&mut batcher, SENDS, Duration::ZERO));
     }
 }
