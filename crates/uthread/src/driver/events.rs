@@ -11,9 +11,8 @@ use rustix::io::Errno;
 
 use crate::driver::native;
 
-/// Maximum number of events taken at once: 3 KiB of stack. Further events stay in the kernel until the next
-/// call.
-const EVENTS_MAX: usize = 256;
+/// Maximum number of events taken at once: as many as fibers run in a scheduler round. Further events stay in the kernel until the next call.
+pub(super) const EVENTS_MAX: usize = 64;
 
 /// Cleared if the kernel does not support `epoll_pwait2` (before 5.11), or a filter forbids it. Relaxed: a
 /// late reader only tries once more.
@@ -26,7 +25,8 @@ pub(super) fn are_waits_precise() -> bool {
     #[allow(unsafe_code, reason = "a number that is no descriptor's")]
     // SAFETY: the descriptor is used only for a call that fails.
     let nobody = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
-    PRECISE.load(Ordering::Relaxed) && events.fill(nobody, Duration::ZERO) == Err(Errno::BADF)
+    PRECISE.load(Ordering::Relaxed)
+        && events.fill(nobody, Duration::ZERO, EVENTS_MAX) == Err(Errno::BADF)
 }
 
 /// Reports an event with `data` each time that `fd` becomes readable.
@@ -52,22 +52,26 @@ impl Events {
         Events([const { MaybeUninit::uninit() }; EVENTS_MAX])
     }
 
-    /// Waits for events, at most for `timeout`. Returns none after that, or after a signal.
+    /// Waits for events, at most for `timeout`, and takes at most `max` of them, but no more than
+    /// [`EVENTS_MAX`]. Returns none after the timeout, or after a signal.
     pub(super) fn wait(
         &mut self,
         epoll: BorrowedFd<'_>,
         timeout: Option<Duration>,
+        max: usize,
     ) -> &mut [Event] {
         let is_precise = PRECISE.load(Ordering::Relaxed);
         let count = match timeout {
-            Some(timeout) if !timeout.is_zero() && is_precise => match self.fill(epoll, timeout) {
-                Err(Errno::NOSYS | Errno::PERM) => {
-                    PRECISE.store(false, Ordering::Relaxed);
-                    self.fill_coarsely(epoll, Some(timeout))
+            Some(timeout) if !timeout.is_zero() && is_precise => {
+                match self.fill(epoll, timeout, max) {
+                    Err(Errno::NOSYS | Errno::PERM) => {
+                        PRECISE.store(false, Ordering::Relaxed);
+                        self.fill_coarsely(epoll, Some(timeout), max)
+                    }
+                    result => result,
                 }
-                result => result,
-            },
-            timeout => self.fill_coarsely(epoll, timeout),
+            }
+            timeout => self.fill_coarsely(epoll, timeout, max),
         };
         let count = match count {
             Ok(count) => count,
@@ -82,16 +86,22 @@ impl Events {
     }
 
     #[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
-    fn fill(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> rustix::io::Result<usize> {
+    fn fill(
+        &mut self,
+        epoll: BorrowedFd<'_>,
+        timeout: Duration,
+        max: usize,
+    ) -> rustix::io::Result<usize> {
+        let max = max.min(EVENTS_MAX);
         let timeout = native::timespec(timeout);
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has the passed length; the
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`; the
         // timeout is the kernel's `struct timespec`; there is no signal mask.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 epoll.as_raw_fd(),
                 self.0.as_mut_ptr(),
-                EVENTS_MAX,
+                max,
                 &raw const timeout,
                 std::ptr::null::<libc::sigset_t>(),
                 0_usize,
@@ -110,17 +120,19 @@ impl Events {
         &mut self,
         epoll: BorrowedFd<'_>,
         timeout: Option<Duration>,
+        max: usize,
     ) -> rustix::io::Result<usize> {
+        let max = max.min(EVENTS_MAX);
         // A caller with a timeout beyond the maximum polls in between.
         let timeout_ms = timeout.map_or(-1, |timeout| {
             i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
         });
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has the passed length.
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`.
         let result = unsafe {
             libc::epoll_wait(
                 epoll.as_raw_fd(),
                 self.0.as_mut_ptr().cast(),
-                EVENTS_MAX as i32,
+                max as i32,
                 timeout_ms,
             )
         };

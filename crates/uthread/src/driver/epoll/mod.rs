@@ -33,7 +33,7 @@ use super::latest::Latest;
 use super::readiness::{self, Event, Interest, Readiness, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
-use crate::driver::events::{self, Events};
+use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
@@ -434,7 +434,7 @@ impl Core {
     /// concern.
     fn look(self: &Arc<Core>, timeout: Option<Duration>) {
         let mut events = Events::new();
-        let events = events.wait(self.epoll.as_fd(), timeout);
+        let events = events.wait(self.epoll.as_fd(), timeout, EVENTS_MAX);
         if events.is_empty() {
             return;
         }

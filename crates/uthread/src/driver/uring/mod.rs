@@ -407,7 +407,7 @@ impl Driver for Uring {
         if let Some(connections) = &self.ring.connections
             && connections.are_awaited()
         {
-            connections.take_events(Some(Duration::ZERO));
+            connections.take_some_events();
         }
         let pending = self.submissions.publish();
         if !pending.is_empty() || self.submissions.owes_completions() {
