@@ -203,6 +203,11 @@ impl Reactor {
         });
     }
 
+    /// Returns `true` if an operation is late.
+    pub(crate) fn is_any_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// Takes an operation that is late.
     pub(crate) fn take_late(&mut self) -> Option<Token> {
         self.late.pop()

@@ -244,6 +244,17 @@ impl Worker {
     /// before a sleep leaves them complete.
     #[inline(always)]
     fn take_in(&self) {
+        if self.remote.inbox().has_mail() {
+            self.take_mail();
+        }
+        self.collect();
+        self.expire_timers();
+        let counts = self.driver.borrow().counts();
+        self.remote.counters.set_driver(counts);
+    }
+
+    #[inline(never)]
+    fn take_mail(&self) {
         for mail in self.remote.inbox().take() {
             match mail {
                 Mail::Ready(fiber) => self.ready.push_staying(fiber),
@@ -251,10 +262,6 @@ impl Worker {
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
             }
         }
-        self.collect();
-        self.expire_timers();
-        let counts = self.driver.borrow().counts();
-        self.remote.counters.set_driver(counts);
     }
 
     /// Makes fibers ready whose operations have completed.
@@ -274,8 +281,11 @@ impl Worker {
         if reactor.has_timers() {
             reactor.expire(self.now(), |fiber| self.make_ready(fiber));
         }
+        let is_any_late = reactor.is_any_late();
         drop(reactor);
-        self.cancel_late();
+        if is_any_late {
+            self.cancel_late();
+        }
     }
 
     /// Requests the end of late operations.
