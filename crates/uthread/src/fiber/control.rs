@@ -1,7 +1,9 @@
 //! The control block of a fiber: its identity, wake-up token and coroutine.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
-use std::num::NonZeroU64;
+use std::mem::MaybeUninit;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::ops::Range;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -334,6 +336,53 @@ impl Control {
         // SAFETY: the fiber is running, so its yielder is alive.
         let yielder = unsafe { yielder.as_ref() };
         yielder.suspend(pause);
+    }
+}
+
+#[allow(unsafe_code, reason = "reading a suspended coroutine")]
+impl Control {
+    /// Returns the pages of the stack below the stack pointer, if the fiber has been suspended since the previous call.
+    /// Returns them once per suspension.
+    ///
+    /// # Safety
+    ///
+    /// The fiber has started, is suspended, and is not resumed during the call.
+    pub(crate) unsafe fn unused_stack(&self) -> Option<Range<usize>> {
+        // The switch stores an address above the stack pointer here, which this function replaces by the stack pointer,
+        // and then by the address below it.
+        let left_off = self.switch.left_off.get()?.addr().get();
+        let extent = self.extent.get();
+        // SAFETY: by the caller's contract.
+        let stack_pointer = unsafe { self.saved_stack_pointer(extent) }?;
+        // A program may have switched to a stack of its own.
+        if left_off < stack_pointer || !extent.contains(left_off) {
+            return None;
+        }
+        let waits = left_off == stack_pointer;
+        let mark = NonZeroUsize::new(stack_pointer - usize::from(waits))?;
+        self.switch
+            .left_off
+            .set(Some(NonNull::without_provenance(mark)));
+        waits.then(|| extent.pages_below(stack_pointer))
+    }
+
+    /// Returns the stack pointer of a suspended fiber, or an address below it.
+    ///
+    /// # Safety
+    ///
+    /// The fiber has started, is suspended, and is not resumed during the call.
+    unsafe fn saved_stack_pointer(&self, extent: Extent) -> Option<usize> {
+        const WORDS: usize = size_of::<Option<Context>>() / size_of::<usize>();
+        let context = self.switch.context.get();
+        // SAFETY: the fiber is not running, and the words are those of the context.
+        let words = unsafe { context.cast::<[MaybeUninit<usize>; WORDS]>().read() };
+        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in the stack, too.
+        // SAFETY: a coroutine consists of words, all of which it has initialized.
+        let words = words.map(|word| unsafe { word.assume_init() });
+        words
+            .into_iter()
+            .filter(|word| extent.contains(*word))
+            .min()
     }
 }
 

@@ -148,7 +148,8 @@ impl Builder {
     }
 
     /// Sets how long a fiber may occupy its worker while other fibers wait before it is reported as stalled.
-    /// `None` disables the reports. Default: 100 ms.
+    /// `None` disables the reports, and the trimming of the stacks of fibers that wait, unless fibers migrate: both need the
+    /// monitor, a thread of its own. Default: 100 ms.
     ///
     /// A fiber stalls its worker if it computes, or blocks in a call that the runtime does not know of.
     /// Stalls are counted in [`WorkerMetrics::stalls`](crate::WorkerMetrics::stalls) and reported to

@@ -60,6 +60,13 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Returns the number of fibers that the worker has started and not ended. If fibers migrate, some may have ended
+    /// elsewhere.
+    pub(crate) fn live(&self) -> u64 {
+        let ended = self.ended.get();
+        self.fibers.get().saturating_sub(ended)
+    }
+
     /// Copies the driver's counts.
     pub(crate) fn set_driver(&self, driver: driver::Counts) {
         self.enters.set(driver.enters);

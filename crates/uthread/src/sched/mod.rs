@@ -11,6 +11,7 @@
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
 //! | [`monitor`] | the thread that notices fibers which monopolize their worker |
+//! | [`trims`] | when a worker is asked to trim the stacks of waiting fibers |
 //! | [`threads`] | the threads driver: fibers that are threads, without a worker |
 //! | [`thread_handles`] | the join handles of such threads |
 //! | [`worker`] | the loop of one worker |
@@ -56,5 +57,6 @@ pub(crate) mod thread_handles;
 pub(crate) mod threads;
 pub(crate) mod ticket_lock;
 pub(crate) mod timers;
+mod trims;
 pub(crate) mod wait;
 pub(crate) mod worker;

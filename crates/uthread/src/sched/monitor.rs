@@ -4,7 +4,8 @@
 //! interrupt it from outside, but the monitor can report it. Where fibers migrate, the monitor also wakes another worker
 //! to take over the waiting fibers.
 //!
-//! The monitor samples the workers periodically, and stops while every worker sleeps.
+//! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
+//! [trim](super::trims) the stacks of fibers that wait for long.
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location};
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
+use super::trims::Trims;
 use crate::driver::native::blocked::Blocked;
 
 /// A stall is noticed at most a quarter of the threshold late.
@@ -126,6 +128,7 @@ pub(crate) struct Monitor {
     shared: Arc<Shared>,
     config: Config,
     samples: Vec<Sample>,
+    trims: Trims,
     last_line: Option<Instant>,
     lines_suppressed: u64,
 }
@@ -146,6 +149,7 @@ impl Monitor {
             shared,
             config,
             samples: Vec::new(),
+            trims: Trims::default(),
             last_line: None,
             lines_suppressed: 0,
         })
@@ -159,16 +163,18 @@ impl Monitor {
         let interval = self.interval();
         let mut idle_samples = 0;
         while !notifier.is_stopped() {
-            idle_samples = if self.sample(Instant::now()) {
+            let now = Instant::now();
+            idle_samples = if self.sample(now) {
                 0
             } else {
                 idle_samples + 1
             };
+            let next_trim = self.trims.request(&shared, now);
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);
                 continue;
             }
-            notifier.sleep_unless(|| shared.is_anybody_awake());
+            notifier.sleep_unless(|| shared.is_anybody_awake(), next_trim);
             idle_samples = 0;
         }
     }

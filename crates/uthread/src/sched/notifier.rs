@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// Wakes the monitor, and stops it.
 #[derive(Default)]
@@ -45,11 +46,16 @@ impl Notifier {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until notified or stopped, unless `is_needed` returns `true`. Called by the monitor.
-    pub(super) fn sleep_unless(&self, is_needed: impl FnOnce() -> bool) {
+    /// Sleeps until notified or stopped, or until the time, unless `is_needed` returns `true`. Called by the monitor.
+    pub(super) fn sleep_unless(&self, is_needed: impl FnOnce() -> bool, until: Option<Instant>) {
         self.asleep.store(true, Ordering::SeqCst);
         if !is_needed() {
-            thread::park();
+            match until {
+                None => thread::park(),
+                Some(until) => {
+                    thread::park_timeout(until.saturating_duration_since(Instant::now()));
+                }
+            }
         }
         self.asleep.store(false, Ordering::SeqCst);
     }

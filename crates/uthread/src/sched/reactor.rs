@@ -238,6 +238,23 @@ impl Reactor {
         }
     }
 
+    /// Returns the fiber at `index` among those suspended here, if there is one. Called by the owner's loop. If fibers
+    /// migrate, others may resume a fiber at any time unless it waits for an operation, which ends under the lock.
+    pub(crate) fn suspended(&self, index: usize, migrating: bool) -> Option<&Control> {
+        match migrating {
+            false => self.live.get(index).map(|fiber| fiber.control()),
+            true => self.operations.waiting(index),
+        }
+    }
+
+    /// Returns a number above all indices of suspended fibers.
+    pub(crate) fn suspended_max(&self, migrating: bool) -> usize {
+        match migrating {
+            false => self.live.capacity(),
+            true => self.operations.indices(),
+        }
+    }
+
     /// Returns `true` if no fiber and no operation is left.
     pub(crate) fn is_deserted(&self) -> bool {
         self.live.is_empty() && self.operations.is_empty()

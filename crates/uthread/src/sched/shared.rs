@@ -128,6 +128,8 @@ pub(crate) enum Mail {
     Interrupt(FiberRef),
     /// A fiber is to start on this worker.
     New(FiberRef),
+    /// Fibers from this index on may have parts of stacks to give back.
+    Trim(usize),
 }
 
 impl Shared {

@@ -15,6 +15,7 @@ mod multishot;
 mod operations;
 mod panics;
 mod programs;
+mod trimming;
 
 mod cancellation;
 mod channels;
@@ -35,7 +36,7 @@ use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::fast_rand;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Mail, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
@@ -197,6 +198,12 @@ impl Simulation {
     /// Returns `true` if a worker has work that it need not wait for.
     fn is_busy(&self) -> bool {
         self.next_at() == Some(self.world.borrow().clock())
+    }
+
+    /// Asks a random worker to trim the stacks of its fibers.
+    fn trim_some(&self) {
+        let worker = self.world.borrow_mut().below(self.workers.len() as u64);
+        self.shared.remote(worker as usize).mail(Mail::Trim(0));
     }
 
     /// Lets workers take a random number of turns, less than `max`, as long as one can run.

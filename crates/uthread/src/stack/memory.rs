@@ -4,12 +4,13 @@
 //! Otherwise it is protected by `mprotect`, which makes two mappings per stack.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use super::advice::advise_at_once;
+use super::advice::{advise_at_once, advise_ranges};
 
 /// Size of the guard: more than the frame of any C function compiled without stack probes should have. A
 /// guard region takes address space only.
@@ -158,6 +159,22 @@ pub(super) fn discard(starts: &[usize], length: usize) {
         // A failure only keeps the pages and is not reported.
         // SAFETY: the contents of a free stack are not read.
         let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) };
+    }
+}
+
+/// Releases these pages of stacks that are in use.
+///
+/// # Safety
+///
+/// The pages are above the guards, and nothing reads what they contain.
+#[allow(unsafe_code, reason = "giving pages back")]
+pub(super) unsafe fn discard_unused(ranges: &[Range<usize>]) {
+    let discarded = advise_ranges(ranges, Range::clone, libc::MADV_DONTNEED);
+    for range in &ranges[discarded..] {
+        let start = ptr::with_exposed_provenance_mut(range.start);
+        // A failure only keeps the pages and is not reported.
+        // SAFETY: by the caller's contract.
+        let _ = unsafe { rustix::mm::madvise(start, range.len(), Advice::LinuxDontNeed) };
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod sizes;
 mod slabs;
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use corosensei::stack::StackPointer;
 
@@ -58,6 +59,22 @@ impl Extent {
     pub(crate) fn guards(self, address: usize) -> bool {
         let guard = self.limit..(self.limit + memory::guard_size()).min(self.end);
         guard.contains(&address)
+    }
+
+    /// Returns `true` if `address` is above the guard.
+    pub(crate) fn contains(self, address: usize) -> bool {
+        self.contents().contains(&address)
+    }
+
+    /// Returns the pages, without the guard, that a stack pointer has not reached.
+    pub(crate) fn pages_below(self, stack_pointer: usize) -> Range<usize> {
+        let contents = self.contents();
+        let page = stack_pointer - stack_pointer % memory::page_size();
+        contents.start..page.max(contents.start)
+    }
+
+    fn contents(self) -> Range<usize> {
+        (self.limit + memory::guard_size()).min(self.end)..self.end
     }
 
     /// Returns the number of bytes from limit to end, guard included.

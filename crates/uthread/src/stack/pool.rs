@@ -7,6 +7,7 @@
 use std::io;
 use std::iter;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -203,6 +204,17 @@ impl Pool {
             }
         }
         any
+    }
+
+    /// Returns these pages of stacks in use to the kernel.
+    ///
+    /// # Safety
+    ///
+    /// They are below the stack pointers of fibers, which are not resumed during the call.
+    #[allow(unsafe_code, reason = "giving memory back")]
+    pub(crate) unsafe fn trim(&self, unused: &[Range<usize>]) {
+        // SAFETY: by the caller's contract.
+        unsafe { memory::discard_unused(unused) };
     }
 
     /// Returns the memory of free stacks to the kernel, except for `kept` bytes each.

@@ -101,6 +101,7 @@ mod migration;
 mod overflow;
 mod stealing;
 mod timers;
+mod trimming;
 
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
 mod fairness;
@@ -200,6 +201,7 @@ const MODULES: &[harness::Module] = &modules![
     overflow,
     stealing,
     timers,
+    trimming,
     fairness,
     metrics,
     stalls,

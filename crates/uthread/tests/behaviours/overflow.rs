@@ -14,6 +14,7 @@ use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, behaviours, lacks};
 use crate::support::eventually;
+use crate::support::memory::{resident, status, use_stack};
 use uthread::thread::Builder;
 use uthread::{Runtime, spawn, yield_now};
 
@@ -57,24 +58,6 @@ const SIGSEGV: i32 = 11;
 const GUARD: usize = 16 * 1024;
 
 const MIB: usize = 1024 * 1024;
-
-/// Recurses until it has used so many bytes of stack.
-#[inline(never)]
-fn use_stack(bytes: usize) -> usize {
-    #[inline(never)]
-    fn deeper(start: usize, bytes: usize) -> usize {
-        let frame = black_box([1_u8; 512]);
-        let used = start - (&raw const frame).addr();
-        if used < bytes {
-            // Not a tail call: the frame is read after it.
-            deeper(start, bytes) + usize::from(black_box(frame)[7])
-        } else {
-            1
-        }
-    }
-    let here = black_box(0_u8);
-    deeper((&raw const here).addr(), bytes)
-}
 
 fn on_stacks_of(place: Place, bytes: usize) -> Runtime {
     place.builder().stack_size(bytes).build().unwrap()
@@ -268,19 +251,6 @@ fn a_fiber_may_have_a_larger_stack_than_the_others(place: Place) {
         });
         assert_eq!(depth, 20);
     });
-}
-
-/// Bytes of memory that this process has.
-fn resident() -> usize {
-    status("VmRSS:")
-}
-
-/// A number of bytes that the kernel tells of this process.
-fn status(what: &str) -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with(what));
-    let kib = line.unwrap().split_whitespace().nth(1).unwrap();
-    1024 * kib.parse::<usize>().unwrap()
 }
 
 fn what_a_larger_stack_took_is_given_back(place: Place) {

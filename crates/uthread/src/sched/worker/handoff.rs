@@ -42,7 +42,7 @@ impl Shared {
 
 impl Remote {
     /// Sends `mail` to the worker, and wakes it if it sleeps. Returns `mail` if the worker has ended.
-    pub(super) fn mail(&self, mail: Mail) -> Option<Mail> {
+    pub(crate) fn mail(&self, mail: Mail) -> Option<Mail> {
         let refused = self.inbox.put(mail);
         if refused.is_some() {
             return refused;

@@ -18,6 +18,7 @@
 //! | [`migration`] | taking fibers from others, while busy or after they have started |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`spreading`] | handing connections to the workers in turn |
+//! | [`trim`] | giving back what the stacks of waiting fibers do not use |
 //! | [`panics`] | which fibers panic |
 //! | [`shutdown`] | the end of a worker |
 //! | [`exit`] | the end of the process on a worker |
@@ -38,6 +39,7 @@ mod search;
 pub(super) mod shutdown;
 mod sleep;
 mod spreading;
+mod trim;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -260,6 +262,7 @@ impl Worker {
                 Mail::Ready(fiber) => self.ready.push_staying(fiber),
                 Mail::New(fiber) => self.start_spread(fiber),
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
+                Mail::Trim(first) => self.trim_stacks(first),
             }
         }
     }
