@@ -2,6 +2,9 @@
 //!
 //! Every measurement starts its own server: one that has held many connections keeps memory for them.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::contest::{self, AROUND_SECONDS};
@@ -15,6 +18,10 @@ use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::setup::OPEN_FILES_SPARE;
 use crate::study::{Alone, Cell, Study};
 use uthread_load::raise_open_files;
+
+/// Time from the last request of the idle connections until their memory is measured: servers give some back when a
+/// connection has been idle for a while.
+const REST: Duration = Duration::from_secs(3);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -68,6 +75,9 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             true => None,
             false => Some(start(load(idle.max(1), 1))?),
         };
+        if !is_alone {
+            thread::sleep(REST);
+        }
         let [per_idle, ..] = Memory::read(server.pid())?.since(&before, idle);
         let measured = contest::measure(&server, &place, &load(busy, seconds), quiet_wait, false)?;
         // They must still be answered: a connection that the server has closed fails the measurement.
@@ -81,6 +91,7 @@ pub(crate) fn study(args: &Args) -> Result<Study> {
             usage: measured.usage,
         })
     };
-    let seconds_each = (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS + 1.0;
+    let seconds_each =
+        (seconds + WARM_UP_SECONDS) as f64 + AROUND_SECONDS + 1.0 + REST.as_secs_f64();
     Ok(Study::new(plan, seconds_each, measure))
 }
