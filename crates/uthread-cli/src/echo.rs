@@ -13,8 +13,10 @@ use crate::listen::{accept_each, listen};
 use crate::runtime;
 use crate::tell;
 
-/// Bytes to read and send back at a time.
+/// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at once.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// Size of the buffer of a connection that waits: on the stack, beside the frames in its first page.
+const MESSAGE_BYTES: usize = 512;
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {
     let (runtime, listener, addr) = match start(args) {
@@ -51,14 +53,34 @@ fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, TcpListener, SocketAddr)> 
 
 fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut message = [0; MESSAGE_BYTES];
     loop {
-        let count = stream.read(&mut chunk)?;
+        let count = stream.read(&mut message)?;
         if count == 0 {
             return Ok(());
         }
         work(compute);
-        stream.write_all(&chunk[..count])?;
+        stream.write_all(&message[..count])?;
+        if count == MESSAGE_BYTES {
+            echo_chunks(&mut stream, compute)?;
+        }
+    }
+}
+
+/// Echoes in large pieces until a read returns less than a message.
+#[inline(never)]
+fn echo_chunks(stream: &mut TcpStream, compute: Duration) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = stream.read(&mut chunk)?;
+        if count > 0 {
+            work(compute);
+            stream.write_all(&chunk[..count])?;
+        }
+        // At the end of input, the next read returns it again.
+        if count < MESSAGE_BYTES {
+            return Ok(());
+        }
     }
 }
 
