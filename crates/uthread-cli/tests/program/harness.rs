@@ -159,6 +159,14 @@ impl Program {
             .unwrap()
     }
 
+    /// Returns the bytes of memory that the program has.
+    pub(crate) fn resident(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        1024 * kib.parse::<usize>().unwrap()
+    }
+
     pub(crate) fn terminate(&self) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();

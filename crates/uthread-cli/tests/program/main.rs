@@ -14,6 +14,7 @@ mod limits;
 mod listing;
 mod load;
 mod log;
+mod memory;
 mod paths;
 mod port;
 mod ranges;
