@@ -332,9 +332,10 @@ fn two_fibers_that_wake_each_other_leave_turns_to_others(place: Place) {
 }
 
 fn sleeps_end_in_the_order_of_their_deadlines(place: Place) {
+    const SLEEPS: [u64; 3] = [30, 10, 20];
     on_each(place, || {
         let start = Instant::now();
-        let handles: Vec<_> = [30, 10, 20]
+        let handles: Vec<_> = SLEEPS
             .map(|milliseconds| {
                 spawn(move || {
                     sleep(Duration::from_millis(milliseconds));
@@ -344,11 +345,15 @@ fn sleeps_end_in_the_order_of_their_deadlines(place: Place) {
             .into_iter()
             .map(|handle| handle.join().unwrap())
             .collect();
+        for (slept, milliseconds) in handles.iter().zip(SLEEPS) {
+            assert!(*slept >= Duration::from_millis(milliseconds), "{handles:?}");
+        }
+        // Of two workers or threads, the machine may keep either waiting.
+        let is_alone = !place.is_outside() && !place.is_of_threads() && !place.has_more_workers();
         assert!(
-            handles[1] < handles[2] && handles[2] < handles[0],
+            !is_alone || handles[1] < handles[2] && handles[2] < handles[0],
             "{handles:?}"
         );
-        assert!(handles[1] >= Duration::from_millis(10));
     });
 }
 
