@@ -1,6 +1,7 @@
 //! The control block of a fiber: its identity, wake-up token and coroutine.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::hint;
 use std::mem::MaybeUninit;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
@@ -34,12 +35,6 @@ pub(crate) enum Pause {
     Submitted,
     /// The fiber is never resumed: its stack and everything on it is leaked.
     Abandoned,
-}
-
-/// The state of a fiber after it was resumed.
-pub(crate) enum Resumed {
-    Paused(Pause),
-    Ended(Stack),
 }
 
 type Context = Coroutine<(), Pause, (), Stack>;
@@ -301,24 +296,34 @@ impl Control {
         self.set_scheduler(scheduler);
     }
 
-    /// Runs the fiber until it pauses or ends.
+    /// Runs the fiber until it pauses or ends, and calls the function for the one or the other.
     ///
     /// # Safety
     ///
     /// Called by the only holder of a fiber that can run, and not from within the fiber; on the worker that
     /// has started it or, if fibers migrate, on any worker.
     #[inline(always)]
-    pub(crate) unsafe fn resume(&self) -> Resumed {
+    pub(crate) unsafe fn resume<R>(
+        &self,
+        paused: impl FnOnce(Pause) -> R,
+        ended: impl FnOnce(Stack) -> R,
+    ) -> R {
         // SAFETY: the fiber is not running, and only its holder calls this.
         let slot = unsafe { &mut *self.switch.context.get() };
         // SAFETY: a queue holds a fiber from its start to its end, and in between it has a context.
         let context = unsafe { slot.as_mut().unwrap_unchecked() };
-        match context.resume(()) {
-            CoroutineResult::Yield(pause) => Resumed::Paused(pause),
-            CoroutineResult::Return(()) => {
-                let context = slot.take().expect("it was resumed just now");
-                Resumed::Ended(context.into_stack())
-            }
+        // SAFETY: as above: the coroutine is taken out once it is done.
+        unsafe { hint::assert_unchecked(!context.done()) };
+        let result = context.resume(());
+        // The switch has checked this; the variant would be checked again.
+        if context.done() {
+            let context = slot.take().expect("it was resumed just now");
+            return ended(context.into_stack());
+        }
+        match result {
+            CoroutineResult::Yield(pause) => paused(pause),
+            // SAFETY: a coroutine that returns is done.
+            CoroutineResult::Return(()) => unsafe { hint::unreachable_unchecked() },
         }
     }
 
@@ -329,8 +334,10 @@ impl Control {
     /// Called only from within the running fiber.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self, pause: Pause) {
-        let mark = 0_u8;
-        self.switch.left_off.set(Some(NonNull::from_ref(&mark)));
+        let mark = MaybeUninit::<u8>::uninit();
+        self.switch
+            .left_off
+            .set(Some(NonNull::from_ref(&mark).cast()));
         // SAFETY: the fiber is running, so it has stored its yielder.
         let yielder = unsafe { self.switch.yielder.get().unwrap_unchecked() };
         // SAFETY: the fiber is running, so its yielder is alive.

@@ -11,16 +11,20 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
+
+/// Set once the fiber is cancelled.
+const CANCELLED: u8 = 1;
+
+/// Set while a deadline, a region or a shield is entered. Usually none is, and `inner` is empty as well.
+const RESTRICTED: u8 = 2;
 
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// Relaxed throughout: after setting it, the canceller ends the fiber's wait, which orders the two.
-    cancelled: AtomicBool,
-    /// `true` while a deadline, a region or a shield is entered. Usually it is not, and `inner` is empty as
-    /// well.
-    restricted: Cell<bool>,
+    /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after setting `CANCELLED`,
+    /// the canceller ends the fiber's wait, which orders the two; only the fiber changes `RESTRICTED`.
+    state: AtomicU8,
     inner: OnceCell<Box<Inner>>,
 }
 
@@ -65,19 +69,19 @@ impl Limits {
 
     /// Cancels the fiber. Returns `true` if it was not cancelled before; the caller then ends its wait.
     pub(crate) fn cancel(&self) -> bool {
-        !self.cancelled.swap(true, Ordering::Relaxed)
+        self.state.fetch_or(CANCELLED, Ordering::Relaxed) & CANCELLED == 0
     }
 
     /// Returns `false` if the fiber may wait without limit, so that there is nothing else to check.
     #[inline(always)]
     pub(crate) fn are_any(&self) -> bool {
-        self.restricted.get() || self.cancelled.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) != 0
     }
 
     /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the runtime shuts
     /// down.
     pub(crate) fn is_cancelled(&self, shut_down: bool) -> bool {
-        let cancelled = shut_down || self.cancelled.load(Ordering::Relaxed);
+        let cancelled = shut_down || self.has(CANCELLED);
         match self.restrictions() {
             None => cancelled,
             Some(inner) => cancelled && inner.shields.get() == 0 || inner.is_region_over(),
@@ -140,7 +144,9 @@ impl Limits {
     /// Restores the previous limits.
     pub(crate) fn leave(&self, outer: Outer) {
         let inner = self.inner();
-        self.restricted.set(outer.restricted);
+        if !outer.restricted {
+            self.state.fetch_and(!RESTRICTED, Ordering::Relaxed);
+        }
         inner.deadline.set(outer.deadline);
         inner.shields.set(outer.shields);
         *inner.region.borrow_mut() = outer.region;
@@ -150,7 +156,7 @@ impl Limits {
     fn outer(&self) -> Outer {
         let inner = self.inner();
         Outer {
-            restricted: self.restricted.get(),
+            restricted: self.has(RESTRICTED),
             deadline: inner.deadline.get(),
             shields: inner.shields.get(),
             region: inner.region.borrow().clone(),
@@ -160,12 +166,17 @@ impl Limits {
 
     #[inline(always)]
     fn restrictions(&self) -> Option<&Inner> {
-        self.restricted.get().then(|| self.inner())
+        self.has(RESTRICTED).then(|| self.inner())
     }
 
     fn restrict(&self) -> &Inner {
-        self.restricted.set(true);
+        self.state.fetch_or(RESTRICTED, Ordering::Relaxed);
         self.inner()
+    }
+
+    #[inline(always)]
+    fn has(&self, flag: u8) -> bool {
+        self.state.load(Ordering::Relaxed) & flag != 0
     }
 
     fn inner(&self) -> &Inner {

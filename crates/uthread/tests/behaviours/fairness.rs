@@ -15,7 +15,7 @@ use crate::harness::place::Place;
 use crate::harness::{MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, POLLING, THREADS, behaviours};
 use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
 use uthread::net::{TcpListener, TcpStream, UnixStream};
-use uthread::thread::park;
+use uthread::thread::{park, sleep_until};
 use uthread::{current, sleep, spawn, yield_now};
 
 behaviours![
@@ -186,7 +186,9 @@ fn is_woken_by_thread(rounds: &Arc<Rounds>) -> usize {
 /// The rounds made after the sleep should have ended: the loop itself reads the clock for it.
 fn sleeps(rounds: &Arc<Rounds>) -> usize {
     const NAP: Duration = Duration::from_micros(500);
-    let due = Instant::now() + NAP + LATE;
+    // Fixed before the sleep, which the machine may keep waiting.
+    let deadline = Instant::now() + NAP;
+    let due = deadline + LATE;
     let overdue = Arc::new(OnceLock::new());
     let (watched, theirs) = (Arc::clone(&overdue), Arc::clone(rounds));
     let woken = Flag::default();
@@ -199,7 +201,7 @@ fn sleeps(rounds: &Arc<Rounds>) -> usize {
             yield_now();
         }
     });
-    sleep(NAP);
+    sleep_until(deadline);
     woken.raise();
     let late = overdue.get().map_or(0, |before| rounds.since(*before));
     watch.join().unwrap();

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::Worker;
+use super::alerts::Alerts;
+use super::{Worker, current};
 use crate::fiber::Started;
 
 /// Number of fibers that run before the worker checks timers, inbox and ring: few enough that none waits
-/// long, enough that one system call serves many.
-pub(super) const BATCH_FIBERS: usize = 64;
+/// long, enough that one system call serves many. Up to three more after a batch that has ended early.
+pub(super) const BATCH_FIBERS: u64 = 64;
 
 /// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
 /// calls. Relative to this time, a system call costs a percent or two.
@@ -24,30 +25,24 @@ const LOOKS_SPARED: u32 = 7;
 
 /// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
 /// keep it from starting.
-const NEW_FIBER_TURN: usize = 4;
+const NEW_FIBER_TURN: u64 = 4;
 
 /// The state of the present batch.
 pub(super) struct Batch {
-    /// Number of fibers chosen to run, modulo [`NEW_FIBER_TURN`]. Counted across batches, which may consist of a single fiber.
-    turn: Cell<usize>,
     /// The end of the batch if the driver has operations to submit.
     flush_at: Cell<Option<Instant>>,
     /// The end of the batch if a fiber waits for an event that the driver has to poll for.
     look_at: Cell<Option<Instant>>,
     /// Number of clock reads for this that are still skipped.
     looks_spared: Cell<u32>,
-    /// `true` if either time is set.
-    has_end: Cell<bool>,
 }
 
 impl Default for Batch {
     fn default() -> Batch {
         Batch {
-            turn: Cell::new(0),
             flush_at: Cell::new(None),
             look_at: Cell::new(None),
             looks_spared: Cell::new(0),
-            has_end: Cell::new(false),
         }
     }
 }
@@ -60,34 +55,43 @@ impl Worker {
         }
     }
 
-    #[inline(always)]
-    fn run_batch_of(&self, next: impl Fn(&Worker, usize) -> Option<Started>) {
-        let mut turn = self.batch.turn.get() % NEW_FIBER_TURN;
-        let end = turn + BATCH_FIBERS;
-        while turn < end {
-            turn += 1;
-            match next(self, turn) {
-                Some(fiber) => self.run_fiber(fiber),
-                None => break,
+    /// A function of its own, so that the values of the loop stay in registers.
+    #[inline(never)]
+    fn run_batch_of(&self, next: impl Fn(&Worker, Option<Started>) -> Option<Started>) {
+        let switches = || self.remote.counters.switches.get();
+        let end = switches().wrapping_add(BATCH_FIBERS);
+        loop {
+            let switch = switches().wrapping_add(1);
+            let mut oldest = None;
+            // The other turns do without the check for the end.
+            if switch.is_multiple_of(NEW_FIBER_TURN) {
+                let are_new = !self.deque.is_empty();
+                if switch > end {
+                    break;
+                }
+                // Checked first: a steal costs a fence, even if there is nothing.
+                oldest = are_new.then(|| self.start_oldest()).flatten();
             }
-            if self.is_flush_due() {
+            let Some(fiber) = next(self, oldest) else {
+                break;
+            };
+            if self.run_fiber(fiber, switch) && self.is_flush_due() {
                 break;
             }
         }
-        self.batch.turn.set(turn);
-        self.remote.counters.running.set(0);
+        self.record_no_fiber();
     }
 
     #[inline(always)]
-    fn next_fiber(&self, turn: usize) -> Option<Started> {
-        self.start_oldest(turn)
+    fn next_fiber(&self, oldest: Option<Started>) -> Option<Started> {
+        oldest
             .or_else(|| self.ready.pop_staying())
             .or_else(|| self.start_newest())
     }
 
     #[inline(never)]
-    fn next_migrating(&self, turn: usize) -> Option<Started> {
-        let fiber = self.start_oldest(turn).or_else(|| self.next_stealable());
+    fn next_migrating(&self, oldest: Option<Started>) -> Option<Started> {
+        let fiber = oldest.or_else(|| self.next_stealable());
         self.announce_rest();
         fiber
     }
@@ -101,7 +105,7 @@ impl Worker {
     /// events have not been polled for long.
     #[inline(always)]
     pub(super) fn is_flush_due(&self) -> bool {
-        self.batch.has_end.get() && self.is_time_to_flush()
+        self.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush()
     }
 
     #[inline(never)]
@@ -135,7 +139,7 @@ impl Worker {
     pub(super) fn mark_unflushed(&self) {
         if self.batch.flush_at.get().is_none() {
             self.batch.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
-            self.batch.has_end.set(true);
+            self.alerts.set(Alerts::BATCH_END, true);
         }
     }
 
@@ -143,7 +147,7 @@ impl Worker {
     pub(super) fn count_awaited(&self) {
         if self.batch.look_at.get().is_none() {
             self.batch.look_at.set(Some(self.now() + BLIND_TIME_MAX));
-            self.batch.has_end.set(true);
+            self.alerts.set(Alerts::BATCH_END, true);
         }
     }
 
@@ -151,26 +155,18 @@ impl Worker {
     pub(super) fn mark_flushed(&self) {
         self.batch.flush_at.set(None);
         self.batch.look_at.set(None);
-        self.batch.has_end.set(false);
+        self.alerts.set(Alerts::BATCH_END, false);
     }
 
     #[inline(never)]
     pub(super) fn start_newest(&self) -> Option<Started> {
+        current::set_running(None);
         self.deque.pop().and_then(|fiber| self.start(fiber))
     }
 
-    /// Starts the oldest new fiber if it is its turn.
-    #[inline(always)]
-    fn start_oldest(&self, turn: usize) -> Option<Started> {
-        // Checked first: a steal costs a fence, even if there is nothing.
-        match !turn.is_multiple_of(NEW_FIBER_TURN) || self.deque.is_empty() {
-            true => None,
-            false => self.steal_oldest(),
-        }
-    }
-
     #[inline(never)]
-    fn steal_oldest(&self) -> Option<Started> {
+    fn start_oldest(&self) -> Option<Started> {
+        current::set_running(None);
         let oldest = self.remote.take_oldest();
         oldest.and_then(|fiber| self.start(fiber))
     }

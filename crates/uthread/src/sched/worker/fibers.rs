@@ -6,7 +6,7 @@ use std::thread;
 
 use super::batch::BATCH_FIBERS;
 use super::{Worker, current};
-use crate::fiber::control::{FiberKey, Resumed};
+use crate::fiber::control::FiberKey;
 use crate::fiber::{Body, Cancelled, FiberRef, Pause, Reference, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
@@ -14,34 +14,59 @@ use crate::stack::Stack;
 use crate::stack::sizes::BATCH_STACKS;
 
 /// Number of stacks that a worker keeps for its next fibers, warm in the cache: those of one batch.
-const HOT_STACKS: usize = BATCH_FIBERS;
+const HOT_STACKS: usize = BATCH_FIBERS as usize;
+
+/// The state of a fiber after it was resumed.
+enum Resumed {
+    Paused(Pause),
+    Ended(Stack),
+}
 
 impl Worker {
-    /// Runs a fiber until it pauses or ends. The caller then clears the counter of the running fiber.
+    /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then [records](Worker::record_no_fiber) that none runs. Returns
+    /// `true` if there may be [`Alerts`].
     #[inline(always)]
-    pub(super) fn run_fiber(&self, fiber: Started) {
+    pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> bool {
         let control = fiber.control();
         let counters = &self.remote.counters;
-        counters.switches.add(1);
+        counters.switches.set(switch);
         counters.running.set(control.id().get());
         counters.spawn_site.store(Some(control.spawn_site()));
         current::set_running(Some(fiber));
         budget::renew();
-        match resume(fiber) {
-            Resumed::Paused(pause) if self.panics.matter() => {
-                self.pause_checked(fiber, pause);
-            }
-            Resumed::Paused(Pause::Yielded) => {
-                current::set_running(None);
+        let paused = |pause| {
+            if self.alerts.are_any() {
+                self.pause_alerted(fiber, pause);
+            } else if pause == Pause::Yielded {
                 self.ready.push_staying(fiber);
-            }
-            Resumed::Paused(pause) => {
+                return false;
+            } else {
                 current::set_running(None);
                 self.hand_on(fiber, pause);
             }
-            Resumed::Ended(stack) => {
+            true
+        };
+        let ended = |stack| {
+            current::set_running(None);
+            self.end_fiber(fiber, stack);
+            true
+        };
+        resume(fiber, paused, ended)
+    }
+
+    /// Records that the loop runs, and no fiber.
+    pub(super) fn record_no_fiber(&self) {
+        current::set_running(None);
+        self.remote.counters.running.set(0);
+    }
+
+    #[inline(never)]
+    fn pause_alerted(&self, fiber: Started, pause: Pause) {
+        match self.do_panics_matter() {
+            true => self.pause_checked(fiber, pause),
+            false => {
                 current::set_running(None);
-                self.end_fiber(fiber, stack);
+                self.pass_on(fiber, pause);
             }
         }
     }
@@ -55,7 +80,7 @@ impl Worker {
             && pause != Pause::Abandoned
         {
             self.await_kept(fiber, pause);
-            resumed = resume(fiber);
+            resumed = resume(fiber, Resumed::Paused, Resumed::Ended);
         }
         current::set_running(None);
         match resumed {
@@ -96,6 +121,11 @@ impl Worker {
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.
     #[inline(never)]
     pub(super) fn hand_on(&self, fiber: Started, pause: Pause) {
+        self.pass_on(fiber, pause);
+    }
+
+    #[inline(always)]
+    fn pass_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),
             Pause::Parked => {
@@ -236,8 +266,8 @@ impl Worker {
 
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
 #[inline(always)]
-fn resume(fiber: Started) -> Resumed {
+fn resume<R>(fiber: Started, paused: impl FnOnce(Pause) -> R, ended: impl FnOnce(Stack) -> R) -> R {
     // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
     // waited after it had left its stack. A fiber is in one such place at a time.
-    unsafe { fiber.control().resume() }
+    unsafe { fiber.control().resume(paused, ended) }
 }

@@ -10,6 +10,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | [`alerts`] | the checks to make after a fiber has run |
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`fibers`] | starting, running and ending a fiber |
 //! | [`calls`] | the calls of the running fiber |
@@ -27,6 +28,7 @@
 //! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
 //! from is in [`Remote`] and, where fibers migrate, in its [`Reactor`].
 
+mod alerts;
 mod batch;
 pub(super) mod calls;
 pub(crate) mod current;
@@ -49,6 +51,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::Worker as Deque;
 
+use self::alerts::Alerts;
 use self::batch::Batch;
 use self::migration::Balance;
 use self::panics::Panics;
@@ -75,6 +78,7 @@ pub(crate) struct Worker {
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
     hot_stacks: RefCell<Vec<Stack>>,
+    alerts: Alerts,
     batch: Batch,
     sleep: Sleep,
     ending: Ending,
@@ -114,6 +118,8 @@ impl Worker {
                 remote.reactor.get_or_init(|| Arc::new(Mutex::new(reactor))),
             )),
         };
+        let alerts = Alerts::default();
+        alerts.set(Alerts::PANICS, migrating);
         Ok(Worker {
             index,
             migrating,
@@ -124,11 +130,12 @@ impl Worker {
             driver: RefCell::new(driver),
             reactor,
             hot_stacks: RefCell::default(),
+            alerts,
             batch: Batch::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
             balance: Balance::default(),
-            panics: Panics::new(migrating),
+            panics: Panics::new(),
             spreads_next: Cell::new(false),
         })
     }

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::alerts::Alerts;
 use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
 use crate::stack::panic_frames;
@@ -31,29 +32,17 @@ const HOOK_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Panics {
     suspended: Cell<u32>,
-    /// `true` if there is anything to check: there are such fibers, or one has just suspended on a panicking
-    /// thread; or if fibers migrate, which depends on whether they panic.
-    matter: Cell<bool>,
-    migrating: bool,
     /// Changes when all counts are discarded, and is unique among workers: a count of another worker does not
     /// match.
     epoch: Cell<u32>,
 }
 
 impl Panics {
-    pub(super) fn new(migrating: bool) -> Panics {
+    pub(super) fn new() -> Panics {
         Panics {
             suspended: Cell::new(0),
-            matter: Cell::new(migrating),
-            migrating,
             epoch: Cell::new(next_epoch()),
         }
-    }
-
-    /// Returns `true` if there is anything to check.
-    #[inline(always)]
-    pub(super) fn matter(&self) -> bool {
-        self.matter.get()
     }
 
     /// Returns `true` if the panic of the thread is that of this fiber, which is running or has just paused.
@@ -70,22 +59,19 @@ impl Panics {
         control.counted_panic.get() == Some(self.epoch.get())
     }
 
-    /// Counts or discounts the fiber.
+    /// Counts or discounts the fiber. The caller then [records](Worker::record_panics) whether any is left.
     fn set(&self, control: &Control, panics: bool) {
         let others = self.others(control);
         control.panics.set(panics);
         control
             .counted_panic
             .set(panics.then_some(self.epoch.get()));
-        let suspended = others + u32::from(panics);
-        self.suspended.set(suspended);
-        self.matter.set(suspended > 0 || self.migrating);
+        self.suspended.set(others + u32::from(panics));
     }
 
     /// Discards all counts, as the thread does not panic: also those of panics that have ended unnoticed.
     fn forget(&self) {
         self.suspended.set(0);
-        self.matter.set(self.migrating);
         self.epoch.set(next_epoch());
     }
 }
@@ -126,7 +112,19 @@ impl Worker {
     /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
     /// hook.
     pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
-        self.panics.matter() && self.look_for_panic(fiber)
+        self.do_panics_matter() && self.look_for_panic(fiber)
+    }
+
+    /// Returns `true` if there are fibers suspended during their panics, or one has just suspended on a panicking
+    /// thread; or if fibers migrate, which depends on whether they panic.
+    #[inline(always)]
+    pub(super) fn do_panics_matter(&self) -> bool {
+        self.alerts.has(Alerts::PANICS)
+    }
+
+    fn record_panics(&self) {
+        let matter = self.panics.suspended.get() > 0 || self.migrating;
+        self.alerts.set(Alerts::PANICS, matter);
     }
 
     #[cold]
@@ -135,10 +133,12 @@ impl Worker {
         if !thread::panicking() {
             self.panics.set(control, false);
             self.panics.forget();
+            self.record_panics();
             return false;
         }
         let panics = self.panics.is_of(control);
         self.panics.set(control, panics);
+        self.record_panics();
         panics && control.in_panic_hook.get()
     }
 
@@ -166,7 +166,7 @@ impl Worker {
     /// Called when a fiber has ended.
     #[inline(always)]
     pub(super) fn record_end_of_panic(&self, fiber: Started) {
-        if self.panics.matter() {
+        if self.do_panics_matter() {
             self.look_for_panic_end(fiber);
         }
     }
@@ -177,6 +177,7 @@ impl Worker {
         if !thread::panicking() {
             self.panics.forget();
         }
+        self.record_panics();
     }
 }
 
@@ -204,7 +205,7 @@ pub(crate) fn record_panic() {
 #[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
-        worker.panics.matter.set(true);
+        worker.alerts.set(Alerts::PANICS, true);
         worker.does_running_panic()
     });
     let panics = panics == Some(true);

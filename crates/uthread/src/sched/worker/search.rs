@@ -45,8 +45,9 @@ impl Worker {
     #[inline(never)]
     fn run_found(&self, fiber: Started) {
         self.announce_rest();
-        self.run_fiber(fiber);
-        self.remote.counters.running.set(0);
+        let switch = self.remote.counters.switches.get().wrapping_add(1);
+        self.run_fiber(fiber, switch);
+        self.record_no_fiber();
     }
 
     pub(super) fn end_search(&self) {
