@@ -12,6 +12,7 @@
 mod blocks;
 mod children;
 pub(crate) mod control;
+mod joinable;
 mod last_worker;
 pub(crate) mod limits;
 pub(crate) mod locals;
@@ -22,13 +23,16 @@ pub(crate) mod wake_handle;
 
 use std::cell::UnsafeCell;
 use std::error::Error;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
 pub(crate) use control::{Control, Pause, Started};
+pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
@@ -188,16 +192,27 @@ where
 {
     /// Creates a fiber. Returns it in the forms that queues and handles hold.
     #[inline]
-    pub(crate) fn owning(identity: Identity, closure: F) -> (FiberRef, Reference<dyn Joinable<T>>)
+    pub(crate) fn owning(identity: Identity, closure: F) -> (FiberRef, Joinable<T>)
     where
         F: 'static,
         T: 'static,
     {
-        let (body, joinable) = Fiber::pair(identity, None, closure, None);
-        (
-            body.coerce::<dyn Body>(|fiber| fiber),
-            joinable.coerce::<dyn Joinable<T>>(|fiber| fiber),
-        )
+        Fiber::forms(Fiber::pair(identity, None, closure, None), |fiber| {
+            fiber.coerce::<dyn Body>(|fiber| fiber)
+        })
+    }
+
+    /// Converts references to a fiber to the forms that queues and handles hold.
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "the contract of the form")]
+    fn forms(
+        (body, joinable): (Reference<Self>, Reference<Self>),
+        coerce: impl Fn(Reference<Self>) -> FiberRef,
+    ) -> (FiberRef, Joinable<T>) {
+        let outcome = NonNull::from_ref(&joinable.outcome);
+        // SAFETY: the outcome is that of this fiber.
+        let joinable = unsafe { Joinable::new(coerce(joinable), outcome) };
+        (coerce(body), joinable)
     }
 
     #[inline(always)]
@@ -231,20 +246,15 @@ where
         deadline: Option<Instant>,
         closure: F,
         scope: Option<Arc<Children>>,
-    ) -> (FiberRef, Reference<dyn Joinable<T>>) {
-        let (body, joinable) = Fiber::pair(identity, deadline, closure, scope);
-        let children = body.scope.clone();
-        let body = body.coerce::<dyn Body + '_>(|fiber| fiber);
-        let joinable = joinable.coerce::<dyn Joinable<T> + '_>(|fiber| fiber);
-        // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
-        // with it or with its handle, so no borrow is left, as the contract above requires.
-        let body = unsafe { std::mem::transmute::<Reference<dyn Body + '_>, FiberRef>(body) };
-        // SAFETY: as above.
-        let joinable = unsafe {
-            std::mem::transmute::<Reference<dyn Joinable<T> + '_>, Reference<dyn Joinable<T>>>(
-                joinable,
-            )
-        };
+    ) -> (FiberRef, Joinable<T>) {
+        let pair = Fiber::pair(identity, deadline, closure, scope);
+        let children = pair.0.scope.clone();
+        let (body, joinable) = Fiber::forms(pair, |fiber| {
+            let body = fiber.coerce::<dyn Body + '_>(|fiber| fiber);
+            // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
+            // with it or with its handle, so no borrow is left, as the contract above requires.
+            unsafe { mem::transmute::<Reference<dyn Body + '_>, FiberRef>(body) }
+        });
         if let Some(children) = children {
             children.admit(&body);
         }
@@ -271,6 +281,22 @@ fn finish<T>(
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
+    if scope.is_some() || control.locals().is_some() {
+        return finish_all(control, scope, outcome, result);
+    }
+    if let Some(result) = outcome.deliver(result) {
+        end_unjoined(control, result);
+    }
+}
+
+/// Ends a fiber that may have a scope or fiber-local values.
+#[inline(never)]
+fn finish_all<T>(
+    control: &Control,
+    scope: Option<&Children>,
+    outcome: &Outcome<thread::Result<T>>,
+    result: thread::Result<T>,
+) {
     let result = match control.locals() {
         None => result,
         Some(locals) => end_locals(control, locals, result),
@@ -279,14 +305,24 @@ fn finish<T>(
         // Before the outcome can be joined, which may discount the panic.
         children.acknowledge_end(payload);
     }
-    outcome.complete(result);
-    // Destructors of an unjoined result may have created the first values.
-    if let Some(locals) = control.locals() {
+    let unjoined = outcome.deliver(result);
+    if let Some(result) = unjoined {
+        end_unjoined(control, result);
+    } else if let Some(locals) = control.locals() {
         close_locals(control, locals);
     }
     // Last: after this, the borrows of the scope may end.
     if let Some(children) = scope {
         children.discharge(control);
+    }
+}
+
+/// Drops a result that nobody joins, and the values that its destructors have created.
+#[inline(never)]
+fn end_unjoined<T>(control: &Control, result: thread::Result<T>) {
+    drop_quietly(result);
+    if let Some(locals) = control.locals() {
+        close_locals(control, locals);
     }
 }
 
@@ -363,28 +399,6 @@ where
         if !self.outcome.is_done() {
             self.outcome.complete(Err(Box::new(Cancelled)));
         }
-    }
-}
-
-/// The operations of a join handle on a fiber of any closure type.
-pub(crate) trait Joinable<T>: Body {
-    fn outcome(&self) -> &Outcome<thread::Result<T>>;
-}
-
-impl<F, T> Joinable<T> for Fiber<F, T>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    fn outcome(&self) -> &Outcome<thread::Result<T>> {
-        &self.outcome
-    }
-}
-
-impl<T> Reference<dyn Joinable<T>> {
-    /// Returns another reference to the fiber, in the form that queues hold.
-    pub(crate) fn to_body(&self) -> FiberRef {
-        self.clone().coerce::<dyn Body>(|fiber| fiber)
     }
 }
 

@@ -50,6 +50,7 @@ impl<T> Outcome<T> {
     }
 
     /// Writes the outcome. Returns it if the handle is gone. Called once, by the writing side.
+    #[inline]
     pub(crate) fn deliver(&self, result: T) -> Option<T> {
         self.value.with_mut(|value| {
             // SAFETY: before DONE, only the writer accesses the value.

@@ -46,12 +46,22 @@ where
 /// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
 /// fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
-    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
-    wait::count_spawn();
+    let runtime = match wait::is_unlimited() {
+        true => None,
+        false => prepare(),
+    };
     let (fiber, handle) = make();
     // The fiber's outcome holds the error as well.
     let _ = queue(runtime, fiber, None);
     handle
+}
+
+/// Returns the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a caller that has limits.
+#[inline(never)]
+fn prepare() -> Option<&'static Runtime> {
+    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
+    wait::count_spawn();
+    runtime
 }
 
 /// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber cannot be

@@ -1,41 +1,36 @@
 //! The handle that joins a fiber.
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use super::{Result, Thread};
-use crate::fiber::{self, Joinable, Reference};
+use crate::fiber::{self, Joinable};
 use crate::sched::{thread_ends, thread_handles, wait};
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
 pub struct JoinHandle<T> {
     /// `None` once its result was taken.
-    fiber: Option<Reference<dyn Joinable<T>>>,
-    /// Created on demand: another reference count would slow down each spawn.
-    thread: OnceLock<Thread>,
+    fiber: Option<Joinable<T>>,
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("JoinHandle")
-            .field("id", &self.fiber().control().id())
-            .field("name", &self.fiber().control().name())
-            .field("is_finished", &self.fiber().outcome().is_done())
+            .field("id", &self.joinable().fiber().control().id())
+            .field("name", &self.joinable().fiber().control().name())
+            .field("is_finished", &self.joinable().outcome().is_done())
             .finish()
     }
 }
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(fiber: Reference<dyn Joinable<T>>) -> JoinHandle<T> {
-        JoinHandle {
-            fiber: Some(fiber),
-            thread: OnceLock::new(),
-        }
+    #[inline(always)]
+    pub(crate) fn new(fiber: Joinable<T>) -> JoinHandle<T> {
+        JoinHandle { fiber: Some(fiber) }
     }
 
-    fn fiber(&self) -> &Reference<dyn Joinable<T>> {
+    fn joinable(&self) -> &Joinable<T> {
         self.fiber.as_ref().expect("only joining takes the fiber")
     }
 
@@ -48,8 +43,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn thread(&self) -> &Thread {
-        self.thread
-            .get_or_init(|| Thread::of(self.fiber().to_body()))
+        Thread::of(self.joinable().wake_handle())
     }
 
     /// Waits for the fiber to end and returns its result.
@@ -68,7 +62,7 @@ impl<T> JoinHandle<T> {
     /// assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
     /// ```
     pub fn join(self) -> Result<T> {
-        let outcome = self.fiber().outcome();
+        let outcome = self.joinable().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             while !outcome.is_done() {
                 if wait::park_unless_cancelled() {
@@ -88,7 +82,7 @@ impl<T> JoinHandle<T> {
     /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner. If the
     /// caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
-        let outcome = self.fiber().outcome();
+        let outcome = self.joinable().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
         }
@@ -98,7 +92,7 @@ impl<T> JoinHandle<T> {
     /// Waits until a fiber of another runtime has ended, whatever happens. The caller's runtime waits for it,
     /// too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
-        let outcome = self.fiber().outcome();
+        let outcome = self.joinable().outcome();
         if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
             let _outside = wait::Outside::enter();
             wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.pass_on_cancel());
@@ -109,7 +103,7 @@ impl<T> JoinHandle<T> {
     /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread to end.
     #[inline(always)]
     fn take(mut self) -> Result<T> {
-        thread_ends::await_end(|| self.fiber().control().id());
+        thread_ends::await_end(|| self.joinable().fiber().control().id());
         let fiber = self.fiber.take();
         fiber.expect("a handle is joined once").outcome().take()
     }
@@ -149,7 +143,7 @@ impl<T> JoinHandle<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel(&self) {
-        fiber::cancel(&self.fiber().to_body());
+        fiber::cancel(self.joinable().fiber());
     }
 
     /// Returns `true` if the fiber has ended, so that [`join`](JoinHandle::join) will not wait.
@@ -162,7 +156,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let finished = self.fiber().outcome().is_done();
+        let finished = self.joinable().outcome().is_done();
         if !finished {
             wait::spend_try();
         }
@@ -173,7 +167,7 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(fiber) = &self.fiber {
-            thread_handles::detach(|| fiber.control().id());
+            thread_handles::detach(|| fiber.fiber().control().id());
             fiber.outcome().detach();
         }
     }

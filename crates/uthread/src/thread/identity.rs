@@ -3,12 +3,14 @@
 use std::fmt;
 use std::num::NonZeroU64;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr;
 
-use crate::fiber::{FiberRef, WakeHandle};
+use crate::fiber::WakeHandle;
 use crate::sched::wait;
 
 /// The identity of a fiber, or of a thread outside the runtime. See the example of [`current`].
 #[derive(Clone)]
+#[repr(transparent)]
 pub struct Thread(WakeHandle);
 
 /// An identifier of a fiber or thread, unique in the process. See the example of [`Thread::id`].
@@ -22,8 +24,12 @@ enum Id {
 }
 
 impl Thread {
-    pub(super) fn of(fiber: FiberRef) -> Thread {
-        Thread(WakeHandle::Fiber(fiber))
+    /// Returns the identity of which this is the only field.
+    #[allow(unsafe_code, reason = "a reference to a transparent type")]
+    pub(super) fn of(handle: &WakeHandle) -> &Thread {
+        let thread: *const Thread = ptr::from_ref(handle).cast();
+        // SAFETY: both types have the same layout, and the pointer is that of a reference of this lifetime.
+        unsafe { &*thread }
     }
 
     /// Returns the identifier.

@@ -59,6 +59,12 @@ pub(super) fn unlimited() -> Option<Started> {
     current::running().filter(|fiber| !fiber.control().limits.are_any())
 }
 
+/// Returns `true` if the caller is a fiber on a worker and may wait without limit, as usual.
+#[inline(always)]
+pub(crate) fn is_unlimited() -> bool {
+    unlimited().is_some()
+}
+
 /// Checks a caller that has limits, or is a thread.
 #[inline(never)]
 fn look_for_end() -> Option<End> {

@@ -14,7 +14,7 @@ pub(crate) use self::caller::{
 };
 pub(crate) use self::cancellation::{
     Within, count_early_end, count_spawn, deadline, deadline_to_inherit, is_abandoned,
-    is_cancelled, is_shut_down, refusal, refuse_if_cancelled, unwind_if_cancelled,
+    is_cancelled, is_shut_down, is_unlimited, refusal, refuse_if_cancelled, unwind_if_cancelled,
     unwind_if_ending, vanish_if_abandoned,
 };
 pub(crate) use self::panics::{Since, catch_unwind, contain};
