@@ -20,8 +20,37 @@ const FREE_MAX: usize = 2048;
 /// `false` for tools that detect accesses to released memory.
 const REUSES: bool = !cfg!(any(miri, feature = "sanitizer"));
 
+/// The size of a block: the index of a list, or [`SIZES`] for memory that is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(u32);
+
+impl Size {
+    #[inline(always)]
+    pub(super) fn of(layout: Layout) -> Size {
+        let steps = layout.size().div_ceil(STEP_BYTES);
+        match steps <= SIZES && layout.align() <= ALIGNMENT && steps > 0 && REUSES {
+            true => Size(steps as u32 - 1),
+            false => Size(SIZES as u32),
+        }
+    }
+
+    /// Returns `true` if threads keep memory of this size, whose alignment is then [`ALIGNMENT`] at most.
+    #[inline(always)]
+    pub(super) fn is_kept(self) -> bool {
+        (self.0 as usize) < SIZES
+    }
+
+    fn layout(self) -> Layout {
+        let bytes = (self.0 as usize + 1) * STEP_BYTES;
+        Layout::from_size_align(bytes, ALIGNMENT).expect("it is small")
+    }
+}
+
 thread_local! {
+    /// Without a destructor, which each access would have to register: `CLEANUP` has it.
     static FREE: FreeBlocks = const { FreeBlocks([const { FreeList::new() }; SIZES]) };
+    /// Exists from the first release on.
+    static CLEANUP: Cleanup = const { Cleanup(Cell::new(false)) };
 }
 
 /// The blocks that a thread keeps, by size.
@@ -30,7 +59,8 @@ struct FreeBlocks([FreeList; SIZES]);
 /// Blocks of one size, each of which begins with a pointer to the next.
 struct FreeList {
     first: Cell<Option<NonNull<u8>>>,
-    length: Cell<usize>,
+    /// Number of blocks that may be added. None before the first release and at the end of the thread.
+    room: Cell<usize>,
 }
 
 #[allow(unsafe_code, reason = "a list in the free memory itself")]
@@ -38,7 +68,7 @@ impl FreeList {
     const fn new() -> FreeList {
         FreeList {
             first: Cell::new(None),
-            length: Cell::new(0),
+            room: Cell::new(0),
         }
     }
 
@@ -48,57 +78,49 @@ impl FreeList {
         // SAFETY: the block is free, so `push` was the last to write to it.
         let next = unsafe { first.cast::<Option<NonNull<u8>>>().read() };
         self.first.set(next);
-        self.length.set(self.length.get() - 1);
+        self.room.set(self.room.get() + 1);
         Some(first)
     }
 
-    /// Adds a block. Returns `false` if the list is full.
+    /// Adds a block. Returns `false` if there is no room.
     ///
     /// # Safety
     ///
     /// The block has the size and alignment of a pointer at least, and is not accessed any more.
     #[inline(always)]
     unsafe fn push(&self, block: NonNull<u8>) -> bool {
-        let length = self.length.get();
-        if length == FREE_MAX {
+        let Some(room) = self.room.get().checked_sub(1) else {
             return false;
-        }
+        };
         // SAFETY: by the caller's contract.
         unsafe { block.cast::<Option<NonNull<u8>>>().write(self.first.get()) };
         self.first.set(Some(block));
-        self.length.set(length + 1);
+        self.room.set(room);
         true
     }
 }
 
-/// Returns the index of a block's size, and the layout of the memory to allocate for it.
-#[inline(always)]
-fn size(layout: Layout) -> (usize, Layout) {
-    let steps = layout.size().div_ceil(STEP_BYTES);
-    match steps <= SIZES && layout.align() <= ALIGNMENT && steps > 0 && REUSES {
-        true => (steps - 1, block_layout(steps - 1)),
-        false => (SIZES, layout),
+impl FreeBlocks {
+    /// Returns the list of this size, which is kept.
+    #[inline(always)]
+    fn list(&self, size: Size) -> &FreeList {
+        &self.0[size.0 as usize % SIZES]
     }
 }
 
+/// Allocates memory of this layout, which is not empty, and of its size.
 #[inline(always)]
-fn block_layout(index: usize) -> Layout {
-    Layout::from_size_align((index + 1) * STEP_BYTES, ALIGNMENT).expect("it is small")
-}
-
-/// Allocates memory of this layout, which is not empty.
-#[inline(always)]
-pub(super) fn allocate(layout: Layout) -> NonNull<u8> {
-    let (index, layout) = size(layout);
-    take(index).unwrap_or_else(|| allocate_new(layout))
+pub(super) fn allocate(layout: Layout, size: Size) -> NonNull<u8> {
+    match size.is_kept() {
+        true => take(size).unwrap_or_else(|| allocate_new(size.layout())),
+        false => allocate_new(layout),
+    }
 }
 
 /// Takes a block that this thread keeps. Never inlined, like every access to a thread-local that fibers make.
 #[inline(never)]
-fn take(index: usize) -> Option<NonNull<u8>> {
-    // Fails at the end of the thread.
-    let taken = FREE.try_with(|free| free.0.get(index).and_then(FreeList::pop));
-    taken.ok().flatten()
+fn take(size: Size) -> Option<NonNull<u8>> {
+    FREE.with(|free| free.list(size).pop())
 }
 
 #[cold]
@@ -109,35 +131,71 @@ fn allocate_new(layout: Layout) -> NonNull<u8> {
     NonNull::new(block).unwrap_or_else(|| alloc::handle_alloc_error(layout))
 }
 
-/// Releases memory.
+/// Releases memory of a size that is kept.
 ///
 /// # Safety
 ///
-/// It was [allocated](allocate) with this layout, on any thread, and is not accessed any more.
+/// It was [allocated](allocate) with this size, on any thread, and is not accessed any more.
 #[inline(never)]
 #[allow(unsafe_code, reason = "the contract's")]
-pub(super) unsafe fn release(block: NonNull<u8>, layout: Layout) {
-    let (index, layout) = size(layout);
-    let is_free = FREE.try_with(|free| {
-        let list = free.0.get(index);
-        // SAFETY: by the caller's contract. Blocks in a list have a multiple of the size of a cache line.
-        list.is_some_and(|list| unsafe { list.push(block) })
-    });
-    if is_free != Ok(true) {
-        // SAFETY: by the caller's contract, with the layout that `allocate` has used.
-        unsafe { alloc::dealloc(block.as_ptr(), layout) };
+pub(super) unsafe fn release(block: NonNull<u8>, size: Size) {
+    // SAFETY: by the caller's contract. Blocks in a list have a multiple of the size of a cache line.
+    let is_free = FREE.with(|free| unsafe { free.list(size).push(block) });
+    if !is_free {
+        // SAFETY: by the caller's contract.
+        unsafe { release_without_room(block, size) };
     }
 }
 
-impl Drop for FreeBlocks {
+/// Releases memory of a size of which the thread keeps enough, or none yet, or no longer.
+///
+/// # Safety
+///
+/// The contract of [`release`].
+#[cold]
+#[allow(unsafe_code, reason = "the contract's")]
+unsafe fn release_without_room(block: NonNull<u8>, size: Size) {
+    // Fails at the end of the thread.
+    let was_made = CLEANUP.try_with(|cleanup| cleanup.0.replace(true));
+    let is_free = was_made == Ok(false)
+        && FREE.with(|free| {
+            free.0.iter().for_each(|list| list.room.set(FREE_MAX));
+            // SAFETY: by the caller's contract, as in `release`.
+            unsafe { free.list(size).push(block) }
+        });
+    if !is_free {
+        // SAFETY: by the caller's contract: the memory was allocated with the layout of this size.
+        unsafe { deallocate(block, size.layout()) };
+    }
+}
+
+/// Returns memory to the allocator.
+///
+/// # Safety
+///
+/// It was [allocated](allocate) with this layout, and is not accessed any more.
+#[allow(unsafe_code, reason = "the contract's")]
+pub(super) unsafe fn deallocate(block: NonNull<u8>, layout: Layout) {
+    // SAFETY: by the caller's contract.
+    unsafe { alloc::dealloc(block.as_ptr(), layout) };
+}
+
+/// Returns the blocks of a thread to the allocator when the thread ends. `true` once there may be blocks.
+struct Cleanup(Cell<bool>);
+
+impl Drop for Cleanup {
     #[allow(unsafe_code, reason = "the allocator's interface")]
     fn drop(&mut self) {
-        for (index, list) in self.0.iter().enumerate() {
-            while let Some(block) = list.pop() {
-                // SAFETY: all blocks of this index were allocated with this layout.
-                unsafe { alloc::dealloc(block.as_ptr(), block_layout(index)) };
+        FREE.with(|free| {
+            for (index, list) in free.0.iter().enumerate() {
+                while let Some(block) = list.pop() {
+                    // SAFETY: all blocks of this index were allocated with this layout.
+                    unsafe { deallocate(block, Size(index as u32).layout()) };
+                }
+                // What is released from now on returns to the allocator immediately.
+                list.room.set(0);
             }
-        }
+        });
     }
 }
 
@@ -149,30 +207,60 @@ mod tests {
     #[allow(unsafe_code, reason = "the contract of release")]
     fn released_memory_is_used_again_for_the_same_size_only() {
         let (small, large) = (Layout::new::<[u64; 9]>(), Layout::new::<[u64; 17]>());
-        let block = allocate(small);
-        // SAFETY: it was allocated above.
-        unsafe { release(block, small) };
-        let other = allocate(large);
+        let block = allocate(small, Size::of(small));
+        give(block, small);
+        let other = allocate(large, Size::of(large));
         assert_ne!(other, block);
-        assert_eq!(allocate(Layout::new::<[u64; 16]>()) == block, REUSES);
+        let same = Layout::new::<[u64; 16]>();
+        assert_eq!(allocate(same, Size::of(same)) == block, REUSES);
         for block in [block, other] {
-            let layout = if block == other { large } else { small };
-            // SAFETY: both were allocated above.
-            unsafe { release(block, layout) };
+            give(block, if block == other { large } else { small });
         }
     }
 
     #[test]
-    #[allow(unsafe_code, reason = "the contract of release")]
     fn large_or_aligned_memory_is_not_kept() {
         #[repr(align(64))]
         struct Aligned(#[allow(dead_code, reason = "its size")] [u8; 64]);
         for layout in [Layout::new::<[u64; 1000]>(), Layout::new::<Aligned>()] {
-            let block = allocate(layout);
+            assert!(!Size::of(layout).is_kept());
+            let block = allocate(layout, Size::of(layout));
             assert!(block.addr().get().is_multiple_of(layout.align()));
-            // SAFETY: it was allocated above.
-            unsafe { release(block, layout) };
-            assert_eq!(size(layout), (SIZES, layout));
+            give(block, layout);
+        }
+    }
+
+    #[test]
+    fn no_more_blocks_are_kept_than_the_maximum_and_none_after_the_thread() {
+        /// Releases a block after the thread's blocks were returned: destructors run newest first.
+        struct Late(Cell<Option<NonNull<u8>>>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                give(self.0.take().expect("it is set"), LAYOUT);
+                let kept = FREE.with(|free| free.list(Size::of(LAYOUT)).first.get());
+                assert_eq!(kept, None);
+            }
+        }
+        const LAYOUT: Layout = Layout::new::<[u64; 8]>();
+        thread_local!(static LATE: Late = const { Late(Cell::new(None)) });
+        let end = std::thread::spawn(|| {
+            let size = Size::of(LAYOUT);
+            LATE.with(|late| late.0.set(Some(allocate(LAYOUT, size))));
+            let blocks: Vec<_> = (0..FREE_MAX + 2).map(|_| allocate(LAYOUT, size)).collect();
+            blocks.into_iter().for_each(|block| give(block, LAYOUT));
+            assert!(!REUSES || FREE.with(|free| free.list(size).room.get()) == 0);
+        });
+        assert!(end.join().is_ok());
+    }
+
+    #[allow(unsafe_code, reason = "the contract of release")]
+    fn give(block: NonNull<u8>, layout: Layout) {
+        let size = Size::of(layout);
+        match size.is_kept() {
+            // SAFETY: the tests allocate it with this size, and release it once.
+            true => unsafe { release(block, size) },
+            // SAFETY: the tests allocate it with this layout, and release it once.
+            false => unsafe { deallocate(block, layout) },
         }
     }
 }

@@ -58,7 +58,10 @@ pub(crate) struct Control {
     extent: Cell<Extent>,
     /// The result of the last operation, stored by the worker for the resumed fiber.
     pub(crate) operation_result: Cell<OperationResult>,
-    pub(crate) key: Cell<FiberKey>,
+    /// The worker that has started it, whose reactor keeps it.
+    pub(crate) home: Cell<u32>,
+    /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of the reactor.
+    pub(crate) live_index: Cell<usize>,
     /// The worker that the suspended fiber must not leave, if fibers migrate.
     pub(crate) stays_on: Cell<Option<u32>>,
     pub(crate) limits: Limits,
@@ -102,13 +105,6 @@ struct Switch {
 // The sanitizer keeps more data per stack.
 const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
-/// The owner of a live fiber: the worker that has started it, and the fiber's index in that worker's reactor.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct FiberKey {
-    pub(crate) worker: u32,
-    pub(crate) index: u32,
-}
-
 /// The result of an operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OperationResult {
@@ -149,7 +145,8 @@ impl Control {
             scheduler: UnsafeCell::new(None),
             extent: Cell::default(),
             operation_result: Cell::default(),
-            key: Cell::default(),
+            home: Cell::default(),
+            live_index: Cell::default(),
             stays_on: Cell::default(),
             limits,
             last_worker: LastWorker::new(),

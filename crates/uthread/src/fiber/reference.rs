@@ -2,8 +2,8 @@
 //! beginning (a queue's and a handle's), no weak ones, and that the memory comes from [`blocks`].
 //!
 //! ```text
-//!   block   | padding, if the value needs it | count | value
-//!                                                     ^ a reference points here
+//!   block   | padding, if the value needs it | header | value
+//!                                                      ^ a reference points here
 //! ```
 
 use std::alloc::Layout;
@@ -11,12 +11,19 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::process;
 use std::ptr::NonNull;
-use std::sync::atomic::{self, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicU32, Ordering};
 
-use super::blocks;
+use super::blocks::{self, Size};
 
-/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it.
-const REFERENCES_MAX: usize = isize::MAX as usize;
+/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so many take 32 GiB.
+const REFERENCES_MAX: u32 = i32::MAX as u32;
+
+/// Two words of 32 bits, so that it takes as little memory as a count alone.
+struct Header {
+    count: AtomicU32,
+    /// The size of the block, which the type of a reference may not tell.
+    size: Size,
+}
 
 #[repr(transparent)]
 pub(crate) struct Reference<T: ?Sized> {
@@ -36,7 +43,7 @@ impl<T: ?Sized> Unpin for Reference<T> {}
 /// Returns the layout of a block with a value of this layout, and the offset of the value.
 #[inline(always)]
 fn block(value: Layout) -> (Layout, usize) {
-    let block = Layout::new::<AtomicUsize>().extend(value);
+    let block = Layout::new::<Header>().extend(value);
     block.expect("a value is smaller than the address space")
 }
 
@@ -46,13 +53,15 @@ impl<T> Reference<T> {
     #[allow(unsafe_code, reason = "a counted pointer")]
     pub(super) fn pair(make: impl FnOnce() -> T) -> (Reference<T>, Reference<T>) {
         let (layout, offset) = block(Layout::new::<T>());
+        let size = Size::of(layout);
         // SAFETY: the offset is within the block.
-        let value = unsafe { blocks::allocate(layout).byte_add(offset) }.cast::<T>();
+        let value = unsafe { blocks::allocate(layout, size).byte_add(offset) }.cast::<T>();
         // SAFETY: the memory is new, and has the size and the alignment of a value.
         unsafe { value.write(make()) };
         let reference = Reference::of(value);
-        // SAFETY: the memory is new, and has room for the count before the value.
-        unsafe { reference.count().write(AtomicUsize::new(2)) };
+        let count = AtomicU32::new(2);
+        // SAFETY: the memory is new, and has room for the header before the value.
+        unsafe { reference.header_pointer().write(Header { count, size }) };
         (reference, Reference::of(value))
     }
 }
@@ -85,29 +94,44 @@ impl<T: ?Sized> Reference<T> {
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "a counted pointer")]
-    fn count(&self) -> NonNull<AtomicUsize> {
-        // SAFETY: the count is directly before the value.
-        unsafe { self.value.cast::<AtomicUsize>().sub(1) }
+    fn header_pointer(&self) -> NonNull<Header> {
+        // SAFETY: the header is directly before the value.
+        unsafe { self.value.cast::<Header>().sub(1) }
     }
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "a counted pointer")]
-    fn references(&self) -> &AtomicUsize {
+    fn header(&self) -> &Header {
         // SAFETY: the block lives as long as there are references.
-        unsafe { self.count().as_ref() }
+        unsafe { self.header_pointer().as_ref() }
     }
 
     /// Drops the value and releases its memory, as the last reference is gone.
     #[inline(never)]
     #[allow(unsafe_code, reason = "a counted pointer")]
     fn drop_value(&mut self) {
+        let size = self.header().size;
+        if !size.is_kept() {
+            return self.drop_value_of_any_size();
+        }
+        // SAFETY: there is no other reference.
+        unsafe { self.value.drop_in_place() };
+        // Sizes that are kept need no padding.
+        let block = self.header_pointer().cast();
+        // SAFETY: the memory was allocated with this size.
+        unsafe { blocks::release(block, size) };
+    }
+
+    #[cold]
+    #[allow(unsafe_code, reason = "a counted pointer")]
+    fn drop_value_of_any_size(&mut self) {
         let (layout, offset) = block(Layout::for_value(&**self));
         // SAFETY: there is no other reference.
         unsafe { self.value.drop_in_place() };
         // SAFETY: the block begins at this distance before the value.
         let block = unsafe { self.value.cast::<u8>().byte_sub(offset) };
-        // SAFETY: the memory was allocated with this layout, which is that of the same type.
-        unsafe { blocks::release(block, layout) };
+        // SAFETY: the memory was allocated with this layout, which is that of the same type, and its size is not kept.
+        unsafe { blocks::deallocate(block, layout) };
     }
 }
 
@@ -126,7 +150,7 @@ impl<T: ?Sized> Clone for Reference<T> {
     #[inline]
     fn clone(&self) -> Reference<T> {
         // Relaxed: whoever passes the new reference on orders that.
-        if self.references().fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
+        if self.header().count.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
             process::abort();
         }
         Reference::of(self.value)
@@ -136,7 +160,7 @@ impl<T: ?Sized> Clone for Reference<T> {
 impl<T: ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
-        let references = self.references();
+        let references = &self.header().count;
         // Acquire pairs with the release of the other references, whose accesses come before the drop of the value.
         if references.load(Ordering::Acquire) == 1 {
             return self.drop_value();

@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use slab::Slab;
-
 use super::operations::{CompletionSink, Operations, Woken};
 use super::reap_gate::ReapGate;
 use super::timers::{self, Timers};
@@ -34,7 +32,8 @@ pub(crate) struct Reactor {
     /// Operations past their deadline, to be cancelled by the worker whose driver has them.
     late: Vec<Token>,
     /// Every fiber that started here and has not ended.
-    live: Slab<FiberRef>,
+    /// Each knows its [index](Control::live_index), which changes when another one ends.
+    live: Vec<FiberRef>,
 }
 
 /// The action of a timer.
@@ -54,26 +53,34 @@ impl Reactor {
             operations: Operations::default(),
             timers: Timers::new(origin),
             late: Vec::new(),
-            live: Slab::new(),
+            live: Vec::new(),
         }
     }
 
-    /// Keeps a fiber until it has ended, and returns its index.
-    pub(crate) fn admit(&mut self, fiber: FiberRef) -> u32 {
-        u32::try_from(self.live.insert(fiber)).expect("4 billion fibers exhaust memory")
+    /// Keeps a fiber until it has ended.
+    #[inline]
+    pub(crate) fn admit(&mut self, fiber: FiberRef) {
+        fiber.control().live_index.set(self.live.len());
+        self.live.push(fiber);
     }
 
     /// Removes a fiber that has ended.
-    pub(crate) fn discharge(&mut self, index: u32) -> FiberRef {
-        self.live.remove(index as usize)
+    #[inline]
+    pub(crate) fn discharge(&mut self, fiber: Started) -> FiberRef {
+        let index = fiber.control().live_index.get();
+        let ended = self.live.swap_remove(index);
+        if let Some(moved) = self.live.get(index) {
+            moved.control().live_index.set(index);
+        }
+        ended
     }
 
-    pub(crate) fn fiber(&self, index: u32) -> &FiberRef {
-        &self.live[index as usize]
+    pub(crate) fn fiber(&self, fiber: Started) -> &FiberRef {
+        &self.live[fiber.control().live_index.get()]
     }
 
     pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {
-        self.live.iter().map(|(_, fiber)| fiber)
+        self.live.iter()
     }
 
     /// The token of the operation that is begun next.

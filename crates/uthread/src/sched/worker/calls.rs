@@ -9,7 +9,6 @@ use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
 use crate::driver::Start;
-use crate::fiber::control::FiberKey;
 use crate::fiber::{FiberRef, Pause, Reference, Started};
 use crate::op::Operation;
 use crate::sched::operations::{CompletionSink, OperationId};
@@ -72,8 +71,8 @@ impl Worker {
 
     /// Returns a reference to a fiber that may leave this worker, which runs it.
     pub(in crate::sched) fn reference(&self, fiber: Started) -> FiberRef {
-        let FiberKey { worker, index } = fiber.control().key.get();
-        self.with_reactor(worker as usize, |reactor| reactor.fiber(index).clone())
+        let home = fiber.control().home.get() as usize;
+        self.with_reactor(home, |reactor| reactor.fiber(fiber).clone())
     }
 
     /// Calls `action` with the reactor at which a fiber is registered.

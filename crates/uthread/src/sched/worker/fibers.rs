@@ -6,7 +6,6 @@ use std::thread;
 
 use super::batch::BATCH_FIBERS;
 use super::{Worker, current};
-use crate::fiber::control::FiberKey;
 use crate::fiber::{Body, Cancelled, FiberRef, Pause, Reference, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
@@ -101,16 +100,14 @@ impl Worker {
     fn end_fiber(&self, fiber: Started, stack: Stack) {
         self.record_end_of_panic(fiber);
         self.remote.counters.ended.add(1);
-        let FiberKey { worker, index } = fiber.control().key.get();
-        let (ended, deserted) = self.with_reactor(worker as usize, |reactor| {
+        let home = fiber.control().home.get() as usize;
+        let (ended, deserted) = self.with_reactor(home, |reactor| {
             (
-                reactor.discharge(index),
+                reactor.discharge(fiber),
                 self.migrating && reactor.is_deserted(),
             )
         });
-        self.shared
-            .remote(worker as usize)
-            .forget_name(fiber.control());
+        self.shared.remote(home).forget_name(fiber.control());
         self.return_stack(stack);
         drop(ended);
         if deserted {
@@ -191,11 +188,8 @@ impl Worker {
         unsafe { control.start(body, entry, stack, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
-        let index = self.reactor.with(|reactor| reactor.admit(fiber));
-        started.control().key.set(FiberKey {
-            worker: self.index as u32,
-            index,
-        });
+        control.home.set(self.index as u32);
+        self.reactor.with(|reactor| reactor.admit(fiber));
         started
     }
 

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::atomic::lock;
-use crate::fiber::control::FiberKey;
 use crate::fiber::{self, Started};
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
@@ -134,13 +133,11 @@ impl Worker {
     #[cold]
     pub(super) fn let_go(&self, fiber: Started) {
         self.remote.counters.ended.add(1);
-        let FiberKey { worker, index } = fiber.control().key.get();
-        let (left, deserted) = self.with_reactor(worker as usize, |reactor| {
-            (reactor.discharge(index), reactor.is_deserted())
+        let home = fiber.control().home.get() as usize;
+        let (left, deserted) = self.with_reactor(home, |reactor| {
+            (reactor.discharge(fiber), reactor.is_deserted())
         });
-        self.shared
-            .remote(worker as usize)
-            .forget_name(left.control());
+        self.shared.remote(home).forget_name(left.control());
         self.shared.keep_abandoned(left);
         if deserted {
             self.record_deserted();
