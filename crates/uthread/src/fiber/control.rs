@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::hint;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 use std::panic::Location;
@@ -15,6 +15,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
+use super::seldom::Seldom;
 use super::wake::WakeToken;
 use super::{Body, Scheduler};
 use crate::stack::{Extent, Stack, cache};
@@ -51,9 +52,7 @@ pub(crate) struct Control {
     unparked: AtomicBool,
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
-    /// In a box of its own, so that it takes one word: few fibers have a name.
-    name: Option<Box<Box<str>>>,
-    rare: OnceCell<Box<Rare>>,
+    rare: Seldom<Rare>,
     /// The extent of the stack, for the overflow report; empty before the start.
     extent: Cell<Extent>,
     /// The result of the last operation, stored by the worker for the resumed fiber.
@@ -83,19 +82,30 @@ pub(crate) struct Control {
 
 /// State that few fibers need. Accessed only by the fiber itself, or before it starts.
 #[derive(Default)]
-struct Rare {
+pub(super) struct Rare {
+    name: Option<Box<str>>,
     /// The fiber-local values.
     locals: OnceCell<Locals>,
     /// A larger stack, reserved for the fiber before its start.
     reserved: Cell<Option<Stack>>,
 }
 
+impl Rare {
+    /// Returns the state of a new fiber.
+    #[inline(always)]
+    pub(super) fn of_new(name: Option<Box<str>>) -> Seldom<Rare> {
+        Seldom::new(name.map(|name| Rare {
+            name: Some(name),
+            ..Rare::default()
+        }))
+    }
+}
+
 /// The data outside the stacks that a switch to the fiber and back touches, in the size of one cache line.
 /// Not aligned to a line: an aligned allocation costs more than touching a second line.
-#[derive(Default)]
 struct Switch {
-    /// Set from start to end. Accessed only by the worker that runs the fiber.
-    context: UnsafeCell<Option<Context>>,
+    /// Initialized from start to end. Accessed only by the worker that runs the fiber.
+    context: UnsafeCell<MaybeUninit<Context>>,
     /// The stack pointer of the suspended fiber.
     left_off: Cell<Option<NonNull<u8>>>,
     /// The handle by which the running coroutine switches away; it lies at the base of its stack.
@@ -116,8 +126,9 @@ pub(crate) struct OperationResult {
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
 // SAFETY: the cells are used only by the thread that runs the fiber, or that has taken it from a queue after
-// it had left its stack (see the contracts of `start`, `resume` and `suspend`). The exception is `scheduler`,
-// which is written before the fiber can be parked and only read afterwards. All other fields are `Sync`.
+// it had left its stack (see the contracts of `start`, `resume` and `suspend`). The exceptions are `scheduler`,
+// which is written before the fiber can be parked and only read afterwards, and `live_index`, which the reactor's owner
+// or lock guards. All other fields are `Sync`.
 unsafe impl Sync for Control {}
 #[allow(unsafe_code, reason = "a coroutine that changes its thread")]
 // SAFETY: a fiber moves between threads before it starts, when it has no coroutine. A suspended fiber moves
@@ -130,16 +141,19 @@ impl Control {
     #[inline(always)]
     pub(super) fn new(
         id: NonZeroU64,
-        name: Option<Box<Box<str>>>,
+        rare: Seldom<Rare>,
         spawn_site: &'static Location<'static>,
         limits: Limits,
     ) -> Control {
         Control {
-            switch: Switch::default(),
+            switch: Switch {
+                context: UnsafeCell::new(MaybeUninit::uninit()),
+                left_off: Cell::new(None),
+                yielder: Cell::new(None),
+            },
             id,
             spawn_site,
-            name,
-            rare: OnceCell::new(),
+            rare,
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             scheduler: UnsafeCell::new(None),
@@ -164,7 +178,7 @@ impl Control {
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_ref().map(|name| &***name)
+        self.rare.get()?.name.as_deref()
     }
 
     pub(crate) fn spawn_site(&self) -> &'static Location<'static> {
@@ -178,16 +192,13 @@ impl Control {
 
     /// Returns the fiber-local values. Called by the fiber itself.
     pub(crate) fn locals_or_new(&self) -> &Locals {
-        let rare = self.rare.get_or_init(Box::default);
+        let rare = self.rare.get_or_default();
         rare.locals.get_or_init(Locals::default)
     }
 
     /// Reserves a larger stack. Called before the fiber is queued.
     pub(crate) fn reserve(&self, stack: Stack) {
-        self.rare
-            .get_or_init(Box::default)
-            .reserved
-            .set(Some(stack));
+        self.rare.get_or_default().reserved.set(Some(stack));
     }
 
     /// Takes the reserved stack, if there is one. Called by the worker that starts the fiber.
@@ -218,7 +229,9 @@ impl Control {
     pub(crate) fn set_scheduler(&self, scheduler: Arc<dyn Scheduler>) {
         // SAFETY: the cell is read only after the fiber has parked or has stored its worker, which happens
         // after this.
-        unsafe { *self.scheduler.get() = Some(scheduler) };
+        let slot = unsafe { &mut *self.scheduler.get() };
+        debug_assert!(slot.is_none(), "it is written once");
+        mem::forget(slot.replace(scheduler));
     }
 
     /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if it was
@@ -289,7 +302,7 @@ impl Control {
         });
         // SAFETY: the fiber is not running, and is not resumed concurrently.
         let slot = unsafe { &mut *self.switch.context.get() };
-        *slot = Some(context);
+        slot.write(context);
         self.set_scheduler(scheduler);
     }
 
@@ -308,13 +321,14 @@ impl Control {
         // SAFETY: the fiber is not running, and only its holder calls this.
         let slot = unsafe { &mut *self.switch.context.get() };
         // SAFETY: a queue holds a fiber from its start to its end, and in between it has a context.
-        let context = unsafe { slot.as_mut().unwrap_unchecked() };
+        let context = unsafe { slot.assume_init_mut() };
         // SAFETY: as above: the coroutine is taken out once it is done.
         unsafe { hint::assert_unchecked(!context.done()) };
         let result = context.resume(());
         // The switch has checked this; the variant would be checked again.
         if context.done() {
-            let context = slot.take().expect("it was resumed just now");
+            // SAFETY: as above; nobody resumes a fiber that has ended.
+            let context = unsafe { slot.assume_init_read() };
             return ended(context.into_stack());
         }
         match result {

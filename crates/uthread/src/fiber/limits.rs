@@ -9,10 +9,12 @@
 //! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain thread has
 //! limits, too.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
+
+use super::seldom::Seldom;
 
 /// Set once the fiber is cancelled.
 const CANCELLED: u8 = 1;
@@ -25,7 +27,7 @@ pub(crate) struct Limits {
     /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after setting `CANCELLED`,
     /// the canceller ends the fiber's wait, which orders the two; only the fiber changes `RESTRICTED`.
     state: AtomicU8,
-    inner: OnceCell<Box<Inner>>,
+    inner: Seldom<Inner>,
 }
 
 /// State that few fibers need.
@@ -180,7 +182,7 @@ impl Limits {
     }
 
     fn inner(&self) -> &Inner {
-        self.inner.get_or_init(Box::default)
+        self.inner.get_or_default()
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
 mod reference;
+mod seldom;
 pub(crate) mod wake;
 pub(crate) mod wake_handle;
 
@@ -31,6 +32,7 @@ use std::time::Instant;
 use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
+use control::Rare;
 pub(crate) use control::{Control, Pause, Started};
 pub(crate) use joinable::Joinable;
 use limits::Limits;
@@ -222,13 +224,13 @@ where
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (Reference<Self>, Reference<Self>) {
-        let (id, name, limits) = (
+        let (id, rare, limits) = (
             control::next_id(),
-            name.map(Box::new),
+            Rare::of_new(name),
             Limits::with_deadline(deadline),
         );
         Reference::pair(|| Fiber {
-            control: Control::new(id, name, spawn_site, limits),
+            control: Control::new(id, rare, spawn_site, limits),
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
             scope,
