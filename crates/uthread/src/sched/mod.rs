@@ -41,6 +41,7 @@ pub(crate) mod inbox;
 pub(crate) mod local_or_shared;
 pub(crate) mod monitor;
 pub(crate) mod multishot_queue;
+mod new_fibers;
 pub(crate) mod notifier;
 pub(crate) mod offload;
 pub(crate) mod operations;

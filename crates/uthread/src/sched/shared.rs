@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+use crossbeam_deque::{Injector, Worker as Deque};
 
 use super::counters::{Counter, Counters};
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::new_fibers::{NewFibers, NewFibersHandle, take};
 use super::notifier::Notifier;
 use super::reactor::Reactor;
 use super::ready::{Ready, StealHandle};
@@ -92,13 +93,13 @@ impl Decision {
 
 /// The queues of one worker, as used by the worker itself.
 pub(crate) struct Queues {
-    pub(super) deque: Deque<FiberRef>,
+    pub(super) new: NewFibers,
     pub(super) ready: Ready,
 }
 
 /// The part of a worker that others access.
 pub(crate) struct Remote {
-    stealer: Stealer<FiberRef>,
+    new: NewFibersHandle,
     pub(super) inbox: Inbox<Mail>,
     pub(super) sleeper: Sleeper,
     /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
@@ -138,7 +139,7 @@ impl Shared {
         let idle = Arc::new(Idle::default());
         let (remotes, queues) = (0..workers)
             .map(|_| {
-                let deque = Deque::new_lifo();
+                let (new, handle) = NewFibers::new(workers);
                 let (ready, steal_handle) = match migrating {
                     false => (Ready::local(), None),
                     true => {
@@ -147,7 +148,7 @@ impl Shared {
                     }
                 };
                 let remote = Remote {
-                    stealer: deque.stealer(),
+                    new: handle,
                     inbox: Inbox::default(),
                     sleeper: Sleeper::default(),
                     rests: AtomicBool::new(false),
@@ -160,7 +161,7 @@ impl Shared {
                     reactor: OnceLock::new(),
                     names: Mutex::default(),
                 };
-                (Arc::new(remote), Queues { deque, ready })
+                (Arc::new(remote), Queues { new, ready })
             })
             .unzip();
         let shared = Shared {
@@ -217,16 +218,18 @@ impl Shared {
         take(|| self.injector.steal())
     }
 
-    /// Takes new fibers from outside the workers. Returns one, and may put more into `deque`.
-    pub(super) fn take_many_injected(&self, deque: &Deque<FiberRef>) -> Option<FiberRef> {
-        take(|| self.injector.steal_batch_and_pop(deque))
+    /// Takes new fibers from outside the workers. Returns one, and may put more into `new`.
+    pub(super) fn take_many_injected(&self, new: &NewFibers) -> Option<FiberRef> {
+        new.take_from(&self.injector)
     }
 
-    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into `deque`.
-    pub(super) fn steal(&self, thief: usize, deque: &Deque<FiberRef>) -> Option<FiberRef> {
+    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into `new`.
+    pub(super) fn steal(&self, thief: usize, new: &NewFibers) -> Option<FiberRef> {
+        let deque = new.deque()?;
         take(|| {
             self.victims(thief)
-                .map(|victim| victim.stealer.steal_batch_and_pop(deque))
+                .filter_map(|victim| victim.new.stealer())
+                .map(|stealer| stealer.steal_batch_and_pop(deque))
                 .collect()
         })
     }
@@ -417,28 +420,24 @@ impl Remote {
         }
     }
 
-    /// Takes the new fiber that has waited longest in this worker's deque.
-    pub(super) fn take_oldest(&self) -> Option<FiberRef> {
-        take(|| self.stealer.steal())
-    }
-
     pub(super) fn inbox(&self) -> &Inbox<Mail> {
         &self.inbox
     }
 
-    /// Returns the number of fibers in this worker's deque.
+    /// Returns the number of this worker's new fibers.
     pub(super) fn new_fibers(&self) -> usize {
-        self.stealer.len()
+        self.new.len()
     }
 
-    /// Moves half of the fibers, or a batch if that is fewer, to `deque`. Returns `true` if it moved any.
-    pub(super) fn share_new(&self, deque: &Deque<FiberRef>) -> bool {
-        self.stealer.steal_batch(deque).is_success()
+    /// Moves half of the new fibers, or a batch if that is fewer, to `new`. Returns `true` if it moved any.
+    pub(super) fn share_new(&self, new: &NewFibers) -> bool {
+        let ends = self.new.stealer().zip(new.deque());
+        ends.is_some_and(|(stealer, deque)| stealer.steal_batch(deque).is_success())
     }
 
     fn has_stealable_work(&self) -> bool {
         let steal_handle = self.steal_handle.as_ref();
-        !self.stealer.is_empty()
+        !self.new.is_empty()
             || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
     }
 
@@ -472,17 +471,6 @@ impl Remote {
         }
         if control.name().is_some() {
             remove(&self.names, control);
-        }
-    }
-}
-
-/// Repeats a steal until its result is definite.
-fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
-    loop {
-        match steal() {
-            Steal::Success(fiber) => return Some(fiber),
-            Steal::Empty => return None,
-            Steal::Retry => {}
         }
     }
 }

@@ -65,7 +65,7 @@ impl Worker {
             let mut oldest = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
-                let are_new = !self.deque.is_empty();
+                let are_new = !self.new.is_empty();
                 if switch > end {
                     break;
                 }
@@ -161,13 +161,13 @@ impl Worker {
     #[inline(never)]
     pub(super) fn start_newest(&self) -> Option<Started> {
         current::set_running(None);
-        self.deque.pop().and_then(|fiber| self.start(fiber))
+        self.new.pop_newest().and_then(|fiber| self.start(fiber))
     }
 
     #[inline(never)]
     fn start_oldest(&self) -> Option<Started> {
         current::set_running(None);
-        let oldest = self.remote.take_oldest();
+        let oldest = self.new.pop_oldest();
         oldest.and_then(|fiber| self.start(fiber))
     }
 }

@@ -26,7 +26,7 @@ impl Worker {
 
     /// Queues a new fiber where idle workers find it.
     pub(super) fn queue(&self, fiber: FiberRef) {
-        self.deque.push(fiber);
+        self.new.push(fiber);
         self.wake_one();
     }
 
@@ -37,15 +37,15 @@ impl Worker {
         self.queue(fiber);
     }
 
-    /// Removes a fiber from the deque if it is the newest one.
+    /// Removes a new fiber from its queue if it is the newest one.
     pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
         self.remote.counters.forks.add(u64::MAX);
-        let Some(newest) = self.deque.pop() else {
+        let Some(newest) = self.new.pop_newest() else {
             return false;
         };
         let found = ptr::addr_eq(Reference::as_ptr(&newest), Reference::as_ptr(fiber));
         if !found {
-            self.deque.push(newest);
+            self.new.push(newest);
         }
         found
     }

@@ -84,8 +84,7 @@ impl Worker {
         let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
             return;
         };
-        if self.deque.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.deque)
-        {
+        if self.new.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.new) {
             self.count_steal();
             // A searching worker may have missed the fibers while they moved.
             self.wake_one();

@@ -49,8 +49,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::Worker as Deque;
-
 use self::alerts::Alerts;
 use self::batch::Batch;
 use self::migration::Balance;
@@ -58,12 +56,12 @@ use self::panics::Panics;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::local_or_shared::LocalOrShared;
+use super::new_fibers::NewFibers;
 use super::reactor::Reactor;
 use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
-use crate::fiber::FiberRef;
 use crate::stack::Stack;
 
 pub(crate) struct Worker {
@@ -72,8 +70,7 @@ pub(crate) struct Worker {
     migrating: bool,
     shared: Arc<Shared>,
     remote: Arc<Remote>,
-    /// New fibers; other workers steal from it.
-    deque: Deque<FiberRef>,
+    new: NewFibers,
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
@@ -104,7 +101,7 @@ impl Worker {
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
-        Queues { deque, ready }: Queues,
+        Queues { new, ready }: Queues,
         (driver, completions): Pair,
     ) -> io::Result<Worker> {
         let reactor = Reactor::new(completions, driver.now());
@@ -125,7 +122,7 @@ impl Worker {
             migrating,
             shared,
             remote,
-            deque,
+            new,
             ready,
             driver: RefCell::new(driver),
             reactor,
@@ -322,7 +319,7 @@ impl Worker {
     }
 
     fn has_own_work(&self) -> bool {
-        !self.ready.is_empty() || !self.deque.is_empty()
+        !self.ready.is_empty() || !self.new.is_empty()
     }
 
     /// Returns the current time of the driver's clock.

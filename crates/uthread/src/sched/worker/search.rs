@@ -16,9 +16,9 @@ impl Worker {
             return true;
         }
         let counters = &self.remote.counters;
-        let injected = self.shared.take_many_injected(&self.deque);
+        let injected = self.shared.take_many_injected(&self.new);
         let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
-            let stolen = self.shared.steal(self.index, &self.deque);
+            let stolen = self.shared.steal(self.index, &self.new);
             stolen.inspect(|_| self.count_steal())
         });
         let started = match found {

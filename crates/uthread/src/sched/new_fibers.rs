@@ -1,0 +1,158 @@
+//! The new fibers of one worker: a deque from which other workers steal or, if there is no other worker, a plain queue, which
+//! needs no fences.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_deque::{Injector, Steal, Stealer, Worker as Deque};
+
+use crate::fiber::FiberRef;
+
+/// Maximum number of fibers that a worker without others takes at once from outside, as many as the deque takes.
+const TAKEN_MAX: usize = 32;
+
+/// Bounded by memory, as `spawn` cannot refuse.
+pub(crate) enum NewFibers {
+    Own(Own),
+    Stealable(Deque<FiberRef>, Stealer<FiberRef>),
+}
+
+/// The queue of the only worker.
+pub(crate) struct Own {
+    queue: RefCell<VecDeque<FiberRef>>,
+    /// For other threads. Relaxed: they may see a slightly old length.
+    length: Arc<AtomicUsize>,
+}
+
+/// The new fibers of a worker, as other threads access them.
+pub(crate) enum NewFibersHandle {
+    Own(Arc<AtomicUsize>),
+    Stealable(Stealer<FiberRef>),
+}
+
+impl NewFibers {
+    /// Creates the queue of one of so many workers.
+    pub(super) fn new(workers: usize) -> (NewFibers, NewFibersHandle) {
+        if workers == 1 {
+            let own = Own {
+                queue: RefCell::default(),
+                length: Arc::default(),
+            };
+            let handle = NewFibersHandle::Own(Arc::clone(&own.length));
+            return (NewFibers::Own(own), handle);
+        }
+        let deque = Deque::new_lifo();
+        let stealer = deque.stealer();
+        let handle = NewFibersHandle::Stealable(stealer.clone());
+        (NewFibers::Stealable(deque, stealer), handle)
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&self, fiber: FiberRef) {
+        match self {
+            NewFibers::Own(own) => own.access(|queue| queue.push_back(fiber)),
+            NewFibers::Stealable(deque, _) => push_stealable(deque, fiber),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop_newest(&self) -> Option<FiberRef> {
+        match self {
+            NewFibers::Own(own) => own.access(VecDeque::pop_back),
+            NewFibers::Stealable(deque, _) => deque.pop(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop_oldest(&self) -> Option<FiberRef> {
+        match self {
+            NewFibers::Own(own) => own.access(VecDeque::pop_front),
+            NewFibers::Stealable(_, stealer) => take(|| stealer.steal()),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            NewFibers::Own(own) => own.length.load(Ordering::Relaxed) == 0,
+            NewFibers::Stealable(deque, _) => deque.is_empty(),
+        }
+    }
+
+    /// Takes fibers from outside the workers. Returns one, and may queue more.
+    pub(super) fn take_from(&self, injector: &Injector<FiberRef>) -> Option<FiberRef> {
+        match self {
+            NewFibers::Own(_) => {
+                let first = take(|| injector.steal())?;
+                let others = std::iter::from_fn(|| take(|| injector.steal()));
+                others
+                    .take(TAKEN_MAX - 1)
+                    .for_each(|fiber| self.push(fiber));
+                Some(first)
+            }
+            NewFibers::Stealable(deque, _) => take(|| injector.steal_batch_and_pop(deque)),
+        }
+    }
+
+    /// Returns the deque that others steal from, if there are others.
+    pub(super) fn deque(&self) -> Option<&Deque<FiberRef>> {
+        match self {
+            NewFibers::Own(_) => None,
+            NewFibers::Stealable(deque, _) => Some(deque),
+        }
+    }
+}
+
+/// Not inlined, so that the only worker does not save the registers that this takes.
+#[inline(never)]
+fn push_stealable(deque: &Deque<FiberRef>, fiber: FiberRef) {
+    deque.push(fiber);
+}
+
+impl Own {
+    /// Calls `action` with the queue, which runs no code of the program.
+    #[inline(always)]
+    fn access<R>(&self, action: impl FnOnce(&mut VecDeque<FiberRef>) -> R) -> R {
+        let mut queue = self.queue.borrow_mut();
+        let result = action(&mut queue);
+        self.length.store(queue.len(), Ordering::Relaxed);
+        result
+    }
+}
+
+impl NewFibersHandle {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            NewFibersHandle::Own(length) => length.load(Ordering::Relaxed),
+            NewFibersHandle::Stealable(stealer) => stealer.len(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            NewFibersHandle::Own(length) => length.load(Ordering::Relaxed) == 0,
+            NewFibersHandle::Stealable(stealer) => stealer.is_empty(),
+        }
+    }
+
+    /// Returns the handle that steals them, if there are other workers.
+    pub(super) fn stealer(&self) -> Option<&Stealer<FiberRef>> {
+        match self {
+            NewFibersHandle::Own(_) => None,
+            NewFibersHandle::Stealable(stealer) => Some(stealer),
+        }
+    }
+}
+
+/// Repeats a steal until its result is definite.
+pub(super) fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
+    loop {
+        match steal() {
+            Steal::Success(fiber) => return Some(fiber),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
+    }
+}
