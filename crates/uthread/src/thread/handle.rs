@@ -1,6 +1,6 @@
 //! The handle that joins a fiber.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use super::{Result, Thread};
 use crate::fiber::{self, Joinable};
@@ -62,21 +62,29 @@ impl<T> JoinHandle<T> {
     /// assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
     /// ```
     pub fn join(self) -> Result<T> {
-        let outcome = self.joinable().outcome();
-        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
-            while !outcome.is_done() {
-                if wait::park_unless_cancelled() {
-                    continue;
-                }
-                // If the runtime shuts down, the joined fiber ends too.
-                if !wait::is_shut_down() {
-                    wait::unwind_if_cancelled();
-                }
-                wait::vanish_if_abandoned("it joins a fiber that does not end");
-                wait::park();
-            }
+        if !self.joinable().outcome().is_done() {
+            self.await_outcome();
         }
         self.take()
+    }
+
+    #[inline(never)]
+    fn await_outcome(&self) {
+        let outcome = self.joinable().outcome();
+        if !outcome.await_done(wait::wake_handle()) {
+            return;
+        }
+        while !outcome.is_done() {
+            if wait::park_unless_cancelled() {
+                continue;
+            }
+            // If the runtime shuts down, the joined fiber ends too.
+            if !wait::is_shut_down() {
+                wait::unwind_if_cancelled();
+            }
+            wait::vanish_if_abandoned("it joins a fiber that does not end");
+            wait::park();
+        }
     }
 
     /// Waits until the fiber has ended, whatever happens, for a fiber that borrows from its joiner. If the
@@ -105,6 +113,8 @@ impl<T> JoinHandle<T> {
     fn take(mut self) -> Result<T> {
         thread_ends::await_end(|| self.joinable().fiber().control().id());
         let fiber = self.fiber.take();
+        // Nothing is left to drop, and nothing to detach.
+        mem::forget(self);
         fiber.expect("a handle is joined once").outcome().take()
     }
 
