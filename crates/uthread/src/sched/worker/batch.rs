@@ -58,24 +58,25 @@ impl Worker {
     /// A function of its own, so that the values of the loop stay in registers.
     #[inline(never)]
     fn run_batch_of(&self, next: impl Fn(&Worker, Option<Started>) -> Option<Started>) {
-        let switches = || self.remote.counters.switches.get();
-        let end = switches().wrapping_add(BATCH_FIBERS);
+        let end = self.remote.counters.switches.get();
+        let end = end.wrapping_add(BATCH_FIBERS);
         loop {
-            let switch = switches().wrapping_add(1);
+            let worker = current::of_loop(self);
+            let switch = worker.remote.counters.switches.get().wrapping_add(1);
             let mut oldest = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
-                let are_new = !self.new.is_empty();
+                let are_new = !worker.new.is_empty();
                 if switch > end {
                     break;
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
-                oldest = are_new.then(|| self.start_oldest()).flatten();
+                oldest = are_new.then(|| worker.start_oldest()).flatten();
             }
-            let Some(fiber) = next(self, oldest) else {
+            let Some(fiber) = next(worker, oldest) else {
                 break;
             };
-            if self.run_fiber(fiber, switch) && self.is_flush_due() {
+            if worker.run_fiber(fiber, switch) && worker.is_flush_due() {
                 break;
             }
         }
