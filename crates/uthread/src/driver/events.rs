@@ -111,7 +111,8 @@ impl Events {
     }
 
     /// Waits in whole milliseconds, rounded up. Does not use `rustix`: a feature that another crate enables
-    /// changes its function to the newer call.
+    /// changes its function to the newer call. Nor the function of `libc`, which makes the thread cancellable
+    /// meanwhile, at the cost of two atomic operations.
     #[allow(
         unsafe_code,
         reason = "a system call whose safe form may be another one"
@@ -127,16 +128,20 @@ impl Events {
         let timeout_ms = timeout.map_or(-1, |timeout| {
             i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
         });
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`.
+        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`; there is no
+        // signal mask.
         let result = unsafe {
-            libc::epoll_wait(
+            libc::syscall(
+                libc::SYS_epoll_pwait,
                 epoll.as_raw_fd(),
-                self.0.as_mut_ptr().cast(),
-                max as i32,
+                self.0.as_mut_ptr(),
+                max,
                 timeout_ms,
+                std::ptr::null::<libc::sigset_t>(),
+                0_usize,
             )
         };
-        count_or_errno(result.into())
+        count_or_errno(result)
     }
 }
 
