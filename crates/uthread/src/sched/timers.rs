@@ -10,6 +10,7 @@
 //!
 //! A tick is 131 us: a timer expires at most that late, and never early.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
@@ -46,23 +47,36 @@ pub(crate) struct Timers<T> {
 struct Level {
     /// Bit n is set if slot n has timers.
     occupied: u64,
-    first: [Option<usize>; SLOTS],
+    first: [Link; SLOTS],
 }
 
+/// A timer: 40 bytes with a value of two words, as there may be a million.
 #[derive(Debug)]
 struct Entry<T> {
     tick: u64,
     sequence: u32,
     position: Position,
-    previous: Option<usize>,
-    next: Option<usize>,
+    previous: Link,
+    next: Link,
     value: T,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Position {
-    level: usize,
-    slot: usize,
+    level: u8,
+    slot: u8,
+}
+
+/// The index of an entry, or none, in half the size of an `Option`.
+#[derive(Debug, Clone, Copy)]
+struct Link(u32);
+
+impl Link {
+    const NONE: Link = Link(u32::MAX);
+
+    fn get(self) -> Option<usize> {
+        (self.0 != Link::NONE.0).then_some(self.0 as usize)
+    }
 }
 
 impl<T> Timers<T> {
@@ -74,7 +88,7 @@ impl<T> Timers<T> {
             next_sequence: 0,
             levels: std::array::from_fn(|_| Level {
                 occupied: 0,
-                first: [None; SLOTS],
+                first: [Link::NONE; SLOTS],
             }),
         }
     }
@@ -94,12 +108,12 @@ impl<T> Timers<T> {
             tick,
             sequence,
             position: Position { level: 0, slot: 0 },
-            previous: None,
-            next: None,
+            previous: Link::NONE,
+            next: Link::NONE,
             value,
         });
-        self.link(index);
         let index = u32::try_from(index).expect("4 billion timers exhaust memory");
+        self.link(Link(index));
         Key { index, sequence }
     }
 
@@ -111,17 +125,18 @@ impl<T> Timers<T> {
             return None;
         }
         let entry = self.entries.remove(index);
-        match entry.previous {
+        let Position { level, slot } = entry.position;
+        match entry.previous.get() {
             Some(previous) => self.entries[previous].next = entry.next,
             None => {
-                let level = &mut self.levels[entry.position.level];
-                level.first[entry.position.slot] = entry.next;
-                if entry.next.is_none() {
-                    level.occupied &= !(1 << entry.position.slot);
+                let level = &mut self.levels[usize::from(level)];
+                level.first[usize::from(slot)] = entry.next;
+                if entry.next.get().is_none() {
+                    level.occupied &= !(1 << slot);
                 }
             }
         }
-        if let Some(next) = entry.next {
+        if let Some(next) = entry.next.get() {
             self.entries[next].previous = entry.previous;
         }
         Some(entry.value)
@@ -142,12 +157,13 @@ impl<T> Timers<T> {
             }
             self.elapsed = tick;
             let mut next = self.take_slot(position);
-            while let Some(key) = next {
-                next = self.entries[key].next;
-                if self.entries[key].tick <= tick {
-                    expired(self.entries.remove(key).value);
+            while let Some(index) = next.get() {
+                let entry = next;
+                next = self.entries[index].next;
+                if self.entries[index].tick <= tick {
+                    expired(self.entries.remove(index).value);
                 } else {
-                    self.link(key);
+                    self.link(entry);
                 }
             }
         }
@@ -164,31 +180,33 @@ impl<T> Timers<T> {
             let shift = SLOT_SHIFT * level as u32;
             let current = (self.elapsed >> shift) as u32 % SLOTS as u32;
             let distance = slots.occupied.rotate_right(current).trailing_zeros();
-            let slot = (current + distance) as usize % SLOTS;
+            let slot = ((current + distance) % SLOTS as u32) as u8;
             let slot_ticks = (self.elapsed >> shift) + u64::from(distance);
+            let level = level as u8;
             Some((slot_ticks << shift, Position { level, slot }))
         })
     }
 
-    fn take_slot(&mut self, position: Position) -> Option<usize> {
-        let level = &mut self.levels[position.level];
-        level.occupied &= !(1 << position.slot);
-        level.first[position.slot].take()
+    fn take_slot(&mut self, Position { level, slot }: Position) -> Link {
+        let level = &mut self.levels[usize::from(level)];
+        level.occupied &= !(1 << slot);
+        mem::replace(&mut level.first[usize::from(slot)], Link::NONE)
     }
 
     /// Puts an entry into the slot for its tick, relative to the current tick.
-    fn link(&mut self, key: usize) {
-        let tick = self.entries[key].tick.min(self.elapsed + TICKS_MAX - 1);
+    fn link(&mut self, link: Link) {
+        let index = link.0 as usize;
+        let tick = self.entries[index].tick.min(self.elapsed + TICKS_MAX - 1);
         let position = position(self.elapsed, tick);
-        let level = &mut self.levels[position.level];
-        let next = level.first[position.slot].replace(key);
+        let level = &mut self.levels[usize::from(position.level)];
+        let next = mem::replace(&mut level.first[usize::from(position.slot)], link);
         level.occupied |= 1 << position.slot;
-        if let Some(next) = next {
-            self.entries[next].previous = Some(key);
+        if let Some(next) = next.get() {
+            self.entries[next].previous = link;
         }
-        let entry = &mut self.entries[key];
+        let entry = &mut self.entries[index];
         entry.position = position;
-        entry.previous = None;
+        entry.previous = Link::NONE;
         entry.next = next;
     }
 }
@@ -196,8 +214,9 @@ impl<T> Timers<T> {
 /// Returns the slot for `tick`. Its level is given by the highest bit in which `tick` differs from `elapsed`.
 fn position(elapsed: u64, tick: u64) -> Position {
     let differing = (elapsed ^ tick) | (SLOTS as u64 - 1);
-    let level = ((differing.ilog2() / SLOT_SHIFT) as usize).min(LEVELS - 1);
-    let slot = (tick >> (SLOT_SHIFT * level as u32)) as usize % SLOTS;
+    let level = (differing.ilog2() / SLOT_SHIFT).min(LEVELS as u32 - 1);
+    let slot = ((tick >> (SLOT_SHIFT * level)) % SLOTS as u64) as u8;
+    let level = level as u8;
     Position { level, slot }
 }
 
@@ -205,6 +224,8 @@ fn ticks(duration: Duration) -> u64 {
     // Beyond 2^64 ns, 584 years, the wheel has been clamped.
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) >> TICK_SHIFT
 }
+
+const _: () = assert!(size_of::<Entry<[usize; 2]>>() == 40);
 
 #[cfg(test)]
 mod tests {
