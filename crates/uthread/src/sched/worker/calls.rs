@@ -18,13 +18,14 @@ use crate::sched::shared::{Remote, Shared};
 impl Worker {
     /// Queues a new fiber where idle workers find it, or on the next worker in turn if it serves a connection.
     pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
-        if self.spreads_next.take() {
+        if self.spreads_next.get() {
             return self.spread(fiber);
         }
         self.queue(fiber);
     }
 
     /// Queues a new fiber where idle workers find it.
+    #[inline(always)]
     pub(super) fn queue(&self, fiber: FiberRef) {
         self.new.push(fiber);
         self.wake_one();

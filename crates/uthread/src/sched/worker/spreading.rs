@@ -21,6 +21,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn spread(&self, fiber: FiberRef) {
+        self.spreads_next.set(false);
         // Relaxed: nothing depends on it.
         let turn = self.shared.spread.fetch_add(1, Ordering::Relaxed);
         let worker = self.shared.remote(turn % self.shared.workers());
