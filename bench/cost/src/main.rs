@@ -1,18 +1,19 @@
 //! Runs one operation of the library again and again. `cargo xtask cost` counts its instructions under callgrind;
-//! `uthread-cost ratios` times it against a floor in the same process. README.md describes the operations.
+//! `uthread-cost ratio` times it against a floor in the same process. README.md describes the operations.
 
 mod floor;
 mod operations;
-mod ratios;
+mod ratio;
 
 use std::process::ExitCode;
 
 use operations::Operation;
+use ratio::Pair;
 use uthread::{Driver, Runtime};
 
 const USAGE: &str = "\
 Usage: uthread-cost <operation> <count>
-       uthread-cost ratios
+       uthread-cost ratio yield|spawn
        uthread-cost list";
 
 fn main() -> ExitCode {
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
             }
             Ok(())
         }
-        ["ratios"] => runtime().map(|runtime| ratios::print(&runtime)),
+        ["ratio", name] => ratio(name),
         [name, count] => run(name, count),
         _ => Err(USAGE.into()),
     };
@@ -45,6 +46,12 @@ fn run(name: &str, count: &str) -> Result<(), String> {
         .parse()
         .map_err(|_| format!("not a count: {count:?}"))?;
     runtime()?.run(|| (operation.repeat)(count));
+    Ok(())
+}
+
+fn ratio(name: &str) -> Result<(), String> {
+    let pair = Pair::by_name(name).ok_or(USAGE)?;
+    runtime()?.run(|| pair.print_ratio());
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use crate::peers;
 use crate::place::{Place, allowed_cpus};
 use crate::results::{Better, Metric, Panel, Point};
 use crate::servers::pinned;
+use crate::setup::own_path;
 use crate::study::{Cell, Measuring, Study};
 
 /// The slowest commands take some seconds.
@@ -44,6 +45,8 @@ struct Commands {
     /// Peers that cannot do it.
     #[serde(default)]
     without: Vec<String>,
+    /// Our program that does it instead of the peer on uthread.
+    own: Option<String>,
 }
 
 /// Compares more and more fibers with threads of the system and other runtimes.
@@ -73,6 +76,10 @@ fn study(name: &str, measuring: &Measuring, cpus: Vec<usize>) -> Result<Study> {
     let measure = move |cell: Cell| {
         let program = programs[cell.subject].as_ref().context("it is missing")?;
         let panel = &panels[cell.panel];
+        let path = match &panel.own {
+            Some(own) => own_path()?.with_file_name(own),
+            None => program.path.clone(),
+        };
         let words: Vec<&str> = panel.points[cell.point].1.split(' ').collect();
         let words = match words[..] {
             ["spawn", _] if program.name == "threads" => vec!["spawn", SPAWNS_OF_THREADS],
@@ -82,7 +89,7 @@ fn study(name: &str, measuring: &Measuring, cpus: Vec<usize>) -> Result<Study> {
             use_memory(count.parse::<u64>()? * CREATED_BYTES)?;
         }
         let window = Window::open(None, quiet_wait)?;
-        let mut command = pinned(&cpus, &program.path);
+        let mut command = pinned(&cpus, &path);
         let figures = numbers(&output(command.args(program.prefix).args(words))?)?;
         let usage = window.close()?;
         let is_complete = figures.len() == panel.metrics.len();

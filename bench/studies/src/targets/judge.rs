@@ -184,7 +184,7 @@ impl Target {
 
     /// Returns a note if a limit of the panel makes the target impossible.
     fn limit(&self, site: Site<'_>) -> Option<String> {
-        let (Goal::AtLeast(bound), Beside::Best(_)) = (self.goal, &self.beside) else {
+        let (Goal::NoLessThan(bound), Beside::Best(_)) = (self.goal, &self.beside) else {
             return None;
         };
         let mut limits = site.panel.limits.iter();

@@ -1,8 +1,7 @@
 //! The bounds that the figures have to keep, as data (`targets.json`), and whether they do.
 //!
-//! Each target compares ours with others in the same rounds of the same study, at each of its points. *No worse* is met unless
-//! the whole interval of the ratio is on the wrong side of the bound; *at least*, *at most* and *under* are met when the median
-//! reaches the bound.
+//! Each target compares ours with others in the same rounds of the same study, at each of its points. A ratio misses its bound
+//! if its whole interval is on the wrong side; a figure that is no ratio, if its median is.
 
 mod judge;
 
@@ -60,10 +59,12 @@ enum Beside {
 enum Goal {
     /// Met unless the whole interval is above.
     NoMoreThan(f64),
-    /// The others by the median.
+    /// Met unless the whole interval is below.
+    NoLessThan(f64),
+    /// By the median.
     AtMost(f64),
+    /// By the median.
     Under(f64),
-    AtLeast(f64),
 }
 
 /// The worst is the greatest.
@@ -111,22 +112,22 @@ impl Goal {
     fn bound(self) -> f64 {
         match self {
             Goal::NoMoreThan(bound)
+            | Goal::NoLessThan(bound)
             | Goal::AtMost(bound)
-            | Goal::Under(bound)
-            | Goal::AtLeast(bound) => bound,
+            | Goal::Under(bound) => bound,
         }
     }
 
     fn wants_less(self) -> bool {
-        !matches!(self, Goal::AtLeast(_))
+        !matches!(self, Goal::NoLessThan(_))
     }
 
     fn is_met_by(self, ratio: Ratio) -> bool {
         match self {
             Goal::NoMoreThan(bound) => ratio.low <= bound,
+            Goal::NoLessThan(bound) => ratio.high >= bound,
             Goal::AtMost(bound) => ratio.median <= bound,
             Goal::Under(bound) => ratio.median < bound,
-            Goal::AtLeast(bound) => ratio.median >= bound,
         }
     }
 
