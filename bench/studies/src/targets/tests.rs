@@ -158,7 +158,8 @@ fn a_limit_that_forbids_the_target_is_named() {
             metric: 0,
             figures: vec![limit],
         });
-        let target = r#""metric": "rate", "beside": { "Best": ["a"] }, "goal": { "NoLessThan": 1.2 }"#;
+        let target =
+            r#""metric": "rate", "beside": { "Best": ["a"] }, "goal": { "NoLessThan": 1.2 }"#;
         let verdict = judge(target, study);
         let found = (verdict.outcome, &*verdict.points[0].note);
         assert_eq!(found, (Outcome::Missed, note));

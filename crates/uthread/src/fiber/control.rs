@@ -390,7 +390,7 @@ impl Control {
     ///
     /// The fiber has started, is suspended, and is not resumed during the call.
     unsafe fn saved_stack_pointer(&self, extent: Extent) -> Option<usize> {
-        const WORDS: usize = size_of::<Option<Context>>() / size_of::<usize>();
+        const WORDS: usize = size_of::<Context>() / size_of::<usize>();
         let context = self.switch.context.get();
         // SAFETY: the fiber is not running, and the words are those of the context.
         let words = unsafe { context.cast::<[MaybeUninit<usize>; WORDS]>().read() };

@@ -13,6 +13,9 @@ use crate::fiber::FiberRef;
 /// Maximum number of fibers that a worker without others takes at once from outside, as many as the deque takes.
 const TAKEN_MAX: usize = 32;
 
+/// Number of fibers for which a sleeping worker without others keeps room.
+const ROOM_KEPT: usize = 1024;
+
 /// Bounded by memory, as `spawn` cannot refuse.
 pub(crate) enum NewFibers {
     Own(Own),
@@ -78,6 +81,16 @@ impl NewFibers {
         match self {
             NewFibers::Own(own) => own.length.load(Ordering::Relaxed) == 0,
             NewFibers::Stealable(deque, _) => deque.is_empty(),
+        }
+    }
+
+    /// Gives back the room that a peak has needed. Called before a sleep.
+    #[inline]
+    pub(super) fn release_room(&self) {
+        if let NewFibers::Own(own) = self
+            && own.queue.borrow().capacity() > ROOM_KEPT
+        {
+            own.access(|queue| queue.shrink_to(ROOM_KEPT));
         }
     }
 
@@ -154,5 +167,26 @@ pub(super) fn take<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
             Steal::Empty => return None,
             Steal::Retry => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fiber::{Fiber, Identity};
+
+    #[test]
+    fn an_only_worker_gives_back_what_a_peak_has_needed() {
+        let (new, handle) = NewFibers::new(1);
+        let fiber = || Fiber::owning(Identity::anonymous(std::panic::Location::caller()), || ()).0;
+        (0..10 * ROOM_KEPT).for_each(|_| new.push(fiber()));
+        new.release_room();
+        assert_eq!(handle.len(), 10 * ROOM_KEPT);
+        while new.pop_oldest().is_some() {}
+        new.release_room();
+        let NewFibers::Own(own) = &new else {
+            unreachable!("it is the only one")
+        };
+        assert!(own.queue.borrow().capacity() <= 2 * ROOM_KEPT && handle.is_empty());
     }
 }

@@ -257,7 +257,7 @@ impl Reactor {
     /// Returns a number above all indices of suspended fibers.
     pub(crate) fn suspended_max(&self, migrating: bool) -> usize {
         match migrating {
-            false => self.live.capacity(),
+            false => self.live.len(),
             true => self.operations.indices(),
         }
     }

@@ -21,6 +21,7 @@ impl Worker {
     /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
     /// protocol.
     pub(super) fn announce_sleep(&self) -> Option<Duration> {
+        self.new.release_room();
         self.shared.idle().announce_sleep(&self.remote.sleeper);
         self.sleep.searching.set(false);
         let saw_work = self.shared.has_stealable_work();
