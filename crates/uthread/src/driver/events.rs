@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use crate::driver::native;
 
-/// Maximum number of events taken at once: as many as fibers run in a scheduler round. Further events stay in the kernel until the next call.
+/// Maximum number of events taken at once: as many as fibers run in a scheduler round. Further events stay in the kernel until the
+/// next call.
 pub(super) const EVENTS_MAX: usize = 64;
 
 /// Cleared if the kernel does not support `epoll_pwait2` (before 5.11), or a filter forbids it. Relaxed: a
@@ -20,13 +21,12 @@ static PRECISE: AtomicBool = AtomicBool::new(true);
 
 /// Returns `true` if waits have a finer resolution than milliseconds.
 pub(super) fn are_waits_precise() -> bool {
-    let mut events = Events::new();
+    let buffer = &mut Events::new().0;
     // Not an open descriptor: only whether the call exists is of interest.
     #[allow(unsafe_code, reason = "a number that is no descriptor's")]
     // SAFETY: the descriptor is used only for a call that fails.
     let nobody = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
-    PRECISE.load(Ordering::Relaxed)
-        && events.fill(nobody, Duration::ZERO, EVENTS_MAX) == Err(Errno::BADF)
+    PRECISE.load(Ordering::Relaxed) && fill(buffer, nobody, Duration::ZERO) == Err(Errno::BADF)
 }
 
 /// Reports an event with `data` each time that `fd` becomes readable.
@@ -60,18 +60,19 @@ impl Events {
         timeout: Option<Duration>,
         max: usize,
     ) -> &mut [Event] {
+        let buffer = &mut self.0[..max.min(EVENTS_MAX)];
         let is_precise = PRECISE.load(Ordering::Relaxed);
         let count = match timeout {
             Some(timeout) if !timeout.is_zero() && is_precise => {
-                match self.fill(epoll, timeout, max) {
+                match fill(buffer, epoll, timeout) {
                     Err(Errno::NOSYS | Errno::PERM) => {
                         PRECISE.store(false, Ordering::Relaxed);
-                        self.fill_coarsely(epoll, Some(timeout), max)
+                        fill_coarsely(buffer, epoll, Some(timeout))
                     }
                     result => result,
                 }
             }
-            timeout => self.fill_coarsely(epoll, timeout, max),
+            timeout => fill_coarsely(buffer, epoll, timeout),
         };
         let count = match count {
             Ok(count) => count,
@@ -81,68 +82,64 @@ impl Events {
         #[allow(unsafe_code, reason = "the kernel has written so many")]
         // SAFETY: the kernel has initialized the first `count` events.
         unsafe {
-            self.0[..count].assume_init_mut()
+            buffer[..count].assume_init_mut()
         }
     }
+}
 
-    #[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
-    fn fill(
-        &mut self,
-        epoll: BorrowedFd<'_>,
-        timeout: Duration,
-        max: usize,
-    ) -> rustix::io::Result<usize> {
-        let max = max.min(EVENTS_MAX);
-        let timeout = native::timespec(timeout);
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`; the
-        // timeout is the kernel's `struct timespec`; there is no signal mask.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                epoll.as_raw_fd(),
-                self.0.as_mut_ptr(),
-                max,
-                &raw const timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0_usize,
-            )
-        };
-        count_or_errno(result)
-    }
+/// Waits for events that fit into `buffer`, with a timeout in nanoseconds.
+#[allow(unsafe_code, reason = "a system call that no crate offers by itself")]
+fn fill(
+    buffer: &mut [MaybeUninit<Event>],
+    epoll: BorrowedFd<'_>,
+    timeout: Duration,
+) -> rustix::io::Result<usize> {
+    let timeout = native::timespec(timeout);
+    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; the timeout is the kernel's
+    // `struct timespec`; there is no signal mask.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            &raw const timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    count_or_errno(result)
+}
 
-    /// Waits in whole milliseconds, rounded up. Does not use `rustix`: a feature that another crate enables
-    /// changes its function to the newer call. Nor the function of `libc`, which makes the thread cancellable
-    /// meanwhile, at the cost of two atomic operations.
-    #[allow(
-        unsafe_code,
-        reason = "a system call whose safe form may be another one"
-    )]
-    fn fill_coarsely(
-        &mut self,
-        epoll: BorrowedFd<'_>,
-        timeout: Option<Duration>,
-        max: usize,
-    ) -> rustix::io::Result<usize> {
-        let max = max.min(EVENTS_MAX);
-        // A caller with a timeout beyond the maximum polls in between.
-        let timeout_ms = timeout.map_or(-1, |timeout| {
-            i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
-        // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer is not shorter than `max`; there is no
-        // signal mask.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait,
-                epoll.as_raw_fd(),
-                self.0.as_mut_ptr(),
-                max,
-                timeout_ms,
-                std::ptr::null::<libc::sigset_t>(),
-                0_usize,
-            )
-        };
-        count_or_errno(result)
-    }
+/// Waits like [`fill`] in whole milliseconds, rounded up. Does not use `rustix`: a feature that another crate enables
+/// changes its function to the newer call. Nor the function of `libc`, which makes the thread cancellable
+/// meanwhile, at the cost of two atomic operations.
+#[allow(
+    unsafe_code,
+    reason = "a system call whose safe form may be another one"
+)]
+fn fill_coarsely(
+    buffer: &mut [MaybeUninit<Event>],
+    epoll: BorrowedFd<'_>,
+    timeout: Option<Duration>,
+) -> rustix::io::Result<usize> {
+    // A caller with a timeout beyond the maximum polls in between.
+    let timeout_ms = timeout.map_or(-1, |timeout| {
+        i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    });
+    // SAFETY: `Event` is the kernel's `struct epoll_event`, and the buffer has so many; there is no signal mask.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            epoll.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            timeout_ms,
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    count_or_errno(result)
 }
 
 /// Converts the result of a call that returns a count, or -1 and sets errno.
