@@ -153,16 +153,12 @@ pub(super) fn populate(pages: &[usize]) {
 /// Releases `length` bytes of each of these free stacks, above its guard.
 #[allow(unsafe_code, reason = "giving pages back")]
 pub(super) fn discard(starts: &[usize], length: usize) {
-    let discarded = advise_at_once(starts, length, libc::MADV_DONTNEED);
-    for start in &starts[discarded..] {
-        let start = ptr::with_exposed_provenance_mut(*start);
-        // A failure only keeps the pages and is not reported.
-        // SAFETY: the contents of a free stack are not read.
-        let _ = unsafe { rustix::mm::madvise(start, length, Advice::LinuxDontNeed) };
-    }
+    let ranges: Vec<_> = starts.iter().map(|start| *start..*start + length).collect();
+    // SAFETY: the contents of a free stack are not read.
+    unsafe { discard_unused(&ranges) };
 }
 
-/// Releases these pages of stacks that are in use.
+/// Releases these pages of stacks, which may be in use.
 ///
 /// # Safety
 ///
