@@ -28,6 +28,7 @@ const LOOKS_SPARED: u32 = 7;
 const NEW_FIBER_TURN: u64 = 4;
 
 /// The state of the present batch.
+#[derive(Default)]
 pub(super) struct Batch {
     /// The end of the batch if the driver has operations to submit.
     flush_at: Cell<Option<Instant>>,
@@ -35,16 +36,6 @@ pub(super) struct Batch {
     look_at: Cell<Option<Instant>>,
     /// Number of clock reads for this that are still skipped.
     looks_spared: Cell<u32>,
-}
-
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch {
-            flush_at: Cell::new(None),
-            look_at: Cell::new(None),
-            looks_spared: Cell::new(0),
-        }
-    }
 }
 
 impl Worker {
@@ -61,22 +52,21 @@ impl Worker {
         let end = self.remote.counters.switches.get();
         let end = end.wrapping_add(BATCH_FIBERS);
         loop {
-            let worker = current::of_loop(self);
-            let switch = worker.remote.counters.switches.get().wrapping_add(1);
+            let switch = self.remote.counters.switches.get().wrapping_add(1);
             let mut oldest = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
-                let are_new = !worker.new.is_empty();
+                let are_new = !self.new.is_empty();
                 if switch > end {
                     break;
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
-                oldest = are_new.then(|| worker.start_oldest()).flatten();
+                oldest = are_new.then(|| self.start_oldest()).flatten();
             }
-            let Some(fiber) = next(worker, oldest) else {
+            let Some(fiber) = next(self, oldest) else {
                 break;
             };
-            if worker.run_fiber(fiber, switch) && worker.is_flush_due() {
+            if self.run_fiber(fiber, switch) && self.is_flush_due() {
                 break;
             }
         }

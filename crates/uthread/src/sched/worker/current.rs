@@ -31,18 +31,6 @@ pub(super) fn set_running(fiber: Option<Started>) {
     FIBER.set(fiber);
 }
 
-/// Returns the worker whose loop the caller is. The loop finds it here sooner than on its stack, whose address depends
-/// on all that the last switch has loaded.
-#[inline(always)]
-#[allow(unsafe_code, reason = "the worker lives as long as its thread runs it")]
-pub(super) fn of_loop(worker: &Worker) -> &Worker {
-    let current = CURRENT.get();
-    debug_assert!(ptr::eq(current, worker));
-    // SAFETY: `enter` has set the pointer to this worker, and the loop stays on its thread. A fiber that resets it
-    // (`leave_for_good`) never switches to the loop again.
-    unsafe { &*current }
-}
-
 /// Calls `action` while the calling thread is this worker.
 pub(crate) fn enter(worker: &Worker, action: impl FnOnce()) {
     let _leave = Leave(CURRENT.replace(worker));
