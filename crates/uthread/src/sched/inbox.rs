@@ -2,8 +2,8 @@
 
 use crate::atomic::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, so the number of live
-/// fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
+/// A fiber is contained at most once as new or ready, and once per interrupt of its wait, and requests to trim are few, so
+/// the number of live fibers bounds the inbox. It accepts nothing once the worker has ended, as nobody would empty it.
 pub(crate) struct Inbox<T> {
     /// Saves the owner the lock while the inbox is empty. Modified under the lock, so that it agrees with the
     /// vector. Relaxed throughout: the lock orders the fibers' effects, and the fences of the idle protocol

@@ -11,8 +11,7 @@ use super::shared::{Mail, Shared};
 /// trimmed: a page fault per second is a small part of what a fiber does that waits this long.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// The least time between two requests for each fiber of the worker. A visit takes a tenth of a microsecond, so visits
-/// take a percent of the worker's time.
+/// The least time between two requests for each fiber of the worker, much more than a visit takes.
 const INTERVAL_PER_FIBER: Duration = Duration::from_micros(10);
 
 /// Number of requests after a fiber has run last: one to find that it waits, one to trim.

@@ -8,10 +8,10 @@
 use super::Worker;
 use crate::sched::shared::Mail;
 
-/// Maximum number of fibers visited before the worker looks at its other work: less than 20 us.
+/// Maximum number of fibers visited before the worker looks at its other work.
 const VISITED_MAX: usize = 128;
 
-/// Maximum number of stacks trimmed before the worker looks at its other work: less than 50 us.
+/// Maximum number of stacks trimmed before the worker looks at its other work.
 const TRIMMED_MAX: usize = 32;
 
 impl Worker {
