@@ -290,6 +290,16 @@ mod tests {
         cache.keep(name.as_bytes(), &metadata, content);
     }
 
+    /// Returns a folder with a file `a`, and a cache that keeps it.
+    fn with_kept_file() -> (tempfile::TempDir, File, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = File::open(folder.path()).unwrap();
+        let cache = Cache::with_settled(Duration::ZERO);
+        fs::write(folder.path().join("a"), "first").unwrap();
+        keep(&cache, folder.path(), "a");
+        (folder, dir, cache)
+    }
+
     #[test]
     fn a_changed_file_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -331,11 +341,7 @@ mod tests {
 
     #[test]
     fn one_comparison_serves_the_requests_received_before_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = File::open(folder.path()).unwrap();
-        let cache = Cache::with_settled(Duration::ZERO);
-        fs::write(folder.path().join("a"), "first").unwrap();
-        keep(&cache, folder.path(), "a");
+        let (folder, dir, cache) = with_kept_file();
         let early = Instant::now();
         assert!(cache.get(&dir, b"a", Instant::now()).is_some());
         fs::remove_file(folder.path().join("a")).unwrap();
@@ -345,11 +351,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_read_again_when_it_is_old() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = File::open(folder.path()).unwrap();
-        let cache = Cache::with_settled(Duration::ZERO);
-        fs::write(folder.path().join("a"), "first").unwrap();
-        keep(&cache, folder.path(), "a");
+        let (_folder, dir, cache) = with_kept_file();
         let later = Instant::now() + AGE_MAX;
         assert!(cache.get(&dir, b"a", later).is_none());
     }
