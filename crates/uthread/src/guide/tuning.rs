@@ -118,4 +118,5 @@
 //! - Wrap streams in [`BufReader`](std::io::BufReader) and [`BufWriter`](std::io::BufWriter), as with `std`.
 //! - Use [`TcpStream::send_file`](crate::net::TcpStream::send_file), [`fs::copy`](crate::fs::copy) and [`io::splice`](crate::io::splice)
 //!   to move bytes inside the kernel.
-//! - [`ring::read_file`](crate::ring::read_file) opens, reads and closes a small file with one submission.
+//! - [`ring::read_file`](crate::ring::read_file) opens, reads and closes a small file with one submission, and
+//!   [`ring::read_file_beneath`](crate::ring::read_file_beneath) one of an open directory.

@@ -5,8 +5,8 @@
 //! driver or the kernel does not support the request, they submit a new one for each item.
 //!
 //! [`RegisteredBuffer`] and [`RegisteredFile`] save the kernel work on memory and files that are used
-//! repeatedly. They also work where registration is not possible. [`read_file`] opens, reads and closes a
-//! file by one submission, and [`nop`] does nothing.
+//! repeatedly. They also work where registration is not possible. [`read_file`] and
+//! [`read_file_beneath`] open, read and close a file by one submission, and [`nop`] does nothing.
 //!
 //! The other functions are for programs that use io_uring directly: [`submit`] executes any request that the
 //! crate [`io_uring`] can build, and suspends the fiber until it has completed; [`submit_all`] executes
@@ -33,7 +33,7 @@ pub use accept::{Accept, Listener, accept};
 pub use buffers::{BufferRing, Chunk};
 pub use nop::nop;
 pub use poll::{Events, Poll, poll};
-pub use read_file::read_file;
+pub use read_file::{read_file, read_file_beneath};
 pub use receive::{Receive, receive};
 pub use registered_buffer::RegisteredBuffer;
 pub use registered_file::{RegisteredFile, Registrable};

@@ -2,17 +2,17 @@
 
 use std::ffi::CStr;
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use io_uring::opcode;
 use io_uring::squeue::Flags;
-use io_uring::types::{DestinationSlot, Fd, Fixed};
-use rustix::fs::CWD;
+use io_uring::types::{self, DestinationSlot, Fd, Fixed};
+use rustix::fs::{CWD, ResolveFlags};
 
 use super::submit::perform;
-use crate::fs::{self, File};
-use crate::op::fs::CURRENT_POSITION;
+use crate::fs::{self, Dir, File, OpenOptions};
+use crate::op::fs::{CURRENT_POSITION, OpenHow};
 use crate::op::raw::RawRequest;
 use crate::op::transfer_length;
 use crate::resource::registration::Registration;
@@ -41,14 +41,52 @@ use crate::sched::ring;
 pub fn read_file<P: AsRef<Path>>(path: P, buffer: &mut [u8]) -> io::Result<usize> {
     let path = path.as_ref();
     match ring::reserve_file() {
-        Some(slot) => read_at_once(&fs::kernel_path(path)?, buffer, slot),
-        None => read_by_calls(path, buffer),
+        Some(slot) => read_at_once(CWD, &fs::kernel_path(path)?, FROM_ANYWHERE, buffer, slot),
+        None => read(File::open(path)?, buffer),
     }
 }
 
-/// Makes three separate calls. Used without a ring, or if its file table is full.
-fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut file = File::open(path)?;
+/// Reads the beginning of a file beneath `directory` into `buffer` and returns the number of bytes read.
+///
+/// It works like [`read_file`] on the paths of [`Dir::open_beneath`], and resolves only what follows the open directory. Programs
+/// that read all files of a directory save the resolution of its own path.
+///
+/// # Errors
+///
+/// The errors of [`read_file`]; `CrossesDevices` (`EXDEV`) if the path leads out of the directory; `WouldBlock` (`EAGAIN`) if
+/// a concurrent rename disturbed each of several attempts to resolve the path.
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use uthread::{fs::Dir, ring};
+///
+/// let here = Dir::open(".")?;
+/// let mut buffer = [0; 64 * 1024];
+/// let count = uthread::run(|| ring::read_file_beneath(&here, "Cargo.toml", &mut buffer))?;
+/// assert!(buffer[..count].starts_with(b"[package]"));
+/// let outside = ring::read_file_beneath(&here, "../Cargo.toml", &mut buffer);
+/// assert_eq!(outside.unwrap_err().kind(), ErrorKind::CrossesDevices);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_file_beneath<P: AsRef<Path>>(
+    directory: &Dir,
+    path: P,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
+    let path = path.as_ref();
+    if let Some(slot) = ring::reserve_file() {
+        let name = fs::kernel_path(path)?;
+        let result = read_at_once(directory.as_fd(), &name, FROM_BENEATH, buffer, slot);
+        if !matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            return result;
+        }
+    }
+    let file = directory.open_beneath(path, OpenOptions::new().read(true))?;
+    read(file, buffer)
+}
+
+/// Reads once, without a ring or if its file table is full.
+fn read(mut file: File, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -57,13 +95,35 @@ fn read_by_calls(path: &Path, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// How [`read_file`] opens: for reading. The kernel refuses `O_CLOEXEC` for a table entry.
+const FROM_ANYWHERE: OpenHow = OpenHow {
+    flags: 0,
+    mode: 0,
+    resolve: 0,
+};
+
+/// How [`read_file_beneath`] opens.
+const FROM_BENEATH: OpenHow = OpenHow {
+    resolve: ResolveFlags::BENEATH
+        .union(ResolveFlags::NO_MAGICLINKS)
+        .bits(),
+    ..FROM_ANYWHERE
+};
+
 /// Submits a chain of requests. The path, the buffer and the table entry remain valid until the chain has
 /// completed.
-fn read_at_once(path: &CStr, buffer: &mut [u8], mut slot: Registration) -> io::Result<usize> {
+fn read_at_once(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    how: OpenHow,
+    buffer: &mut [u8],
+    mut slot: Registration,
+) -> io::Result<usize> {
     let file = u32::from(slot.slot());
     let target = DestinationSlot::try_from_slot_target(file).expect("tables are not that large");
-    let directory = Fd(CWD.as_raw_fd());
-    let open = opcode::OpenAt::new(directory, path.as_ptr()).file_index(Some(target));
+    let how = (&raw const how).cast::<types::OpenHow>();
+    let open = opcode::OpenAt2::new(Fd(directory.as_raw_fd()), path.as_ptr(), how)
+        .file_index(Some(target));
     let length = transfer_length(buffer);
     let read = opcode::Read::new(Fixed(file), buffer.as_mut_ptr(), length).offset(CURRENT_POSITION);
     let mut requests = [

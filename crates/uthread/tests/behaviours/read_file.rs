@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tempfile::tempdir;
+use uthread::fs::Dir;
 use uthread::ring::{self, RegisteredFile};
 use uthread::thread::Cancelled;
 
@@ -23,6 +24,7 @@ behaviours![
             a_file_is_read_as_far_as_there_is_room,
             errors_are_those_of_the_calls,
             special_files_are_read,
+            a_file_beneath_a_directory_is_read,
             files_are_read_by_many_at_once,
             nothing_is_a_round_of_the_worker,
         ]
@@ -105,6 +107,44 @@ fn special_files_are_read(place: Place) {
         let version = fs::read("/proc/version").unwrap();
         let count = ring::read_file("/proc/version", &mut buffer).unwrap();
         assert_eq!(buffer[..count], version[..100.min(version.len())]);
+    });
+}
+
+fn a_file_beneath_a_directory_is_read(place: Place) {
+    place.run(|| {
+        let outer = tempdir().unwrap();
+        let inner = outer.path().join("inner");
+        fs::create_dir_all(inner.join("deeper")).unwrap();
+        fs::write(outer.path().join("outside"), b"secret").unwrap();
+        fs::write(inner.join("file"), b"text").unwrap();
+        fs::write(inner.join("deeper/file"), b"more text").unwrap();
+        for (target, name) in [("file", "link"), ("../outside", "out"), ("loop", "loop")] {
+            std::os::unix::fs::symlink(target, inner.join(name)).unwrap();
+        }
+        let directory = Dir::open(&inner).unwrap();
+        let mut buffer = [0; 6];
+        let mut read = |path| {
+            let count = ring::read_file_beneath(&directory, path, &mut buffer)?;
+            Ok(buffer[..count].to_vec())
+        };
+        assert_eq!(read("file").unwrap(), b"text");
+        assert_eq!(read("link").unwrap(), b"text");
+        assert_eq!(read("deeper/file").unwrap(), b"more t");
+        let absolute = inner.join("file");
+        for (path, expected) in [
+            ("../outside", Errno::XDEV),
+            ("out", Errno::XDEV),
+            (absolute.to_str().unwrap(), Errno::XDEV),
+            ("missing", Errno::NOENT),
+            ("loop", Errno::LOOP),
+            ("deeper", Errno::ISDIR),
+        ] {
+            assert_eq!(errno(read(path)), expected, "{path}");
+        }
+        assert_eq!(kind(read("a\0b")), ErrorKind::InvalidInput);
+        // The path is resolved from the open directory, wherever that is now.
+        fs::rename(&inner, outer.path().join("renamed")).unwrap();
+        assert_eq!(read("file").unwrap(), b"text");
     });
 }
 
@@ -199,18 +239,20 @@ fn a_deadline_ends_the_wait(place: Place) {
 fn nothing_is_done_in_a_cancelled_fiber(place: Place) {
     let runtime = place.runtime();
     let (mut silent, _writer) = uthread::io::pipe().unwrap();
+    let directory = Dir::open(".").unwrap();
     let cancelled = place.spawn_waiting(&runtime, move || {
         let waited = errno(std::io::Read::read(&mut silent, &mut [0]));
         let mut buffer = [7];
         let calls = [
             ring::read_file("/dev/zero", &mut buffer).map(drop),
+            ring::read_file_beneath(&directory, "Cargo.toml", &mut buffer).map(drop),
             ring::nop(),
         ];
         (waited, calls.map(errno), buffer)
     });
     cancelled.cancel();
     let refused = Errno::CANCELED;
-    assert_eq!(cancelled.join().unwrap(), (refused, [refused; 2], [7]));
+    assert_eq!(cancelled.join().unwrap(), (refused, [refused; 3], [7]));
 }
 
 fn a_file_is_read_by_one_submission(place: Place) {
@@ -218,10 +260,12 @@ fn a_file_is_read_by_one_submission(place: Place) {
     let runtime = place.runtime();
     let submissions = || runtime.metrics().total().submissions;
     runtime.run(|| {
+        let directory = Dir::open(".").unwrap();
         uthread::yield_now();
         let before = submissions();
-        for _ in 0..100 {
+        for _ in 0..50 {
             ring::read_file("Cargo.toml", &mut [0; 10]).unwrap();
+            ring::read_file_beneath(&directory, "Cargo.toml", &mut [0; 10]).unwrap();
         }
         uthread::yield_now();
         let count = submissions() - before;
