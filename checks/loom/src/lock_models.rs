@@ -108,26 +108,36 @@ fn writers_write_one_at_a_time() {
 
 /// Otherwise a reader would see half of a write, or wait for a writer that has gone.
 #[test]
-fn readers_and_writers_exclude_each_other() {
-    fn read(locked: &Locked) {
-        assert!(locked.read() <= 2);
-    }
-    fn read_twice(locked: &Locked) {
-        let first = locked.read();
-        assert!(locked.read() >= first);
-    }
+fn a_reader_and_a_writer_exclude_each_other() {
     run_all(PREEMPTIONS_MAX_OF_TWO, 1, &[read_twice, Locked::write]);
-    // The last of two readers hands the lock to a writer that was passed over: it comes after the other one too.
+}
+
+/// The last of two readers hands the lock to a writer that was passed over: it comes after the other one too.
+#[test]
+fn two_readers_and_a_writer_exclude_each_other() {
     run_all(
         PREEMPTIONS_MAX_OF_THREE,
         1,
         &[read_twice, read, Locked::write],
     );
+}
+
+#[test]
+fn a_reader_and_two_writers_exclude_each_other() {
     run_all(
         PREEMPTIONS_MAX_OF_THREE,
         2,
         &[read, Locked::write, Locked::write],
     );
+}
+
+fn read(locked: &Locked) {
+    assert!(locked.read() <= 2);
+}
+
+fn read_twice(locked: &Locked) {
+    let first = locked.read();
+    assert!(locked.read() >= first);
 }
 
 /// Otherwise the second reader would not be let in, or a writer get in between.
