@@ -1,6 +1,7 @@
 //! One epoch: a runtime is built, does everything at once for some seconds, and is dropped while fibers still run.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ const SLOTS: u64 = 24;
 /// Fibers of each endless kind.
 const ENDLESS_OF_EACH: usize = 2;
 
-const EPOCH_MS_MIN: u64 = 1000;
-const EPOCH_MS_MAX: u64 = 4000;
+/// How long work is started, in milliseconds.
+pub(crate) const LENGTH_MS: Range<u64> = 1000..4000;
 
 /// Time for the release of what a fiber held after its runtime was dropped: threads that fibers started check at intervals
 /// whether they are still needed.
@@ -42,7 +43,12 @@ pub(crate) struct Report {
 }
 
 /// Runs an epoch. Violations are recorded in the stage; an error means that the epoch could not end.
-pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<Report> {
+pub(crate) fn run(
+    mode: Mode,
+    workers: usize,
+    length_ms: Range<u64>,
+    mut random: Random,
+) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
     let stage = Arc::new(Stage::new(directory.path().to_owned()));
     let ending = match random.percent(40) {
@@ -51,8 +57,8 @@ pub(crate) fn run(mode: Mode, workers: usize, mut random: Random) -> io::Result<
     };
     let runtime = mode.runtime(workers).map_err(io::Error::other)?;
     let (slots, endless) = start(&runtime, &stage, &mut random);
-    let length = EPOCH_MS_MIN + random.u64(..EPOCH_MS_MAX - EPOCH_MS_MIN);
-    inject(&runtime, &stage, &mut random, Duration::from_millis(length));
+    let length = Duration::from_millis(random.u64(length_ms));
+    inject(&runtime, &stage, &mut random, length);
     if let Ending::Orderly = ending {
         stage.stop();
         for slot in slots {

@@ -86,8 +86,8 @@ fn run(args: &Args) -> Result<bool> {
         let (mode, growth_mib_max) = (args.mode, args.growth_mib_max);
         let workers = usize::from(args.workers);
         let random = Random::with_seed(seed.wrapping_add(number << 32));
-        let report =
-            watched(&place, move || epoch::run(mode, workers, random)).context(place.clone())?;
+        let epoch = move || epoch::run(mode, workers, epoch::LENGTH_MS, random);
+        let report = watched(&place, epoch).context(place.clone())?;
         let mut violations = report.stage.violations();
         if PANICS.load(Ordering::Relaxed) > 0 {
             violations.push("an unplanned panic".to_owned());
@@ -181,13 +181,21 @@ mod tests {
 
     #[test]
     fn two_epochs_find_nothing() {
+        // Enough for each scenario to run a dozen times.
+        const SHORT_MS: std::ops::Range<u64> = 500..1000;
         report_unplanned_panics();
+        let is_exhaustive = std::env::var_os("UTHREAD_EXHAUSTIVE").is_some();
         for migrating in [false, true] {
             let mode = Mode {
                 migrating,
                 ..Mode::default()
             };
-            let epoch = move || epoch::run(mode, 2, Random::with_seed(1));
+            let length_ms = if is_exhaustive {
+                epoch::LENGTH_MS
+            } else {
+                SHORT_MS
+            };
+            let epoch = move || epoch::run(mode, 2, length_ms, Random::with_seed(1));
             let report = watched("a test", epoch).unwrap();
             assert_eq!(report.stage.violations(), [""; 0], "{mode:?}");
         }
