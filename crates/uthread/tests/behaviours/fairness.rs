@@ -373,7 +373,7 @@ struct Served {
 
 impl Served {
     const TOTAL: usize = if cfg!(debug_assertions) {
-        25_000
+        10_000
     } else {
         100_000
     };
