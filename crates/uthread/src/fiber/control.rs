@@ -8,16 +8,17 @@ use std::ops::Range;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
+use super::reference::Functions;
 use super::seldom::Seldom;
 use super::wake::WakeToken;
-use super::{Body, Scheduler};
+use super::{FiberRef, Scheduler};
 use crate::stack::{Extent, Stack, cache};
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
@@ -43,8 +44,12 @@ type Context = Coroutine<(), Pause, (), Stack>;
 #[repr(C)]
 pub(crate) struct Control {
     switch: Switch,
+    /// The functions of the fiber's type.
+    pub(super) functions: &'static Functions,
     id: NonZeroU64,
     spawn_site: &'static Location<'static>,
+    /// Number of references to the fiber.
+    pub(super) references: AtomicU32,
     /// Ends the current wait of any kind. The waiter checks whether its condition holds.
     pub(crate) token: WakeToken,
     /// `true` if the next `park` returns at once. Separate from the token, which a join in between would
@@ -137,9 +142,10 @@ unsafe impl Sync for Control {}
 unsafe impl Send for Control {}
 
 impl Control {
-    /// Creates the control block of a fiber with this [id](next_id). Makes no call, so that it is written where it is to be.
+    /// Creates the control block of a fiber with this [id](next_id), to which there are two references. Makes no call, so that it is written where it is to be.
     #[inline(always)]
     pub(super) fn new(
+        functions: &'static Functions,
         id: NonZeroU64,
         rare: Seldom<Rare>,
         spawn_site: &'static Location<'static>,
@@ -151,8 +157,10 @@ impl Control {
                 left_off: Cell::new(None),
                 yielder: Cell::new(None),
             },
+            functions,
             id,
             spawn_site,
+            references: AtomicU32::new(2),
             rare,
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
@@ -279,26 +287,26 @@ pub(super) fn next_id() -> NonZeroU64 {
 
 #[allow(unsafe_code, reason = "entering and leaving a coroutine")]
 impl Control {
-    /// Gives the fiber a stack and a scheduler. `body` must be the fiber that contains this control block;
+    /// Gives the fiber a stack and a scheduler. `fiber` must be the address of the fiber that contains this control block;
     /// its stack runs `entry`.
     ///
     /// # Safety
     ///
-    /// Called once, by the worker that has taken the fiber from a queue. `body` outlives the run.
+    /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until it has ended.
     pub(crate) unsafe fn start(
         &self,
-        body: *const dyn Body,
-        entry: impl FnOnce(&dyn Body) + 'static,
+        fiber: NonNull<Control>,
+        entry: impl FnOnce(&FiberRef) + 'static,
         stack: Stack,
         scheduler: Arc<dyn Scheduler>,
     ) {
         self.extent.set(stack.extent());
         let context = Context::with_stack(stack, move |yielder, ()| {
             // SAFETY: the caller of `start` keeps the fiber alive until it has ended.
-            let body = unsafe { &*body };
+            let fiber = unsafe { FiberRef::uncounted(fiber) };
             let yielder = NonNull::from_ref(yielder);
-            body.control().switch.yielder.set(Some(yielder));
-            entry(body);
+            fiber.control().switch.yielder.set(Some(yielder));
+            entry(&fiber);
         });
         // SAFETY: the fiber is not running, and is not resumed concurrently.
         let slot = unsafe { &mut *self.switch.context.get() };

@@ -24,7 +24,6 @@ pub(crate) mod wake_handle;
 
 use std::cell::UnsafeCell;
 use std::error::Error;
-use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -38,13 +37,11 @@ pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
-pub(crate) use reference::Reference;
+use reference::Body;
+pub(crate) use reference::FiberRef;
 pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
-
-/// A fiber of any type, as queues hold it.
-pub(crate) type FiberRef = Reference<dyn Body>;
 
 /// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
 pub(crate) trait Scheduler: Send + Sync {
@@ -52,19 +49,6 @@ pub(crate) trait Scheduler: Send + Sync {
     fn enqueue(&self, fiber: Started);
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
-}
-
-/// The operations of a queue on a fiber of any type.
-pub(crate) trait Body: Send + Sync {
-    fn control(&self) -> &Control;
-    /// Runs the closure to its end, on the fiber's own stack.
-    fn run(&self);
-    /// Drops the closure instead of running it; joining returns `payload`. Runs on the fiber's own stack if
-    /// it has one, as destructors may wait.
-    fn abandon(&self, payload: Payload);
-    /// Makes joining return [`Cancelled`], for a fiber that never runs again. Called once nothing uses memory
-    /// that it may have lent or borrowed.
-    fn give_up(&self);
 }
 
 /// The payload of a panic.
@@ -174,6 +158,7 @@ pub(crate) fn unpark(fiber: &FiberRef) {
     wake(fiber);
 }
 
+#[repr(C)]
 pub(crate) struct Fiber<F, T> {
     control: Control,
     /// Taken once, by the worker that starts or abandons the fiber.
@@ -194,47 +179,47 @@ where
 {
     /// Creates a fiber. Returns it in the forms that queues and handles hold.
     #[inline]
+    #[allow(unsafe_code, reason = "the contract of the forms")]
     pub(crate) fn owning(identity: Identity, closure: F) -> (FiberRef, Joinable<T>)
     where
         F: 'static,
         T: 'static,
     {
-        Fiber::forms(Fiber::pair(identity, None, closure, None), |fiber| {
-            fiber.coerce::<dyn Body>(|fiber| fiber)
-        })
+        // SAFETY: it borrows nothing.
+        unsafe { Fiber::forms(identity, None, closure, None) }
     }
 
-    /// Converts references to a fiber to the forms that queues and handles hold.
+    /// Creates a fiber in the forms that queues and handles hold.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`FiberRef::pair`].
     #[inline(always)]
-    #[allow(unsafe_code, reason = "the contract of the form")]
-    fn forms(
-        (body, joinable): (Reference<Self>, Reference<Self>),
-        coerce: impl Fn(Reference<Self>) -> FiberRef,
-    ) -> (FiberRef, Joinable<T>) {
-        let outcome = NonNull::from_ref(&joinable.outcome);
-        // SAFETY: the outcome is that of this fiber.
-        let joinable = unsafe { Joinable::new(coerce(joinable), outcome) };
-        (coerce(body), joinable)
-    }
-
-    #[inline(always)]
-    fn pair(
+    #[allow(unsafe_code, reason = "the contract of the forms")]
+    unsafe fn forms(
         Identity { name, spawn_site }: Identity,
         deadline: Option<Instant>,
         closure: F,
         scope: Option<Arc<Children>>,
-    ) -> (Reference<Self>, Reference<Self>) {
+    ) -> (FiberRef, Joinable<T>) {
         let (id, rare, limits) = (
             control::next_id(),
             Rare::of_new(name),
             Limits::with_deadline(deadline),
         );
-        Reference::pair(|| Fiber {
-            control: Control::new(id, rare, spawn_site, limits),
+        let make = |functions| Fiber {
+            control: Control::new(functions, id, rare, spawn_site, limits),
             closure: UnsafeCell::new(Some(closure)),
             outcome: Outcome::new(),
             scope,
-        })
+        };
+        // SAFETY: by the caller's contract.
+        let (body, handle) = unsafe { FiberRef::pair(make) };
+        // SAFETY: it is a fiber of this type, which the handle keeps.
+        let fiber = unsafe { handle.as_ptr().cast::<Self>().as_ref() };
+        let outcome = NonNull::from_ref(&fiber.outcome);
+        // SAFETY: the outcome is that of this fiber.
+        (body, unsafe { Joinable::new(handle, outcome) })
     }
 
     /// Creates a fiber whose closure and value may borrow, and whose calls stop waiting at `deadline`. Returns it in
@@ -249,14 +234,10 @@ where
         closure: F,
         scope: Option<Arc<Children>>,
     ) -> (FiberRef, Joinable<T>) {
-        let pair = Fiber::pair(identity, deadline, closure, scope);
-        let children = pair.0.scope.clone();
-        let (body, joinable) = Fiber::forms(pair, |fiber| {
-            let body = fiber.coerce::<dyn Body + '_>(|fiber| fiber);
-            // SAFETY: only the lifetime changes. The closure is dropped when the fiber has ended, and the value
-            // with it or with its handle, so no borrow is left, as the contract above requires.
-            unsafe { mem::transmute::<Reference<dyn Body + '_>, FiberRef>(body) }
-        });
+        let children = scope.clone();
+        // SAFETY: the closure is dropped when the fiber has ended, and the value with it or with its handle, so no
+        // borrow is left, as the contract above requires.
+        let (body, joinable) = unsafe { Fiber::forms(identity, deadline, closure, scope) };
         if let Some(children) = children {
             children.admit(&body);
         }
@@ -372,15 +353,13 @@ fn shield(control: &Control, end: impl FnOnce() -> thread::Result<()>) -> thread
     ended
 }
 
-impl<F, T> Body for Fiber<F, T>
+#[allow(unsafe_code, reason = "the layout that references rely on")]
+// SAFETY: the control block is the first field in the order of C, and `forms` gives it the functions.
+unsafe impl<F, T> Body for Fiber<F, T>
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    fn control(&self) -> &Control {
-        &self.control
-    }
-
     fn run(&self) {
         let closure = self.take_closure();
         let result = panic::catch_unwind(AssertUnwindSafe(closure));

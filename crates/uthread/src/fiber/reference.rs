@@ -1,222 +1,242 @@
-//! Counted references to fibers. Like [`Arc`](std::sync::Arc), except that there are two references from the
-//! beginning (a queue's and a handle's), no weak ones, and that the memory comes from [`blocks`].
+//! Counted references to fibers of any type, in one word. Like [`Arc`](std::sync::Arc), except that there are two
+//! references from the beginning (a queue's and a handle's), no weak ones, and that the memory comes from [`blocks`].
 //!
 //! ```text
-//!   block   | padding, if the value needs it | header | value
-//!                                                      ^ a reference points here
+//!   block   | control block: count, functions of the type, .. | closure, outcome
+//!           ^ a reference points here
 //! ```
 
 use std::alloc::Layout;
-use std::marker::PhantomData;
-use std::ops::Deref;
+use std::mem::ManuallyDrop;
 use std::process;
 use std::ptr::NonNull;
-use std::sync::atomic::{self, AtomicU32, Ordering};
+use std::sync::atomic::{self, Ordering};
 
 use super::blocks::{self, Size};
+use super::{Control, Payload};
 
-/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so many take 32 GiB.
+/// Maximum number of references. As in `Arc`, only a program that leaks references exceeds it: so many take 16 GiB.
 const REFERENCES_MAX: u32 = i32::MAX as u32;
 
-/// Two words of 32 bits, so that it takes as little memory as a count alone.
-struct Header {
-    count: AtomicU32,
-    /// The size of the block, which the type of a reference may not tell.
-    size: Size,
+/// A type of fibers.
+///
+/// # Safety
+///
+/// A value begins with its control block, which has the [functions](Functions) of its type.
+#[allow(unsafe_code, reason = "a layout that its users rely on")]
+pub(super) unsafe trait Body: Send + Sync {
+    /// Runs the closure to its end.
+    fn run(&self);
+    /// Drops the closure instead of running it.
+    fn abandon(&self, payload: Payload);
+    /// Completes the outcome of a fiber that never runs again.
+    fn give_up(&self);
 }
 
-#[repr(transparent)]
-pub(crate) struct Reference<T: ?Sized> {
-    value: NonNull<T>,
-    owns: PhantomData<T>,
+/// The functions of a type of fibers, for references, which do not know the type. Each takes the control block of a living fiber
+/// of that type.
+pub(super) struct Functions {
+    run: unsafe fn(NonNull<Control>),
+    abandon: unsafe fn(NonNull<Control>, Payload),
+    give_up: unsafe fn(NonNull<Control>),
+    /// Drops the fiber and releases its memory. There is no reference to it any more.
+    drop: unsafe fn(NonNull<Control>),
 }
+
+#[allow(unsafe_code, reason = "the type that a control block belongs to")]
+impl Functions {
+    const fn of<B: Body>() -> &'static Functions {
+        const {
+            &Functions {
+                // SAFETY: by the contract of the functions.
+                run: |fiber| unsafe { fiber.cast::<B>().as_ref() }.run(),
+                // SAFETY: as above.
+                abandon: |fiber, payload| unsafe { fiber.cast::<B>().as_ref() }.abandon(payload),
+                // SAFETY: as above.
+                give_up: |fiber| unsafe { fiber.cast::<B>().as_ref() }.give_up(),
+                // SAFETY: as above.
+                drop: |fiber| unsafe { drop_fiber(fiber.cast::<B>()) },
+            }
+        }
+    }
+}
+
+/// Drops a fiber and releases its memory.
+///
+/// # Safety
+///
+/// The fiber was created by [`FiberRef::pair`], and there is no reference to it any more.
+#[allow(unsafe_code, reason = "the contract's")]
+unsafe fn drop_fiber<B>(fiber: NonNull<B>) {
+    const {
+        assert!(size_of::<B>() >= size_of::<Control>());
+    }
+    // SAFETY: by the caller's contract.
+    unsafe { fiber.drop_in_place() };
+    let layout = Layout::new::<B>();
+    let size = Size::of(layout);
+    match size.is_kept() {
+        // SAFETY: the memory was allocated with this size.
+        true => unsafe { blocks::release(fiber.cast(), size) },
+        // SAFETY: the memory was allocated with this layout, and its size is not kept.
+        false => unsafe { blocks::deallocate(fiber.cast(), layout) },
+    }
+}
+
+/// A fiber of any type, as queues hold it.
+#[repr(transparent)]
+pub(crate) struct FiberRef(NonNull<Control>);
 
 #[allow(unsafe_code, reason = "a counted pointer")]
-// SAFETY: as for `Arc`: references on several threads share the value, and any of them may drop it.
-unsafe impl<T: ?Sized + Send + Sync> Send for Reference<T> {}
+// SAFETY: as for `Arc`: references on several threads share the fiber, which is `Send` and `Sync`, and any of them may
+// drop it.
+unsafe impl Send for FiberRef {}
 #[allow(unsafe_code, reason = "a counted pointer")]
 // SAFETY: as above.
-unsafe impl<T: ?Sized + Send + Sync> Sync for Reference<T> {}
+unsafe impl Sync for FiberRef {}
 
-impl<T: ?Sized> Unpin for Reference<T> {}
-
-/// Returns the layout of a block with a value of this layout, and the offset of the value.
-#[inline(always)]
-fn block(value: Layout) -> (Layout, usize) {
-    let block = Layout::new::<Header>().extend(value);
-    block.expect("a value is smaller than the address space")
-}
-
-impl<T> Reference<T> {
-    /// Creates a value on the heap, and returns two references to it.
+#[allow(unsafe_code, reason = "a counted pointer")]
+impl FiberRef {
+    /// Creates a fiber on the heap, and returns two references to it. `make` puts the functions into its control block,
+    /// with a count of two references.
+    ///
+    /// # Safety
+    ///
+    /// What the fiber borrows lives until its closure and its value were dropped, however long the references live.
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    pub(super) fn pair(make: impl FnOnce() -> T) -> (Reference<T>, Reference<T>) {
-        let (layout, offset) = block(Layout::new::<T>());
-        let size = Size::of(layout);
-        // SAFETY: the offset is within the block.
-        let value = unsafe { blocks::allocate(layout, size).byte_add(offset) }.cast::<T>();
-        // SAFETY: the memory is new, and has the size and the alignment of a value.
-        unsafe { value.write(make()) };
-        let reference = Reference::of(value);
-        let count = AtomicU32::new(2);
-        // SAFETY: the memory is new, and has room for the header before the value.
-        unsafe { reference.header_pointer().write(Header { count, size }) };
-        (reference, Reference::of(value))
-    }
-}
-
-impl<T: ?Sized> Reference<T> {
-    /// Returns a reference that has been counted.
-    #[inline(always)]
-    fn of(value: NonNull<T>) -> Reference<T> {
-        Reference {
-            value,
-            owns: PhantomData,
-        }
-    }
-
-    /// Changes the type of the value to that of a trait which it implements.
-    #[inline(always)]
-    pub(super) fn coerce<U: ?Sized>(
-        self,
-        coerce: impl FnOnce(NonNull<T>) -> NonNull<U>,
-    ) -> Reference<U> {
-        let value = self.value;
-        std::mem::forget(self);
-        Reference::of(coerce(value))
-    }
-
-    /// Returns the address of the value.
-    pub(crate) fn as_ptr(reference: &Reference<T>) -> *const T {
-        reference.value.as_ptr()
+    pub(super) unsafe fn pair<B: Body>(
+        make: impl FnOnce(&'static Functions) -> B,
+    ) -> (FiberRef, FiberRef) {
+        let layout = Layout::new::<B>();
+        let fiber = blocks::allocate(layout, Size::of(layout)).cast::<B>();
+        // SAFETY: the memory is new, and has the size and the alignment of a fiber.
+        unsafe { fiber.write(make(Functions::of::<B>())) };
+        (FiberRef(fiber.cast()), FiberRef(fiber.cast()))
     }
 
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    fn header_pointer(&self) -> NonNull<Header> {
-        // SAFETY: the header is directly before the value.
-        unsafe { self.value.cast::<Header>().sub(1) }
+    pub(crate) fn control(&self) -> &Control {
+        // SAFETY: the fiber lives as long as there are references to it.
+        unsafe { self.0.as_ref() }
     }
 
+    /// Returns a reference that is not counted.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a fiber, to which there is a counted reference during the use of this one.
     #[inline(always)]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    fn header(&self) -> &Header {
-        // SAFETY: the block lives as long as there are references.
-        unsafe { self.header_pointer().as_ref() }
+    pub(super) unsafe fn uncounted(fiber: NonNull<Control>) -> ManuallyDrop<FiberRef> {
+        ManuallyDrop::new(FiberRef(fiber))
     }
 
-    /// Drops the value and releases its memory, as the last reference is gone.
-    #[inline(never)]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    fn drop_value(&mut self) {
-        let size = self.header().size;
-        if !size.is_kept() {
-            return self.drop_value_of_any_size();
-        }
-        // SAFETY: there is no other reference.
-        unsafe { self.value.drop_in_place() };
-        // Sizes that are kept need no padding.
-        let block = self.header_pointer().cast();
-        // SAFETY: the memory was allocated with this size.
-        unsafe { blocks::release(block, size) };
+    /// Returns the address of the fiber.
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> NonNull<Control> {
+        self.0
     }
 
-    #[cold]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    fn drop_value_of_any_size(&mut self) {
-        let (layout, offset) = block(Layout::for_value(&**self));
-        // SAFETY: there is no other reference.
-        unsafe { self.value.drop_in_place() };
-        // SAFETY: the block begins at this distance before the value.
-        let block = unsafe { self.value.cast::<u8>().byte_sub(offset) };
-        // SAFETY: the memory was allocated with this layout, which is that of the same type, and its size is not kept.
-        unsafe { blocks::deallocate(block, layout) };
+    /// Runs the closure to its end, on the fiber's own stack.
+    #[inline(always)]
+    pub(crate) fn run(&self) {
+        // SAFETY: the fiber lives, and its functions are those of its type.
+        unsafe { (self.control().functions.run)(self.0) }
+    }
+
+    /// Drops the closure instead of running it; joining returns `payload`. Called on the fiber's own stack if it has
+    /// one, as destructors may wait.
+    pub(crate) fn abandon(&self, payload: Payload) {
+        // SAFETY: as above.
+        unsafe { (self.control().functions.abandon)(self.0, payload) }
+    }
+
+    /// Makes joining return [`Cancelled`](super::Cancelled), for a fiber that never runs again. Called once nothing uses
+    /// memory that it may have lent or borrowed.
+    pub(crate) fn give_up(&self) {
+        // SAFETY: as above.
+        unsafe { (self.control().functions.give_up)(self.0) }
     }
 }
 
-impl<T: ?Sized> Deref for Reference<T> {
-    type Target = T;
-
-    #[inline(always)]
-    #[allow(unsafe_code, reason = "a counted pointer")]
-    fn deref(&self) -> &T {
-        // SAFETY: the value lives as long as there are references to it.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-impl<T: ?Sized> Clone for Reference<T> {
+impl Clone for FiberRef {
     #[inline]
-    fn clone(&self) -> Reference<T> {
+    #[allow(unsafe_code, reason = "a counted pointer")]
+    fn clone(&self) -> FiberRef {
         // Relaxed: whoever passes the new reference on orders that.
-        if self.header().count.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
+        if self.control().references.fetch_add(1, Ordering::Relaxed) > REFERENCES_MAX {
             process::abort();
         }
-        Reference::of(self.value)
+        FiberRef(self.0)
     }
 }
 
-impl<T: ?Sized> Drop for Reference<T> {
+impl Drop for FiberRef {
     #[inline]
+    #[allow(unsafe_code, reason = "a counted pointer")]
     fn drop(&mut self) {
-        let references = &self.header().count;
-        // Acquire pairs with the release of the other references, whose accesses come before the drop of the value.
-        if references.load(Ordering::Acquire) == 1 {
-            return self.drop_value();
-        }
-        if references.fetch_sub(1, Ordering::Release) == 1 {
+        let control = self.control();
+        // Acquire pairs with the release of the other references, whose accesses come before the drop of the fiber.
+        if control.references.load(Ordering::Acquire) != 1 {
+            if control.references.fetch_sub(1, Ordering::Release) != 1 {
+                return;
+            }
             atomic::fence(Ordering::Acquire);
-            self.drop_value();
         }
+        let drop = control.functions.drop;
+        // SAFETY: there is no other reference.
+        unsafe { drop(self.0) };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::panic::Location;
     use std::ptr;
     use std::sync::Arc;
     use std::thread;
 
     use super::*;
-
-    trait Number: Send + Sync {
-        fn number(&self) -> u64;
-    }
-
-    /// A number, and a reference that shows whether the value lives.
-    struct Plain(
-        u64,
-        #[expect(dead_code, reason = "dropped with the value")] Arc<()>,
-    );
+    use crate::fiber::{Fiber, Identity, Joinable};
 
     #[repr(align(64))]
-    struct Aligned(Plain);
+    struct Aligned(Arc<()>);
 
-    impl Number for Plain {
-        fn number(&self) -> u64 {
-            self.0
+    impl Aligned {
+        fn count(&self) -> usize {
+            assert!(ptr::from_ref(self).addr().is_multiple_of(64));
+            Arc::strong_count(&self.0)
         }
     }
 
-    impl Number for Aligned {
-        fn number(&self) -> u64 {
-            assert!(ptr::from_ref(self).addr().is_multiple_of(64));
-            self.0.number()
-        }
+    fn fiber<T: Send + 'static>(
+        closure: impl FnOnce() -> T + Send + 'static,
+    ) -> (FiberRef, Joinable<T>) {
+        Fiber::owning(Identity::anonymous(Location::caller()), closure)
     }
 
     #[test]
-    fn the_last_of_several_references_drops_the_value() {
+    fn the_last_of_several_references_drops_the_fiber() {
         let alive = Arc::new(());
-        let (first, second) = Reference::pair(|| Aligned(Plain(7, Arc::clone(&alive))));
-        let first = first.coerce::<dyn Number>(|value| value);
-        let third = first.clone();
-        drop(second);
-        assert_eq!((first.number(), third.number()), (7, 7));
+        let result = Arc::clone(&alive);
+        let (first, joinable) = fiber(move || result);
+        let second = first.clone();
+        first.run();
         drop(first);
+        drop(joinable);
         assert_eq!(Arc::strong_count(&alive), 2);
-        drop(third);
+        drop(second);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn a_fiber_of_any_size_and_alignment_runs_or_is_dropped() {
+        let alive = Arc::new(());
+        let (aligned, large) = (Aligned(Arc::clone(&alive)), [7_u64; 1000]);
+        let (runs, joinable) = fiber(move || aligned.count() + large.len());
+        runs.run();
+        assert_eq!(joinable.outcome().take().ok(), Some(1002));
+        let aligned = Aligned(Arc::clone(&alive));
+        drop(fiber(move || aligned.count()));
         assert_eq!(Arc::strong_count(&alive), 1);
     }
 
@@ -224,9 +244,10 @@ mod tests {
     fn references_are_dropped_on_any_thread() {
         let alive = Arc::new(());
         thread::scope(|scope| {
-            for number in 0..100 {
-                let (ours, theirs) = Reference::pair(|| Plain(number, Arc::clone(&alive)));
-                scope.spawn(move || assert_eq!(theirs.clone().number(), number));
+            for _ in 0..100 {
+                let alive = Arc::clone(&alive);
+                let (ours, theirs) = fiber(move || drop(alive));
+                scope.spawn(move || assert!(!theirs.outcome().is_done()));
                 drop(ours);
             }
         });

@@ -9,7 +9,7 @@ use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
 use crate::driver::Start;
-use crate::fiber::{FiberRef, Pause, Reference, Started};
+use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::Operation;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
@@ -44,7 +44,7 @@ impl Worker {
         let Some(newest) = self.new.pop_newest() else {
             return false;
         };
-        let found = ptr::addr_eq(Reference::as_ptr(&newest), Reference::as_ptr(fiber));
+        let found = newest.as_ptr() == fiber.as_ptr();
         if !found {
             self.new.push(newest);
         }

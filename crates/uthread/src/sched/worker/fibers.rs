@@ -6,7 +6,7 @@ use std::thread;
 
 use super::batch::BATCH_FIBERS;
 use super::{Worker, current};
-use crate::fiber::{Body, Cancelled, FiberRef, Pause, Reference, Scheduler, Started};
+use crate::fiber::{Cancelled, FiberRef, Pause, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
 use crate::stack::Stack;
@@ -160,8 +160,8 @@ impl Worker {
             return None;
         }
         let entry = match cancelled {
-            false => |body: &dyn Body| body.run(),
-            true => |body: &dyn Body| body.abandon(Box::new(Cancelled)),
+            false => FiberRef::run,
+            true => |fiber: &FiberRef| fiber.abandon(Box::new(Cancelled)),
         };
         Some(self.start_on(fiber, stack, entry))
     }
@@ -173,7 +173,7 @@ impl Worker {
         &self,
         fiber: FiberRef,
         stack: Stack,
-        entry: impl FnOnce(&dyn Body) + 'static,
+        entry: impl FnOnce(&FiberRef) + 'static,
     ) -> Started {
         let scheduler: Arc<dyn Scheduler> = match self.migrating {
             false => Arc::clone(&self.remote) as Arc<dyn Scheduler>,
@@ -182,10 +182,9 @@ impl Worker {
         self.remote.counters.fibers.add(1);
         let control = fiber.control();
         self.remote.record_name(control);
-        let body: *const dyn Body = Reference::as_ptr(&fiber);
         // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
         // keeps it alive until then.
-        unsafe { control.start(body, entry, stack, scheduler) };
+        unsafe { control.start(fiber.as_ptr(), entry, stack, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
         control.home.set(self.index as u32);
@@ -201,8 +200,8 @@ impl Worker {
 
     /// Starts a fiber that only drops its captures.
     fn start_to_end(&self, Refused { fiber, error }: Refused, stack: Stack) -> Started {
-        self.start_on(fiber, stack, move |body| {
-            body.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
+        self.start_on(fiber, stack, move |fiber| {
+            fiber.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
         })
     }
 
