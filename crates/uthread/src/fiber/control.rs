@@ -1,7 +1,6 @@
-//! The control block of a fiber: its identity, wake-up token and coroutine.
+//! The control block of a fiber: its identity, wake-up token and runner.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
-use std::hint;
 use std::mem::{self, MaybeUninit};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
@@ -10,16 +9,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use corosensei::{Coroutine, CoroutineResult, Yielder};
-
 use super::last_worker::LastWorker;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::reference::Functions;
+use super::runner::{Exit, Runner};
 use super::seldom::Seldom;
 use super::wake::WakeToken;
-use super::{FiberRef, Scheduler};
-use crate::stack::{Extent, Stack, cache};
+use super::{Payload, Scheduler};
+use crate::stack::{Stack, cache};
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
 /// switch, and the first frame of the caller.
@@ -39,8 +37,6 @@ pub(crate) enum Pause {
     Abandoned,
 }
 
-type Context = Coroutine<(), Pause, (), Stack>;
-
 #[repr(C)]
 pub(crate) struct Control {
     switch: Switch,
@@ -58,8 +54,6 @@ pub(crate) struct Control {
     /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
     scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
     rare: Seldom<Rare>,
-    /// The extent of the stack, for the overflow report; empty before the start.
-    extent: Cell<Extent>,
     /// The result of the last operation, stored by the worker for the resumed fiber.
     pub(crate) operation_result: Cell<OperationResult>,
     /// The worker that has started it, whose reactor keeps it.
@@ -93,6 +87,8 @@ pub(super) struct Rare {
     locals: OnceCell<Locals>,
     /// A larger stack, reserved for the fiber before its start.
     reserved: Cell<Option<Stack>>,
+    /// The result of a fiber that ends without running its closure. Set before its start.
+    refusal: Cell<Option<Payload>>,
 }
 
 impl Rare {
@@ -106,19 +102,15 @@ impl Rare {
     }
 }
 
-/// The data outside the stacks that a switch to the fiber and back touches, in the size of one cache line.
-/// Not aligned to a line: an aligned allocation costs more than touching a second line.
+/// The data that a switch to the fiber and back touches, besides the stack.
 struct Switch {
-    /// Initialized from start to end. Accessed only by the worker that runs the fiber.
-    context: UnsafeCell<MaybeUninit<Context>>,
+    /// Set from start to end.
+    runner: Cell<Option<Runner>>,
     /// The stack pointer of the suspended fiber.
     left_off: Cell<Option<NonNull<u8>>>,
-    /// The handle by which the running coroutine switches away; it lies at the base of its stack.
-    yielder: Cell<Option<NonNull<Yielder<(), Pause>>>>,
+    /// The handle by which the running fiber switches away; it lies at the base of its stack.
+    exit: Cell<Option<NonNull<Exit>>>,
 }
-
-// The sanitizer keeps more data per stack.
-const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Switch>() <= cache::LINE_BYTES);
 
 /// The result of an operation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,9 +145,9 @@ impl Control {
     ) -> Control {
         Control {
             switch: Switch {
-                context: UnsafeCell::new(MaybeUninit::uninit()),
+                runner: Cell::new(None),
                 left_off: Cell::new(None),
-                yielder: Cell::new(None),
+                exit: Cell::new(None),
             },
             functions,
             id,
@@ -165,7 +157,6 @@ impl Control {
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
             scheduler: UnsafeCell::new(None),
-            extent: Cell::default(),
             operation_result: Cell::default(),
             home: Cell::default(),
             live_index: Cell::default(),
@@ -214,9 +205,21 @@ impl Control {
         self.rare.get()?.reserved.take()
     }
 
-    /// Returns the size of the fiber's stack in bytes if `address` is in its guard.
+    /// Makes the fiber end with this result instead of running its closure. Called before its start.
+    #[cold]
+    pub(crate) fn refuse(&self, payload: Payload) {
+        self.rare.get_or_default().refusal.set(Some(payload));
+    }
+
+    /// Takes the result of a fiber that ends without running its closure. Called by the fiber itself.
+    #[inline(always)]
+    pub(super) fn take_refusal(&self) -> Option<Payload> {
+        self.rare.get()?.refusal.take()
+    }
+
+    /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a running fiber.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
-        let extent = self.extent.get();
+        let extent = self.switch.runner.get()?.extent();
         extent.guards(address).then(|| extent.size())
     }
 
@@ -287,63 +290,51 @@ pub(super) fn next_id() -> NonZeroU64 {
 
 #[allow(unsafe_code, reason = "entering and leaving a coroutine")]
 impl Control {
-    /// Gives the fiber a stack and a scheduler. `fiber` must be the address of the fiber that contains this control block;
-    /// its stack runs `entry`.
+    /// Gives the fiber, which has this address, a stack and a scheduler.
     ///
     /// # Safety
     ///
-    /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until it has ended.
+    /// Called once, by the worker that has taken the fiber from a queue, and which keeps it until it has ended. The runner
+    /// runs no other fiber.
+    #[inline(always)]
     pub(crate) unsafe fn start(
         &self,
         fiber: NonNull<Control>,
-        entry: impl FnOnce(&FiberRef) + 'static,
-        stack: Stack,
+        runner: Runner,
         scheduler: Arc<dyn Scheduler>,
     ) {
-        self.extent.set(stack.extent());
-        let context = Context::with_stack(stack, move |yielder, ()| {
-            // SAFETY: the caller of `start` keeps the fiber alive until it has ended.
-            let fiber = unsafe { FiberRef::uncounted(fiber) };
-            let yielder = NonNull::from_ref(yielder);
-            fiber.control().switch.yielder.set(Some(yielder));
-            entry(&fiber);
-        });
-        // SAFETY: the fiber is not running, and is not resumed concurrently.
-        let slot = unsafe { &mut *self.switch.context.get() };
-        slot.write(context);
+        // SAFETY: by the caller's contract.
+        unsafe { runner.load(fiber) };
+        self.switch.runner.set(Some(runner));
         self.set_scheduler(scheduler);
     }
 
-    /// Runs the fiber until it pauses or ends, and calls the function for the one or the other.
+    /// Records that the fiber runs, and how it switches away.
+    #[inline(always)]
+    pub(super) fn begin(&self, exit: &Exit) {
+        self.switch.exit.set(Some(NonNull::from_ref(exit)));
+    }
+
+    /// Runs the fiber until it pauses, or returns `None` when it has ended. Also returns the fiber, read from its stack, so
+    /// that the caller keeps nothing in a register across the switch.
     ///
     /// # Safety
     ///
     /// Called by the only holder of a fiber that can run, and not from within the fiber; on the worker that
     /// has started it or, if fibers migrate, on any worker.
     #[inline(always)]
-    pub(crate) unsafe fn resume<R>(
-        &self,
-        paused: impl FnOnce(Pause) -> R,
-        ended: impl FnOnce(Stack) -> R,
-    ) -> R {
+    pub(crate) unsafe fn resume(&self) -> (Started, Option<Pause>) {
+        // SAFETY: a queue holds a fiber from its start to its end, and in between it has a runner.
+        let runner = unsafe { self.switch.runner.get().unwrap_unchecked() };
         // SAFETY: the fiber is not running, and only its holder calls this.
-        let slot = unsafe { &mut *self.switch.context.get() };
-        // SAFETY: a queue holds a fiber from its start to its end, and in between it has a context.
-        let context = unsafe { slot.assume_init_mut() };
-        // SAFETY: as above: the coroutine is taken out once it is done.
-        unsafe { hint::assert_unchecked(!context.done()) };
-        let result = context.resume(());
-        // The switch has checked this; the variant would be checked again.
-        if context.done() {
-            // SAFETY: as above; nobody resumes a fiber that has ended.
-            let context = unsafe { slot.assume_init_read() };
-            return ended(context.into_stack());
-        }
-        match result {
-            CoroutineResult::Yield(pause) => paused(pause),
-            // SAFETY: a coroutine that returns is done.
-            CoroutineResult::Return(()) => unsafe { hint::unreachable_unchecked() },
-        }
+        let pause = unsafe { runner.resume() };
+        (Started(runner.fiber()), pause)
+    }
+
+    /// Takes the runner of a fiber that has ended.
+    #[inline(always)]
+    pub(crate) fn take_runner(&self) -> Runner {
+        self.switch.runner.take().expect("it has run")
     }
 
     /// Switches from the fiber's stack to the worker's. Returns when the fiber is resumed.
@@ -357,11 +348,11 @@ impl Control {
         self.switch
             .left_off
             .set(Some(NonNull::from_ref(&mark).cast()));
-        // SAFETY: the fiber is running, so it has stored its yielder.
-        let yielder = unsafe { self.switch.yielder.get().unwrap_unchecked() };
-        // SAFETY: the fiber is running, so its yielder is alive.
-        let yielder = unsafe { yielder.as_ref() };
-        yielder.suspend(pause);
+        // SAFETY: the fiber is running, so it has stored its exit.
+        let exit = unsafe { self.switch.exit.get().unwrap_unchecked() };
+        // SAFETY: the fiber is running, so its exit is alive.
+        let exit = unsafe { exit.as_ref() };
+        exit.suspend(Some(pause));
     }
 }
 
@@ -377,9 +368,12 @@ impl Control {
         // The switch stores an address above the stack pointer here, which this function replaces by the stack pointer,
         // and then by the address below it.
         let left_off = self.switch.left_off.get()?.addr().get();
-        let extent = self.extent.get();
+        let runner = self.switch.runner.get()?;
+        let extent = runner.extent();
+        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in the stack, too.
         // SAFETY: by the caller's contract.
-        let stack_pointer = unsafe { self.saved_stack_pointer(extent) }?;
+        let words = unsafe { runner.words() }.into_iter();
+        let stack_pointer = words.filter(|word| extent.contains(*word)).min()?;
         // A program may have switched to a stack of its own.
         if left_off < stack_pointer || !extent.contains(left_off) {
             return None;
@@ -390,25 +384,6 @@ impl Control {
             .left_off
             .set(Some(NonNull::without_provenance(mark)));
         waits.then(|| extent.pages_below(stack_pointer))
-    }
-
-    /// Returns the stack pointer of a suspended fiber, or an address below it.
-    ///
-    /// # Safety
-    ///
-    /// The fiber has started, is suspended, and is not resumed during the call.
-    unsafe fn saved_stack_pointer(&self, extent: Extent) -> Option<usize> {
-        const WORDS: usize = size_of::<Context>() / size_of::<usize>();
-        let context = self.switch.context.get();
-        // SAFETY: the fiber is not running, and the words are those of the context.
-        let words = unsafe { context.cast::<[MaybeUninit<usize>; WORDS]>().read() };
-        // corosensei keeps the stack pointer in the coroutine, where only addresses above it are in the stack, too.
-        // SAFETY: a coroutine consists of words, all of which it has initialized.
-        let words = words.map(|word| unsafe { word.assume_init() });
-        words
-            .into_iter()
-            .filter(|word| extent.contains(*word))
-            .min()
     }
 }
 
@@ -456,10 +431,10 @@ impl Started {
     #[inline(always)]
     pub(crate) fn prefetch_stack(self) {
         let switch = &self.control().switch;
-        if let (Some(left_off), Some(yielder)) = (switch.left_off.get(), switch.yielder.get()) {
-            let used = yielder.addr().get().saturating_sub(left_off.addr().get());
+        if let (Some(left_off), Some(exit)) = (switch.left_off.get(), switch.exit.get()) {
+            let used = exit.addr().get().saturating_sub(left_off.addr().get());
             cache::prefetch_bytes(left_off, used.min(PREFETCHED_STACK_BYTES));
-            cache::prefetch(yielder);
+            cache::prefetch(exit);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A fiber: its control block, closure and result, in one allocation.
 //!
 //! ```text
-//!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, coroutine
+//!   Fiber<F, T> = Control   id, name, spawn site, wake-up state, runner
 //!               + closure   taken when the fiber starts
 //!               + Outcome   the value or the panic, and the waiting joiner
 //! ```
@@ -18,6 +18,7 @@ pub(crate) mod limits;
 pub(crate) mod locals;
 mod outcome;
 mod reference;
+mod runner;
 mod seldom;
 pub(crate) mod wake;
 pub(crate) mod wake_handle;
@@ -39,6 +40,7 @@ use locals::Locals;
 pub(crate) use outcome::{Outcome, drop_quietly};
 use reference::Body;
 pub(crate) use reference::FiberRef;
+pub(crate) use runner::Runner;
 pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;

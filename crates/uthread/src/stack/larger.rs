@@ -8,9 +8,9 @@ use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use super::Stack;
 use super::memory::{self, Guards, guard_size};
 use super::sizes::{KEPT_BYTES, STACK_SIZE_MAX, STACK_SIZE_MIN};
+use super::{Stack, TOP_BYTES};
 
 use crate::atomic::lock;
 
@@ -51,7 +51,8 @@ impl LargerStacks {
         }
         Ok(Stack {
             limit,
-            base: NonZeroUsize::new(limit.get() + length).expect("above a non-zero limit"),
+            base: NonZeroUsize::new(limit.get() + length - TOP_BYTES)
+                .expect("above a non-zero limit"),
             end: limit.get() + length,
         })
     }

@@ -1,7 +1,9 @@
 //! Stacks of fibers: guarded, pooled and lazily committed.
 //!
 //! ```text
-//!   high  +------------------+  base: a fiber starts here and grows down
+//!   high  +------------------+
+//!         | top              |  of the fiber's runner
+//!         +------------------+  base: a fiber starts here and grows down
 //!         |  pages in use    |  committed by the first touch
 //!         |  untouched pages |  address space only
 //!         |  guard           |  a touch here is an overflow
@@ -25,20 +27,30 @@ mod slabs;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::ptr::{self, NonNull};
 
 use corosensei::stack::StackPointer;
+
+/// Number of bytes between the base of a stack and its end. The fiber's runner uses them: so many that the first line of the
+/// cache that it uses there is the one that each switch touches, which is that of the two words below the base.
+pub(crate) const TOP_BYTES: usize = 112;
 
 /// A stack, guard included. Its memory belongs to the [`pool::Pool`] that it came from.
 #[derive(Debug)]
 pub(crate) struct Stack {
     limit: NonZeroUsize,
-    /// Where a fiber starts: at the end, or slightly below it.
+    /// Where a fiber starts: [`TOP_BYTES`] below the end, or slightly more.
     base: NonZeroUsize,
     /// The end of the highest page.
     end: usize,
 }
 
 impl Stack {
+    /// Returns the address of [`TOP_BYTES`] bytes that belong to whoever has the stack.
+    pub(crate) fn top(&self) -> NonNull<u8> {
+        NonNull::new(ptr::with_exposed_provenance_mut(self.base.get())).expect("it is not zero")
+    }
+
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             limit: self.limit.get(),

@@ -11,12 +11,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Stack;
 use super::cache;
 use super::larger::LargerStacks;
 use super::memory::{self, Guards, guard_size, page_size};
 use super::sizes::{BATCH_STACKS, KEPT_BYTES, STACK_SIZE_MIN};
 use super::slabs::{COLOURS, Releasing, Slabs};
+use super::{Extent, Stack};
 
 use crate::atomic::lock;
 
@@ -140,9 +140,9 @@ impl Pool {
         stack.extent().size() == LargerStacks::size_for(self.stack_size)
     }
 
-    /// Returns `true` if a stack has the ordinary size.
-    pub(crate) fn is_ordinary(&self, stack: &Stack) -> bool {
-        stack.extent().size() == self.stack_size
+    /// Returns `true` if a stack of this extent has the ordinary size.
+    pub(crate) fn is_ordinary(&self, extent: Extent) -> bool {
+        extent.size() == self.stack_size
     }
 
     /// Takes back a stack that does not have the ordinary size.

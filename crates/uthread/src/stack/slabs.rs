@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroUsize;
 
-use super::Stack;
 use super::cache;
 use super::memory::{self, Guards};
 use super::sizes::BATCH_STACKS;
+use super::{Stack, TOP_BYTES};
 
 /// Number of stacks in the first slab: enough for a small program, 16 MiB of address space at 256 KiB each.
 pub(super) const SLAB_STACKS_FIRST: usize = 64;
@@ -248,7 +248,7 @@ impl Slabs {
         let colour = place % COLOURS * cache::LINE_BYTES;
         Stack {
             limit: NonZeroUsize::new(limit).expect("a mapping never starts at address zero"),
-            base: NonZeroUsize::new(limit + self.stack_size - colour)
+            base: NonZeroUsize::new(limit + self.stack_size - colour - TOP_BYTES)
                 .expect("above a non-zero limit"),
             end: limit + self.stack_size,
         }

@@ -56,12 +56,13 @@ impl Worker {
             let mut oldest = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
-                let are_new = !self.new.is_empty();
                 if switch > end {
                     break;
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
-                oldest = are_new.then(|| self.start_oldest()).flatten();
+                if !self.new.is_empty() {
+                    oldest = self.start_oldest();
+                }
             }
             let Some(fiber) = next(self, oldest) else {
                 break;

@@ -6,20 +6,13 @@ use std::thread;
 
 use super::batch::BATCH_FIBERS;
 use super::{Worker, current};
-use crate::fiber::{Cancelled, FiberRef, Pause, Scheduler, Started};
+use crate::fiber::{Cancelled, FiberRef, Pause, Payload, Runner, Scheduler, Started};
 use crate::sched::budget;
 use crate::sched::shortage::{Refused, Returned};
-use crate::stack::Stack;
 use crate::stack::sizes::BATCH_STACKS;
 
-/// Number of stacks that a worker keeps for its next fibers, warm in the cache: those of one batch.
-const HOT_STACKS: usize = BATCH_FIBERS as usize;
-
-/// The state of a fiber after it was resumed.
-enum Resumed {
-    Paused(Pause),
-    Ended(Stack),
-}
+/// Number of runners that a worker keeps for its next fibers, warm in the cache: those of one batch.
+const HOT_RUNNERS: usize = BATCH_FIBERS as usize;
 
 impl Worker {
     /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then [records](Worker::record_no_fiber) that none runs. Returns
@@ -33,24 +26,29 @@ impl Worker {
         counters.spawn_site.store(Some(control.spawn_site()));
         current::set_running(Some(fiber));
         budget::renew();
-        let paused = |pause| {
-            if self.alerts.are_any() {
-                self.pause_alerted(fiber, pause);
-            } else if pause == Pause::Yielded {
-                self.ready.push_staying(fiber);
-                return false;
-            } else {
+        let (fiber, pause) = resume(fiber);
+        if pause == Some(Pause::Yielded) && !self.alerts.are_any() {
+            self.ready.push_staying(fiber);
+            return false;
+        }
+        self.leave_fiber(fiber, pause);
+        true
+    }
+
+    /// Takes a fiber that has left its stack to where it waits, or to its end.
+    #[inline(always)]
+    fn leave_fiber(&self, fiber: Started, pause: Option<Pause>) {
+        match pause {
+            Some(pause) if self.alerts.are_any() => self.pause_alerted(fiber, pause),
+            Some(pause) => {
                 current::set_running(None);
                 self.hand_on(fiber, pause);
             }
-            true
-        };
-        let ended = |stack| {
-            current::set_running(None);
-            self.end_fiber(fiber, stack);
-            true
-        };
-        resume(fiber, paused, ended)
+            None => {
+                current::set_running(None);
+                self.end_fiber(fiber);
+            }
+        }
     }
 
     /// Records that the loop runs, and no fiber.
@@ -73,17 +71,17 @@ impl Worker {
     /// Hands on a fiber that has left its stack, if fibers migrate or some fiber is suspended during its panic.
     #[inline(never)]
     fn pause_checked(&self, fiber: Started, pause: Pause) {
-        let mut resumed = Resumed::Paused(pause);
-        while let Resumed::Paused(pause) = resumed
+        let mut resumed = Some(pause);
+        while let Some(pause) = resumed
             && self.is_kept_by(fiber)
             && pause != Pause::Abandoned
         {
             self.await_kept(fiber, pause);
-            resumed = resume(fiber, Resumed::Paused, Resumed::Ended);
+            resumed = resume(fiber).1;
         }
         current::set_running(None);
         match resumed {
-            Resumed::Paused(pause) => {
+            Some(pause) => {
                 if self.migrating {
                     // The panic count of a thread would not move with the fiber.
                     let stays = thread::panicking().then_some(self.index as u32);
@@ -91,13 +89,13 @@ impl Worker {
                 }
                 self.hand_on(fiber, pause);
             }
-            Resumed::Ended(stack) => self.end_fiber(fiber, stack),
+            None => self.end_fiber(fiber),
         }
     }
 
     /// Removes a fiber that has ended, and takes its stack back.
     #[inline(never)]
-    fn end_fiber(&self, fiber: Started, stack: Stack) {
+    fn end_fiber(&self, fiber: Started) {
         self.record_end_of_panic(fiber);
         self.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
@@ -108,7 +106,7 @@ impl Worker {
             )
         });
         self.shared.remote(home).forget_name(fiber.control());
-        self.return_stack(stack);
+        self.return_runner(fiber.control().take_runner());
         drop(ended);
         if deserted {
             self.record_deserted();
@@ -140,11 +138,12 @@ impl Worker {
     /// having run; it is returned if it can do so now.
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
         let control = fiber.control();
-        let stack = match control
-            .take_reserved()
-            .map_or_else(|| self.take_stack(), Ok)
-        {
-            Ok(stack) => stack,
+        let runner = match control.take_reserved() {
+            None => self.take_runner(),
+            Some(stack) => Ok(Runner::new(stack)),
+        };
+        let runner = match runner {
+            Ok(runner) => runner,
             Err(error) => return self.start_without_memory(fiber, error),
         };
         let limits = &control.limits;
@@ -156,25 +155,19 @@ impl Worker {
         if cancelled && self.shared.is_abandoned() {
             // Its closure is leaked: no code of the fiber runs any more, not even a destructor.
             self.shared.keep_abandoned(fiber);
-            self.return_stack(stack);
+            self.return_runner(runner);
             return None;
         }
-        let entry = match cancelled {
-            false => FiberRef::run,
-            true => |fiber: &FiberRef| fiber.abandon(Box::new(Cancelled)),
-        };
-        Some(self.start_on(fiber, stack, entry))
+        if cancelled {
+            control.refuse(Box::new(Cancelled));
+        }
+        Some(self.start_on(fiber, runner))
     }
 
-    /// Starts a fiber whose stack runs `entry`.
+    /// Starts a fiber on a runner that runs no other.
     #[inline]
     #[allow(unsafe_code, reason = "starting a fiber")]
-    fn start_on(
-        &self,
-        fiber: FiberRef,
-        stack: Stack,
-        entry: impl FnOnce(&FiberRef) + 'static,
-    ) -> Started {
+    fn start_on(&self, fiber: FiberRef, runner: Runner) -> Started {
         let scheduler: Arc<dyn Scheduler> = match self.migrating {
             false => Arc::clone(&self.remote) as Arc<dyn Scheduler>,
             true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
@@ -184,7 +177,7 @@ impl Worker {
         self.remote.record_name(control);
         // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
         // keeps it alive until then.
-        unsafe { control.start(fiber.as_ptr(), entry, stack, scheduler) };
+        unsafe { control.start(fiber.as_ptr(), runner, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
         control.home.set(self.index as u32);
@@ -195,14 +188,14 @@ impl Worker {
     #[cold]
     fn start_without_memory(&self, fiber: FiberRef, error: io::Error) -> Option<Started> {
         let lent = self.shared.shortage.lend(Refused { fiber, error });
-        lent.map(|(refused, stack)| self.start_to_end(refused, stack))
+        lent.map(|(refused, stack)| self.start_to_end(refused, Runner::new(stack)))
     }
 
     /// Starts a fiber that only drops its captures.
-    fn start_to_end(&self, Refused { fiber, error }: Refused, stack: Stack) -> Started {
-        self.start_on(fiber, stack, move |fiber| {
-            fiber.abandon(Box::new(format!("uthread: no stack for a fiber: {error}")));
-        })
+    fn start_to_end(&self, Refused { fiber, error }: Refused, runner: Runner) -> Started {
+        let payload: Payload = Box::new(format!("uthread: no stack for a fiber: {error}"));
+        fiber.control().refuse(payload);
+        self.start_on(fiber, runner)
     }
 
     /// Starts a fiber that waits for a stack to end on, if there are both.
@@ -210,57 +203,78 @@ impl Worker {
         if !self.shared.shortage.does_any_wait() {
             return None;
         }
-        let stack = self.take_stack().ok()?;
+        let runner = self.take_runner().ok()?;
         match self.shared.shortage.take() {
-            Some(refused) => Some(self.start_to_end(refused, stack)),
+            Some(refused) => Some(self.start_to_end(refused, runner)),
             None => {
-                self.return_stack(stack);
+                self.return_runner(runner);
                 None
             }
         }
     }
 
-    fn take_stack(&self) -> io::Result<Stack> {
-        let mut hot = self.hot_stacks.borrow_mut();
-        if hot.is_empty() {
-            self.shared.stacks.take(&mut hot)?;
-        }
+    #[inline(always)]
+    fn take_runner(&self) -> io::Result<Runner> {
+        let runner = self.hot_runners.borrow_mut().pop();
+        runner.map_or_else(|| self.new_runner(), Ok)
+    }
+
+    #[inline(never)]
+    fn new_runner(&self) -> io::Result<Runner> {
+        let mut stacks = Vec::with_capacity(BATCH_STACKS);
+        self.shared.stacks.take(&mut stacks)?;
+        let mut hot = self.hot_runners.borrow_mut();
+        hot.extend(stacks.into_iter().map(Runner::new));
         Ok(hot.pop().expect("the pool adds one at least"))
     }
 
     #[inline(always)]
-    fn return_stack(&self, stack: Stack) {
-        let stacks = &self.shared.stacks;
-        if !stacks.is_ordinary(&stack) {
-            return self.return_larger(stack);
+    fn return_runner(&self, runner: Runner) {
+        if !self.shared.stacks.is_ordinary(runner.extent()) {
+            return self.return_larger(runner);
         }
-        let mut hot = self.hot_stacks.borrow_mut();
-        if hot.len() == HOT_STACKS {
+        let mut hot = self.hot_runners.borrow_mut();
+        if hot.len() == HOT_RUNNERS {
             // The oldest, which are the coldest.
-            stacks.give(hot.drain(..BATCH_STACKS));
+            self.give_runners(hot.drain(..BATCH_STACKS));
         }
-        hot.push(stack);
+        hot.push(runner);
+    }
+
+    /// Returns the stacks of runners that have ended their fibers.
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "ending coroutines")]
+    pub(super) fn give_runners(&self, runners: impl IntoIterator<Item = Runner>) {
+        // SAFETY: they run no fibers, and are in no list any more.
+        let stacks = runners
+            .into_iter()
+            .map(|runner| unsafe { runner.into_stack() });
+        self.shared.stacks.give(stacks);
     }
 
     #[cold]
-    fn return_larger(&self, stack: Stack) {
+    #[allow(unsafe_code, reason = "ending a coroutine")]
+    fn return_larger(&self, runner: Runner) {
         let stacks = &self.shared.stacks;
+        // SAFETY: it runs no fiber, and is in no list.
+        let stack = unsafe { runner.into_stack() };
         let is_reserve = stacks.is_reserve(&stack);
         match self.shared.shortage.give(stack, is_reserve) {
             Returned::Retained => {}
             Returned::NotNeeded(stack) => stacks.give_larger(stack),
             Returned::For(refused, stack) => {
-                let fiber = self.start_to_end(refused, stack);
+                let fiber = self.start_to_end(refused, Runner::new(stack));
                 self.make_ready(fiber);
             }
         }
     }
 }
 
+/// Runs a fiber until it pauses, or returns `None` when it has ended; and the fiber.
 #[allow(unsafe_code, reason = "entering a fiber's stack")]
 #[inline(always)]
-fn resume<R>(fiber: Started, paused: impl FnOnce(Pause) -> R, ended: impl FnOnce(Stack) -> R) -> R {
+fn resume(fiber: Started) -> (Started, Option<Pause>) {
     // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
     // waited after it had left its stack. A fiber is in one such place at a time.
-    unsafe { fiber.control().resume(paused, ended) }
+    unsafe { fiber.control().resume() }
 }

@@ -62,7 +62,7 @@ use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
-use crate::stack::Stack;
+use crate::fiber::Runner;
 
 pub(crate) struct Worker {
     index: usize,
@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
-    hot_stacks: RefCell<Vec<Stack>>,
+    hot_runners: RefCell<Vec<Runner>>,
     alerts: Alerts,
     batch: Batch,
     sleep: Sleep,
@@ -126,7 +126,7 @@ impl Worker {
             ready,
             driver: RefCell::new(driver),
             reactor,
-            hot_stacks: RefCell::default(),
+            hot_runners: RefCell::default(),
             alerts,
             batch: Batch::default(),
             sleep: Sleep::default(),
@@ -179,7 +179,7 @@ impl Worker {
         self.remote.set_waker(None);
         self.remote.inbox().close();
         self.reactor.lock().shut();
-        self.shared.stacks.give(self.hot_stacks.take());
+        self.give_runners(self.hot_runners.take());
         if let Some(stack) = self.shared.shortage.remove() {
             self.shared.stacks.give_larger(stack);
         }

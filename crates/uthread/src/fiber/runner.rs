@@ -1,0 +1,147 @@
+//! A stack with a coroutine that runs one fiber after another, so that only the first fiber of a stack pays for creating the
+//! coroutine.
+//!
+//! ```text
+//!   high  +--------------------+
+//!         | Top                |  the coroutine's handle, and the fiber to run
+//!         +--------------------+  the coroutine starts here and grows down
+//!         | loop of the runner |
+//!         | frames of a fiber  |
+//! ```
+//!
+//! The handle is on the stack itself, beside what each switch touches there, so that a fiber without a stack needs no room
+//! for it.
+
+use std::hint;
+use std::ptr::NonNull;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::{Control, FiberRef, Pause};
+use crate::stack::{Extent, Stack, TOP_BYTES};
+
+/// `None` says that the fiber has ended.
+type Context = Coroutine<(), Option<Pause>, (), Stack>;
+
+/// The handle by which a running fiber switches away.
+pub(super) type Exit = Yielder<(), Option<Pause>>;
+
+/// The memory of a runner at the high end of its stack.
+#[repr(C)]
+struct Top {
+    context: Context,
+    extent: Extent,
+    /// Dangles until a fiber is loaded.
+    fiber: NonNull<Control>,
+}
+
+const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= align_of::<usize>());
+
+/// A runner, which is copied between its fiber and its worker: only one of them uses it at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runner(NonNull<Top>);
+
+#[allow(unsafe_code, reason = "a coroutine on its own stack")]
+impl Runner {
+    /// Creates a runner on a stack that is not in use.
+    pub(crate) fn new(stack: Stack) -> Runner {
+        let (top, extent) = (stack.top().cast(), stack.extent());
+        let context = Context::with_stack(stack, move |exit, ()| run_fibers(top, exit));
+        let fiber = NonNull::dangling();
+        // SAFETY: the memory between the base of the stack and its end belongs to the runner, and has room.
+        unsafe {
+            top.write(Top {
+                context,
+                extent,
+                fiber,
+            })
+        };
+        Runner(top)
+    }
+
+    /// Ends the runner.
+    ///
+    /// # Safety
+    ///
+    /// It runs no fiber, and it and its copies are not used any more.
+    pub(crate) unsafe fn into_stack(self) -> Stack {
+        // SAFETY: the top was initialized when the runner was created, and is not used any more.
+        let mut context = unsafe { self.0.read() }.context;
+        // SAFETY: the coroutine has not started, or is suspended in its loop, which has nothing to drop.
+        unsafe { context.force_reset() };
+        context.into_stack()
+    }
+
+    /// Makes the runner run a fiber, as soon as it is [resumed](Runner::resume).
+    ///
+    /// # Safety
+    ///
+    /// It runs no other fiber. There is a reference to this one until it has ended.
+    #[inline(always)]
+    pub(super) unsafe fn load(self, fiber: NonNull<Control>) {
+        // SAFETY: the top lives as long as the runner, and the coroutine is not running.
+        unsafe { (*self.0.as_ptr()).fiber = fiber };
+    }
+
+    /// Runs the fiber until it pauses, or returns `None` when it has ended.
+    ///
+    /// # Safety
+    ///
+    /// A fiber was loaded that has not ended, and the coroutine is not running.
+    #[inline(always)]
+    pub(super) unsafe fn resume(self) -> Option<Pause> {
+        // SAFETY: by the caller's contract, nothing else uses the handle.
+        let context = unsafe { &mut (*self.0.as_ptr()).context };
+        // SAFETY: the loop of the runner does not return.
+        unsafe { hint::assert_unchecked(!context.done()) };
+        let result = context.resume(());
+        assert!(!context.done(), "a runner runs fibers forever");
+        match result {
+            CoroutineResult::Yield(pause) => pause,
+            // The switch has checked this; the variant would be checked again.
+            // SAFETY: a coroutine that returns is done.
+            CoroutineResult::Return(()) => unsafe { hint::unreachable_unchecked() },
+        }
+    }
+
+    /// Returns the fiber that was loaded last.
+    #[inline(always)]
+    pub(super) fn fiber(self) -> NonNull<Control> {
+        // SAFETY: the top was initialized when the runner was created.
+        unsafe { (*self.0.as_ptr()).fiber }
+    }
+
+    /// Returns the extent of the stack.
+    #[inline(always)]
+    pub(crate) fn extent(self) -> Extent {
+        // SAFETY: the top was initialized when the runner was created, and the extent never changes.
+        unsafe { (*self.0.as_ptr()).extent }
+    }
+
+    /// Returns the words of the coroutine's handle, one of which is the stack pointer while it is suspended.
+    ///
+    /// # Safety
+    ///
+    /// The coroutine is not running.
+    pub(super) unsafe fn words(self) -> [usize; size_of::<Context>() / size_of::<usize>()] {
+        // SAFETY: the handle consists of words, all of which are initialized.
+        unsafe { self.0.cast().read() }
+    }
+}
+
+/// Runs the fibers that are loaded, one after another.
+#[allow(unsafe_code, reason = "fibers that outlive their run")]
+fn run_fibers(top: NonNull<Top>, exit: &Exit) {
+    loop {
+        // SAFETY: the worker writes the field only while the coroutine is not running.
+        let fiber = unsafe { (*top.as_ptr()).fiber };
+        // SAFETY: the worker has loaded a fiber, to which there is a reference until it has ended.
+        let fiber = unsafe { FiberRef::uncounted(fiber) };
+        fiber.control().begin(exit);
+        match fiber.control().take_refusal() {
+            None => fiber.run(),
+            Some(payload) => fiber.abandon(payload),
+        }
+        exit.suspend(None);
+    }
+}
