@@ -176,6 +176,13 @@ impl Control {
         self.id
     }
 
+    /// Returns `true` if the fiber has any of what few fibers need: a name, local values, a stack of its own, or a result
+    /// without having run.
+    #[inline(always)]
+    pub(crate) fn has_rare(&self) -> bool {
+        self.rare.get().is_some()
+    }
+
     pub(crate) fn name(&self) -> Option<&str> {
         self.rare.get()?.name.as_deref()
     }

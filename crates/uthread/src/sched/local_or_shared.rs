@@ -13,6 +13,15 @@ pub(crate) enum LocalOrShared<T> {
 }
 
 impl<T> LocalOrShared<T> {
+    /// Returns the value of a worker that owns it alone.
+    #[inline(always)]
+    pub(crate) fn local(&self) -> Option<&RefCell<T>> {
+        match self {
+            LocalOrShared::Local(cell) => Some(cell),
+            LocalOrShared::Shared(_) => None,
+        }
+    }
+
     /// Calls `action` with the value, which the caller accesses in no other way meanwhile.
     #[inline(always)]
     pub(crate) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {

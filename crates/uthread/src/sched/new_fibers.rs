@@ -60,11 +60,26 @@ impl NewFibers {
         }
     }
 
+    /// Takes and queues a fiber if there is no other worker and the queue need not grow. Returns `true` if it did.
+    #[inline(always)]
+    pub(super) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
+        match self {
+            NewFibers::Own(own) => own.access(|queue| {
+                let has_room = queue.len() < queue.capacity();
+                if has_room {
+                    queue.extend(fiber.take());
+                }
+                has_room
+            }),
+            NewFibers::Stealable(..) => false,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn pop_newest(&self) -> Option<FiberRef> {
         match self {
             NewFibers::Own(own) => own.access(VecDeque::pop_back),
-            NewFibers::Stealable(deque, _) => deque.pop(),
+            NewFibers::Stealable(deque, _) => pop_stealable(deque),
         }
     }
 
@@ -72,7 +87,7 @@ impl NewFibers {
     pub(super) fn pop_oldest(&self) -> Option<FiberRef> {
         match self {
             NewFibers::Own(own) => own.access(VecDeque::pop_front),
-            NewFibers::Stealable(_, stealer) => take(|| stealer.steal()),
+            NewFibers::Stealable(_, stealer) => steal_oldest(stealer),
         }
     }
 
@@ -122,6 +137,18 @@ impl NewFibers {
 #[inline(never)]
 fn push_stealable(deque: &Deque<FiberRef>, fiber: FiberRef) {
     deque.push(fiber);
+}
+
+/// Not inlined, like [`push_stealable`].
+#[inline(never)]
+fn pop_stealable(deque: &Deque<FiberRef>) -> Option<FiberRef> {
+    deque.pop()
+}
+
+/// Not inlined, like [`push_stealable`].
+#[inline(never)]
+fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
+    take(|| stealer.steal())
 }
 
 impl Own {

@@ -51,8 +51,10 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
         false => prepare(),
     };
     let (fiber, handle) = make();
-    // The fiber's outcome holds the error as well.
-    let _ = queue(runtime, fiber, None);
+    match runtime {
+        None => wait::spawn_ordinary(fiber),
+        Some(runtime) => inject(runtime, fiber),
+    }
     handle
 }
 
@@ -62,6 +64,12 @@ fn prepare() -> Option<&'static Runtime> {
     let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
     wait::count_spawn();
     runtime
+}
+
+#[cold]
+fn inject(runtime: &Runtime, fiber: FiberRef) {
+    // The fiber's outcome holds the error as well.
+    let _ = runtime.inject(fiber, None);
 }
 
 /// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber cannot be

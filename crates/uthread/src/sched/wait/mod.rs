@@ -23,7 +23,9 @@ pub(crate) use self::park::{
     park_until, park_until_or_cancel, park_until_or_cancel_outside, sleep_until,
 };
 pub(crate) use self::perform::perform;
-pub(crate) use self::spawn::{fork_here, spawn_here, spread_next, take_back, take_larger_stack};
+pub(crate) use self::spawn::{
+    fork_here, spawn_here, spawn_ordinary, spread_next, take_back, take_larger_stack,
+};
 pub(crate) use self::yielding::{pass_turn, spend_try, spend_turn, yield_now, yield_within_call};
 use super::worker::current::running;
 pub(crate) use super::worker::exit::begin as begin_exit;

@@ -31,6 +31,24 @@ pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Resu
     queue_here(fiber, stack_size, Worker::spawn)
 }
 
+/// Queues a new fiber on the caller's worker, like [`spawn_here`]. If it cannot be queued, its outcome has the error.
+///
+/// A function of its own, which calls nothing in the most frequent case, and so saves no registers.
+#[inline(never)]
+pub(crate) fn spawn_ordinary(fiber: FiberRef) {
+    let mut fiber = Some(fiber);
+    current::with_worker(|worker| worker.queue_in_place(&mut fiber));
+    if let Some(fiber) = fiber {
+        spawn_elsewhere(fiber);
+    }
+}
+
+#[inline(never)]
+fn spawn_elsewhere(fiber: FiberRef) {
+    // The fiber's outcome holds the error as well.
+    let _ = spawn_here(fiber, None);
+}
+
 /// Queues a new fiber that is a part of the calling fiber's work, for which [`take_back`] is called later.
 ///
 /// # Errors

@@ -24,6 +24,15 @@ impl Worker {
         self.queue(fiber);
     }
 
+    /// Takes and queues a new fiber if no other worker may start it and the queue need not grow.
+    #[inline(always)]
+    pub(in crate::sched) fn queue_in_place(&self, fiber: &mut Option<FiberRef>) {
+        if !self.spreads_next.get() && self.new.push_in_place(fiber) {
+            // The only worker is awake, as it is the caller.
+            self.count_wake(false);
+        }
+    }
+
     /// Queues a new fiber where idle workers find it.
     #[inline(always)]
     pub(super) fn queue(&self, fiber: FiberRef) {

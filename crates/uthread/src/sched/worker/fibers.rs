@@ -4,15 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use super::batch::BATCH_FIBERS;
 use super::{Worker, current};
 use crate::fiber::{Cancelled, FiberRef, Pause, Payload, Runner, Scheduler, Started};
 use crate::sched::budget;
+use crate::sched::reactor::Reactor;
 use crate::sched::shortage::{Refused, Returned};
 use crate::stack::sizes::BATCH_STACKS;
-
-/// Number of runners that a worker keeps for its next fibers, warm in the cache: those of one batch.
-const HOT_RUNNERS: usize = BATCH_FIBERS as usize;
 
 impl Worker {
     /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then [records](Worker::record_no_fiber) that none runs. Returns
@@ -94,8 +91,27 @@ impl Worker {
     }
 
     /// Removes a fiber that has ended, and takes its stack back.
+    ///
+    /// Like [`start`](Worker::start), this calls nothing for most fibers, before it drops the reference.
     #[inline(never)]
     fn end_fiber(&self, fiber: Started) {
+        let control = fiber.control();
+        if !self.do_panics_matter()
+            && !control.has_rare()
+            && self.hot_runners.has_room()
+            && let Some(reactor) = self.reactor.local()
+        {
+            self.remote.counters.ended.add(1);
+            // Without a reserved stack, it is an ordinary one.
+            self.hot_runners.push(control.take_runner());
+            let ended = reactor.borrow_mut().discharge(fiber);
+            return drop(ended);
+        }
+        self.end_slowly(fiber);
+    }
+
+    #[inline(never)]
+    fn end_slowly(&self, fiber: Started) {
         self.record_end_of_panic(fiber);
         self.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
@@ -136,7 +152,28 @@ impl Worker {
 
     /// Gives a new fiber a stack and a scheduler. If there is no memory for a stack, the fiber ends without
     /// having run; it is returned if it can do so now.
+    ///
+    /// All that few fibers need is in another function, so that this one calls none, and saves no registers.
+    #[inline(always)]
     pub(super) fn start(&self, fiber: FiberRef) -> Option<Started> {
+        let control = fiber.control();
+        if !control.has_rare()
+            && !control.limits.are_any()
+            && !self.shared.is_shut_down()
+            && let Some(reactor) = self.reactor.local()
+            && let mut reactor = reactor.borrow_mut()
+            && reactor.has_room()
+            && let Some(runner) = self.hot_runners.pop()
+        {
+            self.remote.counters.fibers.add(1);
+            let scheduler = Arc::clone(&self.remote);
+            return Some(self.start_at(&mut reactor, fiber, runner, scheduler));
+        }
+        self.start_slowly(fiber)
+    }
+
+    #[inline(never)]
+    fn start_slowly(&self, fiber: FiberRef) -> Option<Started> {
         let control = fiber.control();
         let runner = match control.take_reserved() {
             None => self.take_runner(),
@@ -165,23 +202,34 @@ impl Worker {
     }
 
     /// Starts a fiber on a runner that runs no other.
-    #[inline]
-    #[allow(unsafe_code, reason = "starting a fiber")]
     fn start_on(&self, fiber: FiberRef, runner: Runner) -> Started {
         let scheduler: Arc<dyn Scheduler> = match self.migrating {
             false => Arc::clone(&self.remote) as Arc<dyn Scheduler>,
             true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
         };
         self.remote.counters.fibers.add(1);
+        self.remote.record_name(fiber.control());
+        self.reactor
+            .with(|reactor| self.start_at(reactor, fiber, runner, scheduler))
+    }
+
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "starting a fiber")]
+    fn start_at(
+        &self,
+        reactor: &mut Reactor,
+        fiber: FiberRef,
+        runner: Runner,
+        scheduler: Arc<dyn Scheduler>,
+    ) -> Started {
         let control = fiber.control();
-        self.remote.record_name(control);
         // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor
         // keeps it alive until then.
         unsafe { control.start(fiber.as_ptr(), runner, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
         control.home.set(self.index as u32);
-        self.reactor.with(|reactor| reactor.admit(fiber));
+        reactor.admit(fiber);
         started
     }
 
@@ -213,32 +261,26 @@ impl Worker {
         }
     }
 
-    #[inline(always)]
     fn take_runner(&self) -> io::Result<Runner> {
-        let runner = self.hot_runners.borrow_mut().pop();
-        runner.map_or_else(|| self.new_runner(), Ok)
-    }
-
-    #[inline(never)]
-    fn new_runner(&self) -> io::Result<Runner> {
+        if let Some(runner) = self.hot_runners.pop() {
+            return Ok(runner);
+        }
         let mut stacks = Vec::with_capacity(BATCH_STACKS);
         self.shared.stacks.take(&mut stacks)?;
-        let mut hot = self.hot_runners.borrow_mut();
-        hot.extend(stacks.into_iter().map(Runner::new));
-        Ok(hot.pop().expect("the pool adds one at least"))
+        let mut runners = stacks.into_iter().map(Runner::new);
+        let first = runners.next().expect("the pool adds one at least");
+        runners.for_each(|runner| self.hot_runners.push(runner));
+        Ok(first)
     }
 
-    #[inline(always)]
     fn return_runner(&self, runner: Runner) {
         if !self.shared.stacks.is_ordinary(runner.extent()) {
             return self.return_larger(runner);
         }
-        let mut hot = self.hot_runners.borrow_mut();
-        if hot.len() == HOT_RUNNERS {
-            // The oldest, which are the coldest.
-            self.give_runners(hot.drain(..BATCH_STACKS));
+        if !self.hot_runners.has_room() {
+            self.give_runners(self.hot_runners.take_oldest(BATCH_STACKS));
         }
-        hot.push(runner);
+        self.hot_runners.push(runner);
     }
 
     /// Returns the stacks of runners that have ended their fibers.

@@ -13,6 +13,7 @@
 //! | [`alerts`] | the checks to make after a fiber has run |
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`fibers`] | starting, running and ending a fiber |
+//! | [`hot_runners`] | stacks for the next fibers |
 //! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
@@ -35,6 +36,7 @@ pub(crate) mod current;
 pub(super) mod exit;
 mod fibers;
 mod handoff;
+mod hot_runners;
 mod migration;
 pub(super) mod panics;
 mod search;
@@ -51,6 +53,7 @@ use std::time::{Duration, Instant};
 
 use self::alerts::Alerts;
 use self::batch::Batch;
+use self::hot_runners::HotRunners;
 use self::migration::Balance;
 use self::panics::Panics;
 use self::shutdown::Ending;
@@ -62,7 +65,6 @@ use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
-use crate::fiber::Runner;
 
 pub(crate) struct Worker {
     index: usize,
@@ -74,7 +76,7 @@ pub(crate) struct Worker {
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
-    hot_runners: RefCell<Vec<Runner>>,
+    hot_runners: HotRunners,
     alerts: Alerts,
     batch: Batch,
     sleep: Sleep,
@@ -126,7 +128,7 @@ impl Worker {
             ready,
             driver: RefCell::new(driver),
             reactor,
-            hot_runners: RefCell::default(),
+            hot_runners: HotRunners::default(),
             alerts,
             batch: Batch::default(),
             sleep: Sleep::default(),
@@ -179,7 +181,7 @@ impl Worker {
         self.remote.set_waker(None);
         self.remote.inbox().close();
         self.reactor.lock().shut();
-        self.give_runners(self.hot_runners.take());
+        self.give_runners(self.hot_runners.take_all());
         if let Some(stack) = self.shared.shortage.remove() {
             self.shared.stacks.give_larger(stack);
         }
