@@ -252,6 +252,12 @@ impl Control {
         mem::forget(slot.replace(scheduler));
     }
 
+    /// Drops the reference to the scheduler.
+    #[inline(always)]
+    pub(super) fn drop_scheduler(&mut self) {
+        drop(self.scheduler.get_mut().take());
+    }
+
     /// Leaves a wake-up token. Returns the scheduler that the caller must enqueue the fiber at if it was
     /// parked.
     #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]

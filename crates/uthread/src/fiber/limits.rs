@@ -74,6 +74,12 @@ impl Limits {
         self.state.fetch_or(CANCELLED, Ordering::Relaxed) & CANCELLED == 0
     }
 
+    /// Returns `true` if there is anything to drop.
+    #[inline(always)]
+    pub(super) fn has_inner(&self) -> bool {
+        self.inner.get().is_some()
+    }
+
     /// Returns `false` if the fiber may wait without limit, so that there is nothing else to check.
     #[inline(always)]
     pub(crate) fn are_any(&self) -> bool {

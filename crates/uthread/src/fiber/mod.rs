@@ -383,6 +383,16 @@ where
             self.outcome.complete(Err(Box::new(Cancelled)));
         }
     }
+
+    #[inline(always)]
+    fn drop_little(&mut self) -> bool {
+        self.control.drop_scheduler();
+        !self.control.has_rare()
+            && !self.control.limits.has_inner()
+            && self.closure.get_mut().is_none()
+            && self.outcome.is_empty()
+            && self.scope.is_none()
+    }
 }
 
 /// The name and origin of a new fiber.

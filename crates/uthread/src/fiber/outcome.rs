@@ -77,6 +77,20 @@ impl<T> Outcome<T> {
         }
     }
 
+    /// Returns `true` if nothing in it needs to be dropped. The caller is the only one left.
+    #[inline(always)]
+    #[allow(
+        dead_code,
+        reason = "the models, which include this file, have no fibers"
+    )]
+    pub(crate) fn is_empty(&mut self) -> bool {
+        // SAFETY: by the exclusive reference.
+        let has_value = self.value.with_mut(|value| unsafe { &*value }.is_some());
+        // SAFETY: as above.
+        let has_waiter = self.waiter.with_mut(|waiter| unsafe { &*waiter }.is_some());
+        !has_value && !has_waiter
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         // Acquire pairs with the release in `complete`.
         self.state.load(Ordering::Acquire) == DONE

@@ -31,6 +31,9 @@ pub(super) unsafe trait Body: Send + Sync {
     fn abandon(&self, payload: Payload);
     /// Completes the outcome of a fiber that never runs again.
     fn give_up(&self);
+    /// Drops all that a fiber which was joined usually has, and returns `true` if there was nothing else. The fiber is not
+    /// used afterwards, or dropped if there was.
+    fn drop_little(&mut self) -> bool;
 }
 
 /// The functions of a type of fibers, for references, which do not know the type. Each takes the control block of a living fiber
@@ -67,12 +70,15 @@ impl Functions {
 ///
 /// The fiber was created by [`FiberRef::pair`], and there is no reference to it any more.
 #[allow(unsafe_code, reason = "the contract's")]
-unsafe fn drop_fiber<B>(fiber: NonNull<B>) {
+unsafe fn drop_fiber<B: Body>(mut fiber: NonNull<B>) {
     const {
         assert!(size_of::<B>() >= size_of::<Control>());
     }
     // SAFETY: by the caller's contract.
-    unsafe { fiber.drop_in_place() };
+    if !unsafe { fiber.as_mut() }.drop_little() {
+        // SAFETY: as above.
+        unsafe { drop_all(fiber) };
+    }
     let layout = Layout::new::<B>();
     let size = Size::of(layout);
     match size.is_kept() {
@@ -81,6 +87,18 @@ unsafe fn drop_fiber<B>(fiber: NonNull<B>) {
         // SAFETY: the memory was allocated with this layout, and its size is not kept.
         false => unsafe { blocks::deallocate(fiber.cast(), layout) },
     }
+}
+
+/// Drops a fiber.
+///
+/// # Safety
+///
+/// There is no reference to it any more.
+#[inline(never)]
+#[allow(unsafe_code, reason = "the contract's")]
+unsafe fn drop_all<B>(fiber: NonNull<B>) {
+    // SAFETY: by the caller's contract.
+    unsafe { fiber.drop_in_place() };
 }
 
 /// A fiber of any type, as queues hold it.
