@@ -1,33 +1,58 @@
 //! A value that few fibers have, in a box that is created on demand.
 
-use std::cell::OnceCell;
-use std::mem::ManuallyDrop;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The code that drops the value is not inlined: there it would save and restore registers for all fibers.
-pub(super) struct Seldom<T>(ManuallyDrop<OnceCell<Box<T>>>);
+pub(super) struct Seldom<T> {
+    /// Null, or a box. Any thread may read it, as any may ask for the name of a fiber, while the fiber creates the value.
+    value: AtomicPtr<T>,
+    owns: PhantomData<T>,
+}
 
+#[allow(unsafe_code, reason = "a box that is created later")]
 impl<T> Seldom<T> {
     /// Creates it with or without a value.
     #[inline(always)]
     pub(super) fn new(value: Option<T>) -> Seldom<T> {
-        let cell = value.map_or_else(OnceCell::new, |value| OnceCell::from(Box::new(value)));
-        Seldom(ManuallyDrop::new(cell))
+        let value = value.map_or_else(ptr::null_mut, |value| Box::into_raw(Box::new(value)));
+        Seldom {
+            value: AtomicPtr::new(value),
+            owns: PhantomData,
+        }
     }
 
     #[inline(always)]
     pub(super) fn get(&self) -> Option<&T> {
-        self.0.get().map(|value| &**value)
+        // Acquire pairs with the release in `create`.
+        let value = self.value.load(Ordering::Acquire);
+        // SAFETY: if it is not null, it is a box that lives as long as this and is not accessed exclusively.
+        unsafe { value.as_ref() }
     }
 
     #[cold]
     fn clear(&mut self) {
-        drop(self.0.take());
+        // SAFETY: it is not null, as the caller has checked, and nobody else has access.
+        drop(unsafe { Box::from_raw(*self.value.get_mut()) });
     }
 }
 
 impl<T: Default> Seldom<T> {
+    /// Returns the value, which only the fiber itself creates, or a thread that has exclusive access to the fiber.
     pub(super) fn get_or_default(&self) -> &T {
-        self.0.get_or_init(Box::default)
+        self.get().unwrap_or_else(|| self.create())
+    }
+
+    #[cold]
+    #[allow(unsafe_code, reason = "a box that is created later")]
+    fn create(&self) -> &T {
+        let new = Box::into_raw(Box::<T>::default());
+        // Release pairs with the acquire in `get`.
+        let old = self.value.swap(new, Ordering::Release);
+        debug_assert!(old.is_null(), "one thread creates it");
+        // SAFETY: it is a box, which lives as long as this.
+        unsafe { &*new }
     }
 }
 
@@ -41,7 +66,7 @@ impl<T> Default for Seldom<T> {
 impl<T> Drop for Seldom<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.get().is_some() {
+        if !self.value.get_mut().is_null() {
             self.clear();
         }
     }
