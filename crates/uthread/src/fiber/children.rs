@@ -36,6 +36,7 @@ impl Children {
         // Relaxed: only fibers of the scope spawn into it, and each of them is counted already.
         self.running.fetch_add(1, Ordering::Relaxed);
         let index = self.members().insert(FiberRef::clone(fiber));
+        let index = u32::try_from(index).expect("4 billion fibers exhaust memory");
         fiber.control().index_in_scope.set(index);
     }
 
@@ -59,7 +60,7 @@ impl Children {
 
     /// Removes a fiber that has ended.
     pub(super) fn discharge(&self, control: &Control) {
-        let member = self.members().remove(control.index_in_scope.get());
+        let member = self.members().remove(control.index_in_scope.get() as usize);
         drop(member);
         // Release pairs with the acquire in `have_ended`: all effects of the child are visible then.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {

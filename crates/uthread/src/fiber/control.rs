@@ -51,35 +51,36 @@ pub(crate) struct Control {
     /// `true` if the next `park` returns at once. Separate from the token, which a join in between would
     /// take.
     unparked: AtomicBool,
-    /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
-    scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
-    rare: Seldom<Rare>,
-    /// The result of the last operation, stored by the worker for the resumed fiber.
-    pub(crate) operation_result: Cell<OperationResult>,
-    /// The worker that has started it, whose reactor keeps it.
-    pub(crate) home: Cell<u32>,
-    /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of the reactor.
-    pub(crate) live_index: Cell<usize>,
-    /// The worker that the suspended fiber must not leave, if fibers migrate.
-    pub(crate) stays_on: Cell<Option<u32>>,
-    pub(crate) limits: Limits,
-    pub(crate) last_worker: LastWorker,
-    /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id up, and
-    /// ignores one that it does not know.
-    pub(crate) operation: AtomicU64,
-    /// The index of the fiber among the children of its scope.
-    pub(super) index_in_scope: Cell<usize>,
     /// `true` while the fiber panics, as far as its worker knows.
     pub(crate) panics: Cell<bool>,
     /// `true` while the fiber is in a panic hook. Set when it suspends during a panic.
     pub(crate) in_panic_hook: Cell<bool>,
-    /// The number of its last panic among those of the process.
-    pub(crate) last_panic: Cell<Option<u32>>,
-    /// The epoch in which its worker counts it among the fibers suspended during a panic.
-    pub(crate) counted_panic: Cell<Option<u32>>,
+    /// The result of the last operation, stored by the worker for the resumed fiber.
+    pub(crate) operation_result: Cell<OperationResult>,
+    /// Set when the fiber starts. Read by its worker and by any thread that finds the fiber parked.
+    scheduler: UnsafeCell<Option<Arc<dyn Scheduler>>>,
+    rare: Seldom<Rare>,
+    /// The id of the last operation, for the worker that holds it. Relaxed: the worker looks the id up, and
+    /// ignores one that it does not know.
+    pub(crate) operation: AtomicU64,
+    pub(crate) limits: Limits,
+    pub(crate) last_worker: LastWorker,
+    /// The worker that has started it, whose reactor keeps it.
+    pub(crate) home: Cell<u32>,
+    /// The index of the fiber among those that its reactor keeps. Accessed only by the holder of the reactor.
+    pub(crate) live_index: Cell<u32>,
+    /// The index of the fiber among the children of its scope.
+    pub(super) index_in_scope: Cell<u32>,
 }
 
-/// State that few fibers need. Accessed only by the fiber itself, or before it starts.
+// There may be a million. The sanitizer keeps more data per stack.
+const _: () = assert!(cfg!(feature = "sanitizer") || size_of::<Control>() <= CONTROL_BYTES_MAX);
+
+/// Maximum size of a control block: a fiber with a small closure and result then fits into 248 bytes, which with the header
+/// of the allocator are four cache lines.
+const CONTROL_BYTES_MAX: usize = 152;
+
+/// State that few fibers need. Accessed only by the holder of the fiber, which runs it or has taken it from a queue.
 #[derive(Default)]
 pub(super) struct Rare {
     name: Option<Box<str>>,
@@ -89,6 +90,12 @@ pub(super) struct Rare {
     reserved: Cell<Option<Stack>>,
     /// The result of a fiber that ends without running its closure. Set before its start.
     refusal: Cell<Option<Payload>>,
+    /// The worker that the suspended fiber must not leave, if fibers migrate.
+    stays_on: Cell<Option<u32>>,
+    /// The number of its last panic among those of the process.
+    last_panic: Cell<Option<u32>>,
+    /// The epoch in which its worker counts it among the fibers suspended during a panic.
+    counted_panic: Cell<Option<u32>>,
 }
 
 impl Rare {
@@ -112,13 +119,14 @@ struct Switch {
     exit: Cell<Option<NonNull<Exit>>>,
 }
 
-/// The result of an operation.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct OperationResult {
-    /// The kernel's result: a count, a descriptor, or a negated errno.
-    pub(crate) result: i32,
-    /// `true` if the operation was cancelled because of a deadline.
-    pub(crate) timed_out: bool,
+/// The result of an operation: that of the kernel (a count, a descriptor, or a negated errno), or
+/// [`TIMED_OUT`](OperationResult::TIMED_OUT).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OperationResult(pub(crate) i32);
+
+impl OperationResult {
+    /// The operation was cancelled because of a deadline. No errno has this value.
+    pub(crate) const TIMED_OUT: OperationResult = OperationResult(i32::MIN);
 }
 
 #[allow(unsafe_code, reason = "cells that only the worker and its fiber touch")]
@@ -156,19 +164,16 @@ impl Control {
             rare,
             token: WakeToken::new(),
             unparked: AtomicBool::new(false),
-            scheduler: UnsafeCell::new(None),
+            panics: Cell::default(),
+            in_panic_hook: Cell::default(),
             operation_result: Cell::default(),
-            home: Cell::default(),
-            live_index: Cell::default(),
-            stays_on: Cell::default(),
+            scheduler: UnsafeCell::new(None),
+            operation: AtomicU64::new(u64::MAX),
             limits,
             last_worker: LastWorker::new(),
-            operation: AtomicU64::new(u64::MAX),
+            home: Cell::default(),
+            live_index: Cell::default(),
             index_in_scope: Cell::default(),
-            panics: Cell::default(),
-            last_panic: Cell::default(),
-            in_panic_hook: Cell::default(),
-            counted_panic: Cell::default(),
         }
     }
 
@@ -222,6 +227,44 @@ impl Control {
     #[inline(always)]
     pub(super) fn take_refusal(&self) -> Option<Payload> {
         self.rare.get()?.refusal.take()
+    }
+
+    /// Returns the worker that the suspended fiber must not leave, if there is one.
+    pub(crate) fn stays_on(&self) -> Option<u32> {
+        self.rare.get()?.stays_on.get()
+    }
+
+    pub(crate) fn set_stays_on(&self, worker: Option<u32>) {
+        self.set_rare(|rare| &rare.stays_on, worker);
+    }
+
+    /// Returns the number of the fiber's last panic among those of the process.
+    pub(crate) fn last_panic(&self) -> Option<u32> {
+        self.rare.get()?.last_panic.get()
+    }
+
+    pub(crate) fn set_last_panic(&self, number: u32) {
+        self.set_rare(|rare| &rare.last_panic, Some(number));
+    }
+
+    /// Returns the epoch in which its worker counts it among the fibers suspended during a panic.
+    pub(crate) fn counted_panic(&self) -> Option<u32> {
+        self.rare.get()?.counted_panic.get()
+    }
+
+    pub(crate) fn set_counted_panic(&self, epoch: Option<u32>) {
+        self.set_rare(|rare| &rare.counted_panic, epoch);
+    }
+
+    /// Sets a number of the rare state, which nothing but a number creates.
+    fn set_rare(&self, field: impl Fn(&Rare) -> &Cell<Option<u32>>, number: Option<u32>) {
+        let rare = match number {
+            Some(_) => Some(self.rare.get_or_default()),
+            None => self.rare.get(),
+        };
+        if let Some(rare) = rare {
+            field(rare).set(number);
+        }
     }
 
     /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a running fiber.

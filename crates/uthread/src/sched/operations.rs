@@ -162,10 +162,12 @@ impl Operations {
             Recipient::Fiber(fiber) => {
                 debug_assert!(!completion.more, "it waits for a single one");
                 let result = completion.result;
-                fiber.control().operation_result.set(OperationResult {
-                    result,
-                    timed_out: operation.timed_out && op::CANCELLED_RESULTS.contains(&result),
-                });
+                let timed_out = operation.timed_out && op::CANCELLED_RESULTS.contains(&result);
+                let result = match timed_out {
+                    true => OperationResult::TIMED_OUT,
+                    false => OperationResult(result),
+                };
+                fiber.control().operation_result.set(result);
                 (Woken::Resumed(*fiber), false)
             }
             Recipient::Sink(sink) => {

@@ -32,7 +32,7 @@ pub(crate) struct Reactor {
     /// Operations past their deadline, to be cancelled by the worker whose driver has them.
     late: Vec<Token>,
     /// Every fiber that started here and has not ended.
-    /// Each knows its [index](Control::live_index), which changes when another one ends.
+    /// Each knows its [index](Control::live_index), which changes when another one ends. 4 billion would exhaust memory.
     live: Vec<FiberRef>,
 }
 
@@ -66,7 +66,7 @@ impl Reactor {
     /// Keeps a fiber until it has ended.
     #[inline(always)]
     pub(crate) fn admit(&mut self, fiber: FiberRef) {
-        fiber.control().live_index.set(self.live.len());
+        fiber.control().live_index.set(self.live.len() as u32);
         self.live.push(fiber);
     }
 
@@ -74,15 +74,15 @@ impl Reactor {
     #[inline(always)]
     pub(crate) fn discharge(&mut self, fiber: Started) -> FiberRef {
         let index = fiber.control().live_index.get();
-        let ended = self.live.swap_remove(index);
-        if let Some(moved) = self.live.get(index) {
+        let ended = self.live.swap_remove(index as usize);
+        if let Some(moved) = self.live.get(index as usize) {
             moved.control().live_index.set(index);
         }
         ended
     }
 
     pub(crate) fn fiber(&self, fiber: Started) -> &FiberRef {
-        &self.live[fiber.control().live_index.get()]
+        &self.live[fiber.control().live_index.get() as usize]
     }
 
     pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {

@@ -41,7 +41,7 @@ impl Since {
 
     #[cold]
     fn has_begun(self) -> bool {
-        let last = with_control(|control| control.last_panic.get()).flatten();
+        let last = with_control(|control| control.last_panic()).flatten();
         // The counts may have wrapped around.
         let is_later = |last: u32| last.wrapping_sub(self.begun).cast_signed() > 0;
         last.is_some_and(is_later) || !self.panicking && is_panicking()

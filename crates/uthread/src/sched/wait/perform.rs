@@ -53,10 +53,7 @@ fn perform_in_fiber(
             if budget::is_used_up_by_system_call() {
                 calls::suspend(fiber, Pause::Yielded);
             }
-            OperationResult {
-                result,
-                timed_out: false,
-            }
+            OperationResult(result)
         }
         Call::Pending(fiber) => {
             calls::suspend(fiber, Pause::Submitted);
@@ -64,10 +61,11 @@ fn perform_in_fiber(
         }
         Call::Limited => unreachable!("the second start ignores limits"),
     };
-    if let Ok(result) = u32::try_from(completion.result) {
+    if let Ok(result) = u32::try_from(completion.0) {
         return Some(Ok(result));
     }
-    let cut_off = op::CANCELLED_RESULTS.contains(&completion.result);
+    let timed_out = completion == OperationResult::TIMED_OUT;
+    let cut_off = timed_out || op::CANCELLED_RESULTS.contains(&completion.0);
     if cut_off {
         cancellation::vanish_if_abandoned(cancellation::IN_A_CALL);
     }
@@ -75,8 +73,8 @@ fn perform_in_fiber(
         // One error for all, and none on which loops retry.
         Some(End::Cancelled) => op::CANCELLED,
         Some(End::Elapsed) => op::DEADLINE_PASSED,
-        None if completion.timed_out => op::TIMED_OUT,
-        None => -completion.result,
+        None if timed_out => op::TIMED_OUT,
+        None => -completion.0,
     };
     Some(Err(io::Error::from_raw_os_error(errno)))
 }

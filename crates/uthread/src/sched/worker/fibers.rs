@@ -82,7 +82,7 @@ impl Worker {
                 if self.migrating {
                     // The panic count of a thread would not move with the fiber.
                     let stays = thread::panicking().then_some(self.index as u32);
-                    fiber.control().stays_on.set(stays);
+                    fiber.control().set_stays_on(stays);
                 }
                 self.hand_on(fiber, pause);
             }

@@ -72,7 +72,7 @@ impl Scheduler for Remote {
 /// With migration, any worker may run a woken fiber.
 impl Scheduler for Shared {
     fn enqueue(&self, fiber: Started) {
-        if let Some(index) = fiber.control().stays_on.get() {
+        if let Some(index) = fiber.control().stays_on() {
             self.remotes[index as usize].mail(Mail::Ready(fiber));
         } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
             self.woken.push(fiber);

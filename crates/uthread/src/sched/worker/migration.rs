@@ -28,7 +28,7 @@ impl Worker {
     #[inline]
     pub(super) fn make_ready(&self, fiber: Started) {
         if self.migrating
-            && let Some(index) = fiber.control().stays_on.get()
+            && let Some(index) = fiber.control().stays_on()
         {
             self.shared.remote(index as usize).mail(Mail::Ready(fiber));
             return;
@@ -47,7 +47,7 @@ impl Worker {
     /// otherwise.
     pub(super) fn make_ready_as(&self, fiber: Started, urgent: bool) {
         let switches = self.remote.counters.switches.get();
-        if urgent && fiber.control().stays_on.get().is_none() && self.ready.has_no_next(switches) {
+        if urgent && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
             self.ready.push_next(fiber, switches);
         } else {
             self.make_ready(fiber);

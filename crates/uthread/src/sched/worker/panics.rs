@@ -56,16 +56,14 @@ impl Panics {
     }
 
     fn counts(&self, control: &Control) -> bool {
-        control.counted_panic.get() == Some(self.epoch.get())
+        control.counted_panic() == Some(self.epoch.get())
     }
 
     /// Counts or discounts the fiber. The caller then [records](Worker::record_panics) whether any is left.
     fn set(&self, control: &Control, panics: bool) {
         let others = self.others(control);
         control.panics.set(panics);
-        control
-            .counted_panic
-            .set(panics.then_some(self.epoch.get()));
+        control.set_counted_panic(panics.then_some(self.epoch.get()));
         self.suspended.set(others + u32::from(panics));
     }
 
@@ -104,7 +102,7 @@ impl Worker {
         let fiber = self.running_fiber();
         let control = fiber.control();
         let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        control.last_panic.set(Some(number));
+        control.set_last_panic(number);
         // If no other fiber panics, `std` knows when the panic ends.
         control.panics.set(self.panics.suspended.get() > 0);
     }
@@ -147,7 +145,7 @@ impl Worker {
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
         current::set_running(None);
         if self.migrating {
-            fiber.control().stays_on.set(Some(self.index as u32));
+            fiber.control().set_stays_on(Some(self.index as u32));
         }
         self.hand_on(fiber, pause);
         loop {
