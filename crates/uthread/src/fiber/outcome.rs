@@ -5,12 +5,15 @@
 //!   RUNNING --await-----> AWAITED --complete--> DONE + wake the waiter
 //!                         AWAITED --withdraw--> RUNNING
 //!   RUNNING --detach----> DETACHED --complete-> DONE, the value returns to its writer
+//!   DONE    --take------> TAKEN
 //! ```
+//!
+//! The state also tells whether there is a value (DONE) or a waiter (AWAITED), which takes no memory beside it.
 //!
 //! The value of a detached fiber is dropped by the second of the two sides, so no value returned by a scoped
 //! fiber outlives its scope.
 
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
 
 use super::WakeHandle;
@@ -20,11 +23,14 @@ const RUNNING: u8 = 0;
 const AWAITED: u8 = 1;
 const DETACHED: u8 = 2;
 const DONE: u8 = 3;
+const TAKEN: u8 = 4;
 
 pub(crate) struct Outcome<T> {
     state: AtomicU8,
-    value: UnsafeCell<Option<T>>,
-    waiter: UnsafeCell<Option<WakeHandle>>,
+    /// Initialized in the state DONE.
+    value: UnsafeCell<MaybeUninit<T>>,
+    /// Initialized in the state AWAITED.
+    waiter: UnsafeCell<MaybeUninit<WakeHandle>>,
 }
 
 #[allow(unsafe_code, reason = "two cells guarded by the state")]
@@ -37,8 +43,8 @@ impl<T> Outcome<T> {
     pub(crate) fn new() -> Outcome<T> {
         Outcome {
             state: AtomicU8::new(RUNNING),
-            value: UnsafeCell::new(None),
-            waiter: UnsafeCell::new(None),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+            waiter: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -55,20 +61,12 @@ impl<T> Outcome<T> {
         self.value.with_mut(|value| {
             // SAFETY: before DONE, only the writer accesses the value.
             let value = unsafe { &mut *value };
-            debug_assert!(value.is_none(), "it is written once");
-            mem::forget(value.replace(result));
+            value.write(result);
         });
         // Release publishes the value to `is_done` and `detach`; acquire sees the waiter of `await_done`.
         match self.state.swap(DONE, Ordering::AcqRel) {
             AWAITED => {
-                let waiter = self.waiter.with_mut(|waiter| {
-                    // SAFETY: the joiner has written the waiter before AWAITED and does not access it again.
-                    let waiter = unsafe { &mut *waiter };
-                    waiter.take()
-                });
-                if let Some(waiter) = waiter {
-                    waiter.wake();
-                }
+                self.waiter().wake();
                 None
             }
             // The handle is gone, so the caller owns the value.
@@ -93,7 +91,7 @@ impl<T> Outcome<T> {
 
     pub(crate) fn is_done(&self) -> bool {
         // Acquire pairs with the release in `complete`.
-        self.state.load(Ordering::Acquire) == DONE
+        self.state.load(Ordering::Acquire) >= DONE
     }
 
     /// Registers `waiter` to be woken at completion. Returns `false` if the outcome is complete. The caller
@@ -102,12 +100,17 @@ impl<T> Outcome<T> {
         self.waiter.with_mut(|slot| {
             // SAFETY: before AWAITED, only the joiner accesses the waiter.
             let slot = unsafe { &mut *slot };
-            *slot = Some(waiter);
+            slot.write(waiter);
         });
         // Release publishes the waiter to `complete`.
-        self.state
+        let awaits = self
+            .state
             .compare_exchange(RUNNING, AWAITED, Ordering::Release, Ordering::Acquire)
-            .is_ok()
+            .is_ok();
+        if !awaits {
+            drop(self.waiter());
+        }
+        awaits
     }
 
     /// Withdraws the waiter, unless the outcome is complete. The caller is the only holder of the join
@@ -119,11 +122,7 @@ impl<T> Outcome<T> {
             .compare_exchange(AWAITED, RUNNING, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
         if withdrawn {
-            self.waiter.with_mut(|waiter| {
-                // SAFETY: the writer accesses the waiter only in the state AWAITED, which it did not find.
-                let waiter = unsafe { &mut *waiter };
-                *waiter = None;
-            });
+            drop(self.waiter());
         }
     }
 
@@ -137,20 +136,69 @@ impl<T> Outcome<T> {
     pub(crate) fn detach(&self) {
         // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
         // to see the value if the fiber was first.
-        let is_done = self.is_done() || self.state.swap(DETACHED, Ordering::Acquire) == DONE;
-        if is_done && let Some(value) = self.take_value() {
+        if !self.is_done() && self.leave() {
+            return;
+        }
+        if let Some(value) = self.take_value() {
             drop_quietly(value);
         }
     }
 
-    /// Takes the value out of its cell. Called after DONE, by the holder of the join handle or, if that is
-    /// gone, by the writer.
+    /// Leaves the value to the writer. Returns `false` if the outcome is complete.
+    #[inline]
+    fn leave(&self) -> bool {
+        let change = |from| {
+            self.state
+                .compare_exchange(from, DETACHED, Ordering::Acquire, Ordering::Acquire)
+        };
+        match change(RUNNING) {
+            Ok(_) => true,
+            // A joiner was unwound while it waited.
+            Err(AWAITED) if change(AWAITED).is_ok() => {
+                drop(self.waiter());
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Takes the value out of its cell, unless it was taken. Called after DONE, by the holder of the join handle or, if
+    /// that is gone, by the writer.
     pub(crate) fn take_value(&self) -> Option<T> {
-        self.value.with_mut(|value| {
-            // SAFETY: the value is written, and only one side is left to access it.
-            let value = unsafe { &mut *value };
-            value.take()
+        // Relaxed: only the caller accesses it now, and has seen that it is done.
+        if self.state.load(Ordering::Relaxed) != DONE {
+            return None;
+        }
+        self.state.store(TAKEN, Ordering::Relaxed);
+        Some(self.value.with_mut(|value| {
+            // SAFETY: only one side is left to access the value.
+            let value = unsafe { &*value };
+            // SAFETY: it was written before DONE, and is read once, as the state has changed.
+            unsafe { value.assume_init_read() }
+        }))
+    }
+
+    /// Takes the waiter out of its cell. Called once after it was written, by the only side that accesses it.
+    fn waiter(&self) -> WakeHandle {
+        self.waiter.with_mut(|waiter| {
+            // SAFETY: the joiner has written the waiter before AWAITED; from there, the side that changes the state is the
+            // only one that accesses it.
+            let waiter = unsafe { &*waiter };
+            // SAFETY: it was written, and is read once.
+            unsafe { waiter.assume_init_read() }
         })
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Relaxed: there is no other reference.
+        match self.state.load(Ordering::Relaxed) {
+            AWAITED => drop(self.waiter()),
+            DONE => drop(self.take_value()),
+            _ => {}
+        }
     }
 }
 
