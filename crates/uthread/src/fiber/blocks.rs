@@ -5,11 +5,14 @@ use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// The sizes kept are multiples of this.
-const STEP_BYTES: usize = 64;
+/// The sizes kept, with the header, are multiples of this, as with glibc.
+const STEP_BYTES: usize = 16;
+
+/// Size of the header that glibc keeps beside a block. Other allocators round up to such multiples, too.
+const HEADER_BYTES: usize = size_of::<usize>();
 
 /// Number of sizes kept. Larger closures are rare.
-const SIZES: usize = 16;
+const SIZES: usize = 64;
 
 /// The alignment of all blocks that are kept.
 const ALIGNMENT: usize = align_of::<usize>();
@@ -27,8 +30,8 @@ pub(super) struct Size(u32);
 impl Size {
     #[inline(always)]
     pub(super) fn of(layout: Layout) -> Size {
-        let steps = layout.size().div_ceil(STEP_BYTES);
-        match steps <= SIZES && layout.align() <= ALIGNMENT && steps > 0 && REUSES {
+        let steps = (layout.size() + HEADER_BYTES).div_ceil(STEP_BYTES);
+        match steps <= SIZES && layout.align() <= ALIGNMENT && layout.size() > 0 && REUSES {
             true => Size(steps as u32 - 1),
             false => Size(SIZES as u32),
         }
@@ -41,7 +44,7 @@ impl Size {
     }
 
     fn layout(self) -> Layout {
-        let bytes = (self.0 as usize + 1) * STEP_BYTES;
+        let bytes = (self.0 as usize + 1) * STEP_BYTES - HEADER_BYTES;
         Layout::from_size_align(bytes, ALIGNMENT).expect("it is small")
     }
 }
@@ -139,7 +142,7 @@ fn allocate_new(layout: Layout) -> NonNull<u8> {
 #[inline(never)]
 #[allow(unsafe_code, reason = "the contract's")]
 pub(super) unsafe fn release(block: NonNull<u8>, size: Size) {
-    // SAFETY: by the caller's contract. Blocks in a list have a multiple of the size of a cache line.
+    // SAFETY: by the caller's contract. Blocks in a list have room for a pointer.
     let is_free = FREE.with(|free| unsafe { free.list(size).push(block) });
     if !is_free {
         // SAFETY: by the caller's contract.
@@ -211,7 +214,7 @@ mod tests {
         give(block, small);
         let other = allocate(large, Size::of(large));
         assert_ne!(other, block);
-        let same = Layout::new::<[u64; 16]>();
+        let same = Layout::new::<[u64; 8]>();
         assert_eq!(allocate(same, Size::of(same)) == block, REUSES);
         for block in [block, other] {
             give(block, if block == other { large } else { small });
