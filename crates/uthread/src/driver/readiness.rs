@@ -110,9 +110,9 @@ impl Waiting {
     }
 }
 
-/// The readiness of one descriptor. Usually a single operation waits, and the cache line here is all that its event
+/// The readiness of one descriptor. Usually a single operation waits, and half a cache line here is all that its event
 /// needs.
-#[repr(align(64))]
+#[repr(align(32))]
 pub(super) struct Readiness {
     /// `true` if the kernel reports events.
     is_armed: bool,
@@ -120,11 +120,16 @@ pub(super) struct Readiness {
     unready: Interest,
     /// `true` once a final event has occurred.
     is_final: bool,
+    /// The readiness that the first operation waits for.
+    first_interest: Interest,
     /// The operation that has waited longest.
-    first: Option<(Interest, Waiting)>,
+    first: Option<Waiting>,
     /// The others in order of arrival; empty if there is no first one. Bounded by the number of fibers.
-    others: VecDeque<(Interest, Waiting)>,
+    #[allow(clippy::box_collection, reason = "mostly absent, and then a word")]
+    others: Option<Box<VecDeque<(Interest, Waiting)>>>,
 }
+
+const _: () = assert!(size_of::<Readiness>() == 32);
 
 impl Readiness {
     /// Creates the readiness of a descriptor for which the kernel does not report events yet.
@@ -133,8 +138,9 @@ impl Readiness {
             is_armed: false,
             unready: Interest::NONE,
             is_final: false,
+            first_interest: Interest::NONE,
             first: None,
-            others: VecDeque::new(),
+            others: None,
         }
     }
 
@@ -215,34 +221,64 @@ impl Readiness {
     #[inline]
     pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting) {
         match self.first {
-            None => self.first = Some((interest, waiting)),
-            Some(_) => self.others.push_back((interest, waiting)),
+            None => self.set_first(Some((interest, waiting))),
+            Some(_) => {
+                let others = self.others.get_or_insert_default();
+                others.push_back((interest, waiting));
+            }
         }
     }
 
     /// Removes a waiting operation. Returns `false` if it does not wait.
     pub(super) fn cancel(&mut self, token: Token) -> bool {
-        let is_target = |(_, waiting): &(Interest, Waiting)| waiting.token == token;
-        if self.first.as_ref().is_some_and(is_target) {
-            self.first = self.others.pop_front();
+        if self
+            .first
+            .as_ref()
+            .is_some_and(|first| first.token == token)
+        {
+            self.first = None;
+            self.advance();
             return true;
         }
-        let index = self.others.iter().position(is_target);
-        index.and_then(|index| self.others.remove(index)).is_some()
+        let Some(others) = &mut self.others else {
+            return false;
+        };
+        let index = others
+            .iter()
+            .position(|(_, waiting)| waiting.token == token);
+        index.and_then(|index| others.remove(index)).is_some()
+    }
+
+    #[inline]
+    fn set_first(&mut self, first: Option<(Interest, Waiting)>) {
+        if let Some((interest, waiting)) = first {
+            self.first_interest = interest;
+            self.first = Some(waiting);
+        }
+    }
+
+    /// Makes the next operation the first one, as there is no first one.
+    #[inline]
+    fn advance(&mut self) {
+        if let Some(others) = &mut self.others {
+            let next = others.pop_front();
+            self.set_first(next);
+        }
     }
 
     /// Returns the number of waiting operations.
     #[inline]
     fn waiting(&self) -> usize {
-        usize::from(self.first.is_some()) + self.others.len()
+        let others = self.others.as_ref().map_or(0, |others| others.len());
+        usize::from(self.first.is_some()) + others
     }
 
     /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end
     /// otherwise.
     #[inline]
     fn take_first(&mut self, ready: Interest) -> Option<Waiting> {
-        let (interest, waiting) = self.first.take()?;
-        self.first = self.others.pop_front();
+        let (interest, waiting) = (self.first_interest, self.first.take()?);
+        self.advance();
         if interest.intersects(ready) {
             return Some(waiting);
         }
