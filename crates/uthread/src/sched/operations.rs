@@ -22,6 +22,9 @@ struct InFlight {
     timed_out: bool,
 }
 
+// A worker may have a million.
+const _: () = assert!(size_of::<InFlight>() == 32);
+
 /// Receives completions: the reactor's half.
 pub(super) trait CompletionSink: Send + Sync {
     /// Accepts a completion.

@@ -11,6 +11,7 @@
 //! A tick is 131 us: a timer expires at most that late, and never early.
 
 use std::mem;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
@@ -27,7 +28,8 @@ const TICKS_MAX: u64 = 1 << (SLOT_SHIFT * LEVELS as u32);
 /// Identifies a timer, also after it has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
-    index: u32,
+    /// The index of the entry plus one, so that an optional key takes no more memory.
+    number: NonZeroU32,
     /// Distinguishes this use of the entry from earlier ones.
     sequence: u32,
 }
@@ -112,14 +114,15 @@ impl<T> Timers<T> {
             next: Link::NONE,
             value,
         });
-        let index = u32::try_from(index).expect("4 billion timers exhaust memory");
-        self.link(Link(index));
-        Key { index, sequence }
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        let number = number.expect("4 billion timers exhaust memory");
+        self.link(Link(index as u32));
+        Key { number, sequence }
     }
 
     /// Removes a timer and returns its value, unless it has expired.
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
-        let index = key.index as usize;
+        let index = key.number.get() as usize - 1;
         let entry = self.entries.get(index)?;
         if entry.sequence != key.sequence {
             return None;
