@@ -18,6 +18,12 @@ const NONE: u32 = u32::MAX;
 
 pub(crate) struct LastWorker(AtomicU32);
 
+impl Default for LastWorker {
+    fn default() -> LastWorker {
+        LastWorker::new()
+    }
+}
+
 impl LastWorker {
     pub(crate) fn new() -> LastWorker {
         LastWorker(AtomicU32::new(NONE))

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
+use super::last_worker::LastWorker;
 use super::seldom::Seldom;
 
 /// Set once the fiber is cancelled.
@@ -27,6 +28,8 @@ pub(crate) struct Limits {
     /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after setting `CANCELLED`,
     /// the canceller ends the fiber's wait, which orders the two; only the fiber changes `RESTRICTED`.
     state: AtomicU8,
+    /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
+    pub(crate) last_worker: LastWorker,
     inner: Seldom<Inner>,
 }
 

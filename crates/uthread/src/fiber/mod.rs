@@ -33,7 +33,7 @@ use std::{fmt, io, thread};
 
 pub(crate) use children::Children;
 use control::Rare;
-pub(crate) use control::{Control, Pause, Started};
+pub(crate) use control::{Control, Destination, Pause, Started};
 pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;

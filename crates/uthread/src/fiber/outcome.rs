@@ -82,11 +82,8 @@ impl<T> Outcome<T> {
         reason = "the models, which include this file, have no fibers"
     )]
     pub(crate) fn is_empty(&mut self) -> bool {
-        // SAFETY: by the exclusive reference.
-        let has_value = self.value.with_mut(|value| unsafe { &*value }.is_some());
-        // SAFETY: as above.
-        let has_waiter = self.waiter.with_mut(|waiter| unsafe { &*waiter }.is_some());
-        !has_value && !has_waiter
+        // Relaxed: there is no other reference.
+        !matches!(self.state.load(Ordering::Relaxed), AWAITED | DONE)
     }
 
     pub(crate) fn is_done(&self) -> bool {

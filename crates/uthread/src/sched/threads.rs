@@ -178,7 +178,7 @@ impl Threads {
         }
         fiber
             .control()
-            .set_scheduler(Arc::clone(&parker) as Arc<dyn Scheduler>);
+            .set_scheduler(Arc::new(Arc::clone(&parker) as Arc<dyn Scheduler>));
         let context = ThreadContext {
             threads: Arc::clone(&self),
             fiber: fiber.clone(),
@@ -458,7 +458,7 @@ impl ThreadContext {
 
     /// Called before the check whether a system call may wait: a canceller goes the other way round.
     pub(super) fn begin_call(&self) {
-        self.control().last_worker.set(0);
+        self.control().limits.last_worker.set(0);
         // Acquire pairs with the Release in `interrupt`.
         self.parker.interrupted.swap(false, Ordering::Acquire);
     }

@@ -121,7 +121,7 @@ impl Worker {
     ) -> Call {
         let control = fiber.control();
         // Before the check whether it may wait: a canceller goes the other way round.
-        control.last_worker.set(self.index as u32);
+        control.limits.last_worker.set(self.index as u32);
         if control.limits.are_any() {
             return Call::Limited;
         }

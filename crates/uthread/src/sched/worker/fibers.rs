@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{Worker, current};
-use crate::fiber::{Cancelled, FiberRef, Pause, Payload, Runner, Scheduler, Started};
+use crate::fiber::{Cancelled, Destination, FiberRef, Pause, Payload, Runner, Started};
 use crate::sched::budget;
 use crate::sched::reactor::Reactor;
 use crate::sched::shortage::{Refused, Returned};
@@ -166,7 +166,7 @@ impl Worker {
             && let Some(runner) = self.hot_runners.pop()
         {
             self.remote.counters.fibers.add(1);
-            let scheduler = Arc::clone(&self.remote);
+            let scheduler = Arc::clone(&self.destination);
             return Some(self.start_at(&mut reactor, fiber, runner, scheduler));
         }
         self.start_slowly(fiber)
@@ -203,10 +203,7 @@ impl Worker {
 
     /// Starts a fiber on a runner that runs no other.
     fn start_on(&self, fiber: FiberRef, runner: Runner) -> Started {
-        let scheduler: Arc<dyn Scheduler> = match self.migrating {
-            false => Arc::clone(&self.remote) as Arc<dyn Scheduler>,
-            true => Arc::clone(&self.shared) as Arc<dyn Scheduler>,
-        };
+        let scheduler = Arc::clone(&self.destination);
         self.remote.counters.fibers.add(1);
         self.remote.record_name(fiber.control());
         self.reactor
@@ -220,7 +217,7 @@ impl Worker {
         reactor: &mut Reactor,
         fiber: FiberRef,
         runner: Runner,
-        scheduler: Arc<dyn Scheduler>,
+        scheduler: Destination,
     ) -> Started {
         let control = fiber.control();
         // SAFETY: this worker alone has taken the new fiber from a queue, and runs it to its end; the reactor

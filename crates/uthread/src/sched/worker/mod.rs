@@ -65,6 +65,7 @@ use super::ready::Ready;
 use super::shared::{Mail, Queues, Remote, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
+use crate::fiber::{Destination, Scheduler};
 
 pub(crate) struct Worker {
     index: usize,
@@ -72,6 +73,8 @@ pub(crate) struct Worker {
     migrating: bool,
     shared: Arc<Shared>,
     remote: Arc<Remote>,
+    /// The scheduler of the fibers that it starts.
+    destination: Destination,
     new: NewFibers,
     ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
@@ -117,6 +120,10 @@ impl Worker {
                 remote.reactor.get_or_init(|| Arc::new(Mutex::new(reactor))),
             )),
         };
+        let destination: Arc<dyn Scheduler> = match migrating {
+            false => Arc::clone(&remote) as Arc<dyn Scheduler>,
+            true => Arc::clone(&shared) as Arc<dyn Scheduler>,
+        };
         let alerts = Alerts::default();
         alerts.set(Alerts::PANICS, migrating);
         Ok(Worker {
@@ -124,6 +131,7 @@ impl Worker {
             migrating,
             shared,
             remote,
+            destination: Arc::new(destination),
             new,
             ready,
             driver: RefCell::new(driver),
