@@ -53,6 +53,7 @@ pub(crate) mod ring;
 mod run_queue;
 pub(crate) mod shared;
 pub(crate) mod shortage;
+mod tables;
 pub(crate) mod thread_ends;
 pub(crate) mod thread_handles;
 pub(crate) mod threads;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use slab::Slab;
 
+use super::tables;
 use super::timers;
 use crate::driver::{Completion, Token};
 use crate::fiber::control::OperationResult;
@@ -87,6 +88,8 @@ pub(crate) enum Woken {
 #[derive(Default)]
 pub(crate) struct Operations {
     slots: Slab<InFlight>,
+    /// A number above all indices so far.
+    indices: usize,
     next_sequence: u32,
 }
 
@@ -119,6 +122,7 @@ impl Operations {
     fn insert_for(&mut self, recipient: Recipient, urgent: bool, timer: Option<timers::Key>) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
+        tables::make_room_in_slab(&mut self.slots);
         let slot = self.slots.insert(InFlight {
             sequence,
             recipient,
@@ -126,6 +130,7 @@ impl Operations {
             timer,
             timed_out: false,
         });
+        self.indices = self.indices.max(slot + 1);
         u32::try_from(slot).expect("4 billion operations in flight exhaust memory");
     }
 
@@ -214,7 +219,7 @@ impl Operations {
 
     /// Returns a number above all indices of operations.
     pub(crate) fn indices(&self) -> usize {
-        self.slots.capacity()
+        self.indices
     }
 
     pub(crate) fn has(&mut self, token: Token) -> bool {

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::operations::{CompletionSink, Operations, Woken};
 use super::reap_gate::ReapGate;
+use super::tables;
 use super::timers::{self, Timers};
 use crate::driver::{Completion, Completions, Token};
 use crate::fiber::{Control, FiberRef, Started, end_park};
@@ -67,6 +68,7 @@ impl Reactor {
     #[inline(always)]
     pub(crate) fn admit(&mut self, fiber: FiberRef) {
         fiber.control().live_index.set(self.live.len() as u32);
+        tables::make_room(&mut self.live);
         self.live.push(fiber);
     }
 

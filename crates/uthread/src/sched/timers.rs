@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use super::tables;
+
 /// The duration of a tick in nanoseconds, as a power of two.
 const TICK_SHIFT: u32 = 17;
 /// Number of slots per level as a power of two: one bit each in a word.
@@ -106,6 +108,7 @@ impl<T> Timers<T> {
         let tick = tick.max(self.elapsed + 1);
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
+        tables::make_room_in_slab(&mut self.entries);
         let index = self.entries.insert(Entry {
             tick,
             sequence,
