@@ -20,14 +20,16 @@ Examples:
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       run a TCP echo server
   uthread load tcp 127.0.0.1:7000            measure its throughput, latency and fairness
+  uthread search -F unwrap src               find text in files
   uthread port --main src                    port a std program to fibers
   uthread doctor                             check this machine, and print remedies
 
 Exit codes:
-  0  success; serve: stopped after finishing every response
+  0  success; serve: stopped after finishing every response; search: something was found
   1  failed while running; doctor: something does not work; load: no response was received;
-     port --check: there are changes to make
-  2  wrong usage, or cannot start (port in use, directory missing, permission denied)
+     port --check: there are changes to make; search: nothing was found
+  2  wrong usage, or cannot start (port in use, directory missing, permission denied);
+     search: something could not be read
   3  serve: stopped, but cut responses that took longer than the grace period";
 
 /// Servers and tools on user-level threads
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     Echo(EchoArgs),
     /// Generate load on a TCP echo or HTTP server, and check every response
     Load(LoadArgs),
+    /// Find text in files, with the options of ripgrep
+    #[command(args_override_self = true, after_help = SEARCH_NOTES)]
+    Search(Box<uthread_search::Options>),
     /// Port a std program to fibers by replacing its imports
     Port(PortArgs),
     /// Check what this machine supports, and print remedies
@@ -62,6 +67,16 @@ pub(crate) enum Command {
         command: Option<String>,
     },
 }
+
+const SEARCH_NOTES: &str = "\
+PATTERN is a regular expression in the syntax of Rust's crate regex; -F takes it literally. Without
+PATH, stdin is searched if something is piped into it, and the working directory otherwise.
+
+Not searched in directories, unless -u, -uu or -uuu is given: files that .gitignore, .ignore and
+.rgignore exclude; hidden files; files with NUL bytes.
+
+Exit codes:
+  0 something was found   1 nothing was found   2 something could not be read, or wrong usage";
 
 const SERVE_NOTES: &str = "\
 Signals:

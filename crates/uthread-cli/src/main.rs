@@ -1,5 +1,5 @@
-//! The program `uthread`: a static web server, an echo server, a load generator, a porting tool and a diagnosis, on
-//! user-level threads.
+//! The program `uthread`: a static web server, an echo server, a load generator, a search tool, a porting tool and a
+//! diagnosis, on user-level threads.
 //!
 //! This file has the dispatch and the table of exit codes; each subcommand has its own module.
 
@@ -13,6 +13,7 @@ mod doctor;
 mod echo;
 mod load;
 mod port;
+mod search;
 mod serve;
 
 mod http;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Search(options) => search::run(&options),
         Command::Port(args) => port::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => print(|out| {

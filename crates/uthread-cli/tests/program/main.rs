@@ -18,6 +18,7 @@ mod memory;
 mod paths;
 mod port;
 mod ranges;
+mod search;
 mod smuggling;
 mod startup;
 mod tree;

@@ -1,0 +1,142 @@
+//! Files that change while they are searched, pipes without an end, and no descriptors left.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::{DRIVERS, make_fifo, search_on};
+use crate::harness::site;
+
+/// Number of files that do not change.
+const FILES: usize = 200;
+const SEARCHES: usize = 6;
+
+/// Truncates, extends, removes and replaces files until told to end.
+fn change(folder: &Path, is_over: &AtomicBool) {
+    let mut random = fastrand::Rng::with_seed(1);
+    let text = format!("{}text\n", "more ".repeat(200)).repeat(1000);
+    while !is_over.load(Ordering::Relaxed) {
+        let path = folder.join(format!("changes{}", random.usize(..6)));
+        // What fails was changed to something else before.
+        let _ = match random.u8(..7) {
+            0 => fs::write(&path, ""),
+            1 => fs::write(&path, &text[..random.usize(..text.len())]),
+            2 => fs::remove_file(&path),
+            3 => fs::create_dir(&path),
+            4 => fs::remove_dir(&path),
+            5 => fs::rename(&path, folder.join("changes0")),
+            _ => OpenOptions::new()
+                .append(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(text.as_bytes())),
+        };
+    }
+}
+
+#[test]
+fn files_may_change_while_they_are_searched() {
+    let files = site(&[("a/", "")]);
+    let folder = files.path().join("a");
+    for index in 0..FILES {
+        fs::write(folder.join(format!("stays{index:03}")), "text\n").unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| change(&folder, &is_over));
+        let result = std::panic::catch_unwind(|| {
+            for round in 0..SEARCHES {
+                let driver = DRIVERS[round % DRIVERS.len()];
+                let order = ["none", "path"][round % 2];
+                let arguments = ["text", "--sort", order, "."];
+                let output = search_on(driver, &arguments, &folder).output().unwrap();
+                let messages = String::from_utf8(output.stderr).unwrap();
+                let code = output.status.code();
+                assert!(
+                    matches!(code, Some(0 | 2)),
+                    "{:?} {messages}",
+                    output.status
+                );
+                assert_eq!(code == Some(2), !messages.is_empty(), "{messages}");
+                for message in messages.lines() {
+                    assert!(message.starts_with("uthread: ./changes"), "{message}");
+                }
+                let printed = String::from_utf8(output.stdout).unwrap();
+                let stable = printed.lines().filter(|line| line.starts_with("./stays"));
+                let mut stable = Vec::from_iter(stable);
+                stable.sort_unstable();
+                let all = (0..FILES).map(|index| format!("./stays{index:03}:text"));
+                assert_eq!(stable, Vec::from_iter(all), "{driver}");
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        result.unwrap();
+    });
+}
+
+/// A search that has enough does not wait for the writer of a pipe.
+#[test]
+fn a_pipe_is_read_no_further_than_to_the_match() {
+    let files = site(&[]);
+    let fifo = files.path().join("fifo");
+    make_fifo(&fifo);
+    for driver in DRIVERS {
+        let mut into = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&fifo)
+            .unwrap();
+        into.write_all(b"text\nmore\n").unwrap();
+        let output = search_on(driver, &["-m1", "text", "fifo"], files.path()).output();
+        assert_eq!(output.unwrap().stdout, b"text\n", "{driver}");
+        // Nothing is left for the next driver.
+        drop(into);
+    }
+}
+
+#[test]
+fn too_few_descriptors_are_reported() {
+    let files = site(&[]);
+    let mut path = files.path().to_owned();
+    // More than is read at once, so that it stays open for a while.
+    let text = format!("text\n{}", format!("{}\n", "x".repeat(1000)).repeat(270));
+    for level in 0..30 {
+        path.push(format!("{level}"));
+        fs::create_dir(&path).unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(path.join(name), &text).unwrap();
+        }
+    }
+    for driver in DRIVERS {
+        let mut has_failed = false;
+        for limit in ["8", "16", "20", "24", "32", "1024"] {
+            let limited = format!("ulimit -n {limit}; exec timeout 20 \"$0\" \"$@\"");
+            let mut command = Command::new("sh");
+            command.args([
+                "-c",
+                &limited,
+                env!("CARGO_BIN_EXE_uthread"),
+                "search",
+                "-c",
+                "text",
+            ]);
+            command.arg(files.path()).env("UTHREAD_DRIVER", driver);
+            let output = command.output().unwrap();
+            let messages = String::from_utf8(output.stderr).unwrap();
+            let described = format!("{driver} {limit}: {:?} {messages}", output.status);
+            assert_eq!(output.status.signal(), None, "{described}");
+            match output.status.code() {
+                Some(0) => assert_eq!(messages, "", "{described}"),
+                Some(2) => assert!(messages.contains("Too many open files"), "{described}"),
+                _ => panic!("{described}"),
+            }
+            has_failed |= output.status.code() == Some(2);
+            let is_enough = limit == "1024";
+            assert!(!is_enough || output.status.success(), "{described}");
+        }
+        assert!(has_failed, "{driver}");
+    }
+}

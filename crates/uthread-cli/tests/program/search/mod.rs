@@ -1,0 +1,34 @@
+//! `uthread search`: what it finds, prints and reports, by itself and beside ripgrep.
+
+mod changes;
+mod corpus;
+mod like_ripgrep;
+mod memory;
+mod results;
+mod terminal;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::harness::command;
+
+/// For the environment variable `UTHREAD_DRIVER`.
+const DRIVERS: [&str; 3] = ["uring", "epoll", "threads"];
+
+/// Returns `true` if the tests may take long.
+fn is_exhaustive() -> bool {
+    std::env::var_os("UTHREAD_EXHAUSTIVE").is_some()
+}
+
+/// A search in this folder, on this driver.
+fn search_on(driver: &str, arguments: &[&str], folder: &Path) -> Command {
+    let mut command = command(&["search"]);
+    command.args(arguments).current_dir(folder);
+    command.env("UTHREAD_DRIVER", driver).stdin(Stdio::null());
+    command
+}
+
+fn make_fifo(path: &Path) {
+    let status = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(status.success());
+}

@@ -1,0 +1,124 @@
+//! Searches on a terminal: the line with the progress, and Ctrl-C.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+
+use super::{DRIVERS, make_fifo, search_on};
+use crate::harness::site;
+
+const ERASED: &str = "\r\x1b[K";
+
+/// A pseudo-terminal: what the test reads, and what the program writes to.
+fn terminal() -> (File, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let theirs = ioctl_tiocgptpeer(&ours, flags).unwrap();
+    (File::from(ours), theirs)
+}
+
+/// Reads from the terminal until it has shown this text, or up to its end.
+fn read_until(terminal: &mut File, text: Option<&str>) -> String {
+    let hang = Timespec::try_from(Duration::from_secs(20)).unwrap();
+    let mut shown = String::new();
+    while text.is_none_or(|text| !shown.contains(text)) {
+        let mut polled = [PollFd::new(&*terminal, PollFlags::IN)];
+        assert_eq!(poll(&mut polled, Some(&hang)), Ok(1), "waited for too long");
+        let mut part = [0; 1000];
+        // The end of a terminal is an error.
+        match terminal.read(&mut part).unwrap_or(0) {
+            0 => break,
+            count => shown += std::str::from_utf8(&part[..count]).unwrap(),
+        }
+    }
+    shown
+}
+
+/// Starts the program, which alone has these descriptors then.
+fn start(mut command: Command, stdout: Stdio, stderr: Stdio) -> Child {
+    command.stdout(stdout).stderr(stderr).spawn().unwrap()
+}
+
+#[test]
+fn the_progress_is_shown_after_a_second_and_erased() {
+    let files = site(&[("a", "text\n")]);
+    let (fifo, piped_fifo) = (files.path().join("fifo"), files.path().join("piped-fifo"));
+    make_fifo(&fifo);
+    make_fifo(&piped_fifo);
+    for driver in DRIVERS {
+        let write = |fifo| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(fifo)
+                .unwrap()
+        };
+        let (mut into, mut into_piped) = (write(&fifo), write(&piped_fifo));
+        // The results of this one are read through a pipe.
+        let (mut silent, theirs) = terminal();
+        let piped = search_on(driver, &["text", "a", "piped-fifo"], files.path());
+        let mut piped = start(piped, Stdio::piped(), theirs.into());
+
+        let (mut shown, theirs) = terminal();
+        let child = search_on(driver, &["text", "a", "fifo"], files.path());
+        let mut child = start(child, Stdio::null(), theirs.into());
+        let line = read_until(&mut shown, Some("MiB/s"));
+        assert!(
+            line.contains("2 files, 0 MiB searched, 0 MiB/s"),
+            "{driver}: {line:?}"
+        );
+        // It is replaced by the next one.
+        read_until(&mut shown, Some(ERASED));
+        into.write_all(b"text\n").unwrap();
+        drop(into);
+        let last = read_until(&mut shown, None);
+        assert!(last.ends_with(ERASED), "{driver}: {last:?}");
+        assert!(child.wait().unwrap().success());
+
+        into_piped.write_all(b"text\n").unwrap();
+        drop(into_piped);
+        let printed = std::io::read_to_string(piped.stdout.take().unwrap()).unwrap();
+        assert_eq!(printed.lines().count(), 2, "{driver}: {printed}");
+        assert!(piped.wait().unwrap().success());
+        assert_eq!(read_until(&mut silent, None), "", "{driver}");
+    }
+}
+
+#[test]
+fn an_interrupted_search_leaves_the_terminal_in_order() {
+    let files = site(&[("a", "text\n")]);
+    let fifo = files.path().join("fifo");
+    make_fifo(&fifo);
+    let _into = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&fifo)
+        .unwrap();
+    for (driver, signal) in DRIVERS
+        .into_iter()
+        .zip([Signal::INT, Signal::TERM, Signal::INT])
+    {
+        let (mut shown, theirs) = terminal();
+        let mut child = search_on(driver, &["text", "a", "fifo"], files.path());
+        child.stdout(theirs.try_clone().unwrap()).stderr(theirs);
+        let started = child.env("TERM", "xterm").env_remove("NO_COLOR").spawn();
+        drop(child);
+        let mut child = started.unwrap();
+        let matched = read_until(&mut shown, Some("text"));
+        assert!(matched.contains("\x1b["), "{driver}: {matched:?}");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{driver}");
+        let last = read_until(&mut shown, None);
+        assert!(last.ends_with("\x1b[0m\r\x1b[K"), "{driver}: {last:?}");
+    }
+}

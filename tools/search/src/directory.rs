@@ -1,0 +1,376 @@
+//! Listing directories, a part at a time.
+//!
+//! A directory in memory is listed on the worker, as a thread pool would take longer to be reached than the list. While the
+//! last lists had to wait for a disk, the next ones go to the pool, so that the worker and its files in flight go on.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, FileType, RawDir, Stat};
+use uthread::fs::Dir;
+
+use crate::filter::Filter;
+
+/// A list that takes longer may have waited for a disk: one from memory takes about 10 us.
+const WAIT_MIN: Duration = Duration::from_micros(200);
+/// Number of such lists in a row that are due to a disk: a single one may as well have been preempted.
+const WAITS_MIN: u32 = 3;
+/// A part ends after so many entries, which bounds what is held for a directory of a million files.
+const PART_ENTRIES: usize = 1000;
+/// The buffer for entries, as large as that of the C library.
+const BUFFER_BYTES: usize = 32 * 1024;
+
+/// One of the paths that the user names.
+pub(crate) struct Root {
+    pub(crate) path: PathBuf,
+    pub(crate) filter: Filter,
+    /// `true` if the user has named no path. Then its name is not printed.
+    pub(crate) is_implicit: bool,
+}
+
+impl Root {
+    /// Returns the part of a path that is printed.
+    fn printed<'a>(&self, path: &'a Path) -> &'a Path {
+        match self.is_implicit {
+            true => path.strip_prefix("./").unwrap_or(path),
+            false => path,
+        }
+    }
+
+    /// Returns the part of a path beneath this one that ignore files see.
+    fn relative<'a>(&self, path: &'a Path) -> &'a Path {
+        let path = path.as_os_str().as_bytes();
+        let rest = &path[self.path.as_os_str().len()..];
+        Path::new(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest)))
+    }
+}
+
+/// A directory to be searched.
+pub(crate) struct Directory {
+    pub(crate) root: Arc<Root>,
+    pub(crate) path: PathBuf,
+    /// The directories above, if symbolic links are followed.
+    above: Option<Arc<Above>>,
+    /// Set once a part of it has been listed.
+    opened: Option<Arc<Dir>>,
+}
+
+/// An open directory with files to be searched.
+pub(crate) struct Folder {
+    root: Arc<Root>,
+    /// The path that is printed.
+    pub(crate) printed: PathBuf,
+    pub(crate) dir: Arc<Dir>,
+    /// `true` if a read from a file of this file system returns fewer bytes than wanted only at the end of the file.
+    pub(crate) has_whole_reads: bool,
+}
+
+/// A file to be searched.
+pub(crate) struct FileEntry {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) name: OsString,
+    inode: u64,
+    /// `true` for a symbolic link, which may lead out of the folder.
+    pub(crate) is_link: bool,
+}
+
+/// A directory on the way to another one, which a link must not lead back to.
+struct Above {
+    device: u64,
+    inode: u64,
+    path: PathBuf,
+    above: Option<Arc<Above>>,
+}
+
+/// A part of a directory.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) files: Vec<FileEntry>,
+    pub(crate) directories: Vec<Directory>,
+    /// The rest of the directory.
+    pub(crate) rest: Option<Directory>,
+    pub(crate) errors: Vec<String>,
+}
+
+/// Lists directories for all readers.
+pub(crate) struct Lister {
+    follow: bool,
+    /// Device and inode of the file that stdout writes to, which is not searched: it would never end.
+    output: Option<(u64, u64)>,
+    /// Number of lists in a row that may have waited for a disk.
+    waits: AtomicU32,
+    /// The file systems seen so far, by their devices, and whether their reads are whole.
+    file_systems: Mutex<Vec<(u64, bool)>>,
+}
+
+impl FileEntry {
+    /// Returns a path of the file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.printed.join(&self.name)
+    }
+}
+
+impl Directory {
+    /// A directory that the user names.
+    pub(crate) fn of(root: &Arc<Root>) -> Directory {
+        Directory {
+            root: Arc::clone(root),
+            path: root.path.clone(),
+            above: None,
+            opened: None,
+        }
+    }
+
+    /// Returns the entry for this directory in the chain of those above its own.
+    fn as_above(&self, status: &Stat) -> Above {
+        Above {
+            device: status.st_dev,
+            inode: status.st_ino,
+            path: self.path.clone(),
+            above: self.above.clone(),
+        }
+    }
+}
+
+impl Lister {
+    /// Returns a lister. Symbolic links are followed if `follow` is set.
+    pub(crate) fn new(follow: bool) -> Lister {
+        let output = rustix::fs::fstat(rustix::stdio::stdout()).ok();
+        let output = output.filter(|output| kind_of(output) == FileType::RegularFile);
+        Lister {
+            follow,
+            output: output.map(|output| (output.st_dev, output.st_ino)),
+            waits: AtomicU32::new(0),
+            file_systems: Mutex::default(),
+        }
+    }
+
+    /// Lists a part of the directory.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened.
+    pub(crate) fn list(&self, mut directory: Directory) -> io::Result<Part> {
+        let dir = match directory.opened.take() {
+            Some(dir) => dir,
+            None => Arc::new(Dir::open(&directory.path)?),
+        };
+        let list = || {
+            let start = Instant::now();
+            let part = self.list_here(directory, dir);
+            match start.elapsed() > WAIT_MIN {
+                true => drop(self.waits.fetch_add(1, Ordering::Relaxed)),
+                // Written only if it changes: all workers read it.
+                false if self.waits.load(Ordering::Relaxed) > 0 => {
+                    self.waits.store(0, Ordering::Relaxed);
+                }
+                false => {}
+            }
+            part
+        };
+        Ok(match self.waits.load(Ordering::Relaxed) >= WAITS_MIN {
+            true => uthread::blocking(list),
+            false => list(),
+        })
+    }
+
+    /// Returns `true` if a read from a file of this directory returns fewer bytes than wanted only at the end of the file.
+    fn has_whole_reads(&self, dir: &Dir, status: &Stat) -> bool {
+        let mut known = self
+            .file_systems
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let of_device = known.iter().find(|(device, _)| *device == status.st_dev);
+        if let Some((_, is_whole)) = of_device {
+            return *is_whole;
+        }
+        let is_whole = is_with_whole_reads(dir);
+        known.push((status.st_dev, is_whole));
+        is_whole
+    }
+
+    /// Lists on the calling thread.
+    fn list_here(&self, directory: Directory, dir: Arc<Dir>) -> Part {
+        let mut part = Part::default();
+        let status = rustix::fs::fstat(&*dir).ok();
+        let above = status.filter(|_| self.follow);
+        let above = above.map(|status| Arc::new(directory.as_above(&status)));
+        let root = Arc::clone(&directory.root);
+        let folder = Arc::new(Folder {
+            printed: root.printed(&directory.path).to_owned(),
+            root: Arc::clone(&root),
+            has_whole_reads: status.is_some_and(|status| self.has_whole_reads(&dir, &status)),
+            dir: Arc::clone(&dir),
+        });
+        let (_, errors) = root.filter.with(|is_searched| {
+            let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+            let mut entries = RawDir::new(&*dir, buffer.spare_capacity_mut());
+            // With a separator at its end, and as the user wrote it.
+            let mut path = directory.path.join("").into_os_string().into_vec();
+            let prefix = path.len();
+            let mut count = 0;
+            while let Some(entry) = entries.next() {
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        let path = directory.path.display();
+                        return part
+                            .errors
+                            .push(format!("{path}: {}", io::Error::from(error)));
+                    }
+                };
+                count += 1;
+                let listed = Listed {
+                    name: entry.file_name(),
+                    kind: entry.file_type(),
+                    inode: entry.ino(),
+                };
+                path.truncate(prefix);
+                path.extend_from_slice(listed.name.to_bytes());
+                let path = Path::new(OsStr::from_bytes(&path));
+                if !matches!(listed.name.to_bytes(), b"." | b"..") {
+                    self.add(
+                        listed,
+                        &folder,
+                        path,
+                        above.as_ref(),
+                        is_searched,
+                        &mut part,
+                    );
+                }
+                if count >= PART_ENTRIES && entries.is_buffer_empty() {
+                    part.rest = Some(Directory {
+                        opened: Some(Arc::clone(&dir)),
+                        ..directory
+                    });
+                    return;
+                }
+            }
+        });
+        part.errors.extend(errors.iter().map(ToString::to_string));
+        // Neighbours on the disk, usually. The order of a hashed directory is random.
+        part.files.sort_unstable_by_key(|file| file.inode);
+        part
+    }
+
+    fn add(
+        &self,
+        entry: Listed<'_>,
+        folder: &Arc<Folder>,
+        path: &Path,
+        above: Option<&Arc<Above>>,
+        is_searched: &mut dyn FnMut(&Path, bool) -> bool,
+        part: &mut Part,
+    ) {
+        let is_link = entry.kind == FileType::Symlink;
+        if is_link && !self.follow {
+            return;
+        }
+        let mut kind = entry.kind;
+        let mut status = None;
+        if is_link || kind == FileType::Unknown {
+            let flags = match self.follow {
+                true => AtFlags::empty(),
+                false => AtFlags::SYMLINK_NOFOLLOW,
+            };
+            match rustix::fs::statat(&*folder.dir, entry.name, flags) {
+                Ok(found) => {
+                    kind = kind_of(&found);
+                    status = Some(found);
+                }
+                Err(error) => {
+                    let error = io::Error::from(error);
+                    return part.errors.push(format!("{}: {error}", path.display()));
+                }
+            }
+        }
+        let relative = folder.root.relative(path);
+        match kind {
+            FileType::Directory if is_searched(relative, true) => {
+                if let Some(found) = status.filter(|_| is_link)
+                    && let Some(seen) = above.and_then(|above| above.find(&found))
+                {
+                    let (path, seen) = (path.display(), seen.display());
+                    return part.errors.push(format!(
+                        "File system loop found: {path} points to an ancestor {seen}"
+                    ));
+                }
+                part.directories.push(Directory {
+                    root: Arc::clone(&folder.root),
+                    path: path.to_owned(),
+                    above: above.cloned(),
+                    opened: None,
+                });
+            }
+            FileType::RegularFile if is_searched(relative, false) => {
+                if self.is_output(&entry, folder) {
+                    return;
+                }
+                part.files.push(FileEntry {
+                    folder: Arc::clone(folder),
+                    inode: entry.inode,
+                    name: OsStr::from_bytes(entry.name.to_bytes()).to_owned(),
+                    is_link,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns `true` for the file that stdout writes to.
+    fn is_output(&self, entry: &Listed<'_>, folder: &Folder) -> bool {
+        let is_candidate = |(_, inode)| self.follow || inode == entry.inode;
+        self.output
+            .filter(|output| is_candidate(*output))
+            .is_some_and(|output| {
+                let found = rustix::fs::statat(&*folder.dir, entry.name, AtFlags::empty());
+                found.is_ok_and(|found| (found.st_dev, found.st_ino) == output)
+            })
+    }
+}
+
+/// An entry of a directory as it is listed.
+struct Listed<'a> {
+    name: &'a CStr,
+    kind: FileType,
+    inode: u64,
+}
+
+impl Above {
+    /// Returns the path of the directory among these that is `found`.
+    fn find(&self, found: &Stat) -> Option<&Path> {
+        let mut next = Some(self);
+        while let Some(above) = next {
+            if (above.device, above.inode) == (found.st_dev, found.st_ino) {
+                return Some(&above.path);
+            }
+            next = above.above.as_deref();
+        }
+        None
+    }
+}
+
+fn kind_of(status: &Stat) -> FileType {
+    FileType::from_raw_mode(status.st_mode)
+}
+
+/// Returns `true` on file systems of disks and of memory. Those of networks, of other programs and of the kernel may return a part
+/// of what is wanted.
+fn is_with_whole_reads(dir: &Dir) -> bool {
+    const BTRFS: u32 = 0x9123_683e;
+    const EXT: u32 = 0xef53;
+    const F2FS: u32 = 0xf2f5_2010;
+    const OVERLAY: u32 = 0x794c_7630;
+    const TMPFS: u32 = 0x0102_1994;
+    const XFS: u32 = 0x5846_5342;
+    let found = rustix::fs::fstatfs(dir);
+    found.is_ok_and(|found| {
+        let kind = found.f_type as u32;
+        [BTRFS, EXT, F2FS, OVERLAY, TMPFS, XFS].contains(&kind)
+    })
+}

@@ -1,0 +1,77 @@
+//! Which entries of a directory are searched: ignore files, globs, types, hidden files.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ignore::{IncrementalIgnore, WalkBuilder};
+
+use crate::plan::Selection;
+
+/// The selection for one of the paths that the user names. A matcher collects the ignore files of the directories it has seen and
+/// serves one caller at a time, so there are as many as callers.
+pub(crate) struct Filter {
+    /// `None` if every file is searched.
+    fresh: Option<IncrementalIgnore>,
+    idle: Mutex<Vec<IncrementalIgnore>>,
+}
+
+impl Filter {
+    /// Returns the filters of these paths.
+    pub(crate) fn of_each(paths: &[impl AsRef<Path>], selection: &Selection) -> Vec<Filter> {
+        let mut matchers = Vec::new();
+        if let [first, others @ ..] = paths
+            && !selection.is_everything()
+        {
+            let mut builder = WalkBuilder::new(first);
+            for path in others {
+                builder.add(path);
+            }
+            let reads = selection.ignore_files;
+            builder
+                .follow_links(selection.follow)
+                .max_filesize(selection.max_filesize)
+                .overrides(selection.globs.clone())
+                .types(selection.types.clone())
+                .hidden(!selection.hidden)
+                .parents(reads)
+                .ignore(reads)
+                .git_global(reads)
+                .git_ignore(reads)
+                .git_exclude(reads);
+            if reads {
+                builder.add_custom_ignore_filename(".rgignore");
+            }
+            matchers = builder.build_matchers();
+        }
+        let mut matchers = matchers.into_iter();
+        let filter = |_| Filter {
+            fresh: matchers.next(),
+            idle: Mutex::default(),
+        };
+        paths.iter().map(filter).collect()
+    }
+
+    /// Calls `select` with a test of paths relative to the one that the user names, which returns `true` for what is searched. Also
+    /// returns the errors in ignore files that were read meanwhile.
+    pub(crate) fn with<R>(
+        &self,
+        select: impl FnOnce(&mut dyn FnMut(&Path, bool) -> bool) -> R,
+    ) -> (R, Vec<ignore::Error>) {
+        let Some(fresh) = &self.fresh else {
+            return (select(&mut |_, _| true), Vec::new());
+        };
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut matcher = idle().pop().unwrap_or_else(|| fresh.clone());
+        let mut errors = Vec::new();
+        let result = select(&mut |path, is_directory| {
+            let (matched, error) = matcher.matched_with_errors(path, is_directory);
+            errors.extend(error);
+            match is_directory {
+                true => matched.should_descend(),
+                false => !matched.is_ignore(),
+            }
+        });
+        idle().push(matcher);
+        (result, errors)
+    }
+}

@@ -1,0 +1,288 @@
+//! Readers: the fibers that list directories and search files, a bounded number of them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+
+use grep_searcher::{BinaryDetection, Searcher};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use uthread::fs::{AlignedBuffer, File};
+use uthread::thread::Scope;
+
+use crate::contents::{self, Ahead, CHUNK_BYTES, Start, Watched};
+use crate::directory::Directory;
+use crate::output::Place;
+use crate::page::Page;
+use crate::plan::{Mode, is_stdin};
+use crate::printer::{Found, Printer, Text};
+use crate::queue::Work;
+use crate::search::{Search, Target, Task};
+
+/// Results are collected up to this size before they are written, but not for longer than [`DELAY_MAX`].
+const PAGE_BYTES: usize = 32 * 1024;
+/// Maximum delay of results: people notice a longer one.
+const DELAY_MAX: Duration = Duration::from_millis(50);
+
+/// Number of times that a reader's worker was idle, beyond those that it was not, after which there is another reader. A single
+/// time may be due to another process on the CPU.
+const WAITS_MIN: u32 = 4;
+
+/// A fiber that searches one file after another.
+pub(crate) struct Reader<'a> {
+    search: &'a Search<'a>,
+    searcher: Searcher,
+    printer: Printer<'a>,
+    /// Allocated for the first file.
+    buffer: Option<AlignedBuffer>,
+    path: PathBuf,
+    /// Where results go if they are not ordered.
+    place: Place,
+    printed_at: Instant,
+    /// When the reader has taken its last files.
+    since: SystemTime,
+    /// Number of times that the worker was idle while the reader had files, less those that it was not.
+    waits: u32,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(search: &'a Search<'a>, place: Place) -> Reader<'a> {
+        let page = Page::new(&search.output, place, search.plan.print.colors);
+        Reader {
+            search,
+            searcher: search.plan.searcher.build(),
+            printer: Printer::new(search.plan, page),
+            buffer: None,
+            path: PathBuf::new(),
+            place,
+            printed_at: Instant::now(),
+            since: SystemTime::UNIX_EPOCH,
+            waits: 0,
+        }
+    }
+
+    /// Does what is queued until nothing is left.
+    pub(crate) fn run(&mut self, scope: &'a Scope<'a, '_>) {
+        let search = self.search;
+        while let Some(work) = search.queue.try_take().or_else(|| {
+            self.print_page();
+            search.queue.take()
+        }) {
+            match work {
+                Work::Directory(directory) => self.list(scope, directory),
+                Work::Files(tasks) => {
+                    self.since = SystemTime::now();
+                    let begin = Times::now();
+                    for task in tasks {
+                        self.task(scope, task);
+                        if search.is_over() {
+                            return search.stop();
+                        }
+                    }
+                    self.waits = match begin.was_idle() {
+                        true => self.waits + 1,
+                        false => self.waits.saturating_sub(1),
+                    };
+                    if self.waits == WAITS_MIN {
+                        self.waits = 0;
+                        search.grow(scope);
+                    }
+                }
+            }
+        }
+        self.print_page();
+    }
+
+    /// Queues a part of a directory.
+    fn list(&self, scope: &'a Scope<'a, '_>, directory: Directory) {
+        let path = directory.path.clone();
+        let part = match self.search.lister.list(directory) {
+            Ok(part) => part,
+            Err(error) => return self.search.fail(&path, &error),
+        };
+        self.search.report(&part.errors);
+        let unordered = |entry| Task {
+            target: Target::Found(entry),
+            position: None,
+        };
+        // What is queued last is done first, so that little is queued.
+        let directories = part.rest.into_iter().chain(part.directories);
+        let tasks = part.files.into_iter().map(unordered);
+        self.search
+            .add(scope, directories.collect(), tasks.collect());
+    }
+
+    fn task(&mut self, scope: &'a Scope<'a, '_>, task: Task) {
+        if let Target::Named(root) = &task.target
+            && task.position.is_none()
+            && !is_stdin(&root.path)
+            && root.path.is_dir()
+        {
+            return self.list(scope, Directory::of(root));
+        }
+        let place = task.position.map_or(self.place, Place::Ordered);
+        self.set_path(&task.target);
+        let page = self.printer.page();
+        page.place = place;
+        let before = page.text.len();
+        if let Some(separator) = self.search.plan.print.separator
+            && before > 0
+        {
+            page.text.extend_from_slice(separator);
+            page.text.push(b'\n');
+        }
+        let empty = page.text.len();
+        let result = self.file(&task.target);
+        let page = self.printer.page();
+        if !page.end_parts() {
+            if page.text.len() == empty {
+                page.text.truncate(before);
+            }
+            if place != self.place {
+                page.print();
+            }
+        }
+        page.place = self.place;
+        match result {
+            Ok(found) => self.search.found(&found),
+            // Stdout is closed, which ends the search.
+            Err(_) if self.search.output.is_closed() => {}
+            Err(error) => self.search.fail(&self.path, &error),
+        }
+        let page = self.printer.page();
+        if !page.text.is_empty()
+            && (page.text.len() >= PAGE_BYTES
+                || self.search.plan.print.to_terminal
+                || self.printed_at.elapsed() > DELAY_MAX)
+        {
+            self.print_page();
+        }
+    }
+
+    /// Searches a file, and prints the result to the page.
+    fn file(&mut self, target: &Target) -> io::Result<Found> {
+        let search = self.search;
+        search.files.fetch_add(1, Ordering::Relaxed);
+        if search.plan.mode == Mode::Path {
+            return self.path(target);
+        }
+        let Some(matcher) = &search.plan.matcher else {
+            unreachable!("nothing is searched without a matcher");
+        };
+        let buffer = match &mut self.buffer {
+            Some(buffer) => buffer,
+            none => none.insert(AlignedBuffer::of_pages(CHUNK_BYTES)?),
+        };
+        let binary = match target {
+            Target::Found(_) => &search.plan.found_binary,
+            Target::Named(_) => &search.plan.named_binary,
+        };
+        if self.searcher.binary_detection() != binary {
+            self.searcher.set_binary_detection(binary.clone());
+        }
+        let searched = &search.bytes;
+        let mut stream = |stream: &mut dyn Read| {
+            let mut stream = Watched::new(stream, searched);
+            let (searcher, text) = (&mut self.searcher, Text::Stream(&mut stream));
+            let result = self.printer.search(searcher, matcher, &self.path, text);
+            if stream.has_worn_out(*binary != BinaryDetection::none()) {
+                self.searcher = search.plan.searcher.build();
+            }
+            result
+        };
+        let (count, file) = match target {
+            Target::Found(entry) => match contents::start(entry, self.since, buffer)? {
+                Start::Whole(count) => (count, None),
+                Start::Longer(count, file) => (count, Some(file)),
+            },
+            Target::Named(root) if is_stdin(&root.path) => {
+                return stream(&mut uthread::io::stdin().lock());
+            }
+            Target::Named(root) => (0, Some(File::open(&root.path)?)),
+        };
+        match file {
+            Some(file) => {
+                // Ordered results wait for each other, and so must not wait for a place that a later one has.
+                let is_ordered = search.plan.is_sorted;
+                let _place = (!is_ordered).then(|| search.streams.acquire());
+                stream(&mut Ahead::new(file, buffer, count))
+            }
+            // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would depend on
+            // the size of the file.
+            None if is_binary(&buffer[..count], binary) => stream(&mut &buffer[..count]),
+            None => {
+                searched.fetch_add(count as u64, Ordering::Relaxed);
+                let text = Text::Whole(&buffer[..count]);
+                self.printer
+                    .search(&mut self.searcher, matcher, &self.path, text)
+            }
+        }
+    }
+
+    /// Prints the path of a file that would be searched.
+    fn path(&mut self, target: &Target) -> io::Result<Found> {
+        // Those found in directories exist.
+        if let Target::Named(root) = target
+            && !is_stdin(&root.path)
+        {
+            fs::metadata(&root.path)?;
+        }
+        if !self.search.plan.print.quiet {
+            self.printer.print_path(&self.path)?;
+        }
+        Ok(Found {
+            has_match: true,
+            stats: None,
+        })
+    }
+
+    /// Sets the path that is printed.
+    fn set_path(&mut self, target: &Target) {
+        self.path.as_mut_os_string().clear();
+        match target {
+            Target::Found(entry) => {
+                self.path.push(&entry.folder.printed);
+                self.path.push(&entry.name);
+            }
+            Target::Named(root) if is_stdin(&root.path) => self.path.push("<stdin>"),
+            Target::Named(root) => self.path.push(&root.path),
+        }
+    }
+
+    fn print_page(&mut self) {
+        let page = self.printer.page();
+        if !page.text.is_empty() {
+            page.print();
+        }
+        self.printed_at = Instant::now();
+    }
+}
+
+fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
+    let byte = detection.quit_byte().or(detection.convert_byte());
+    byte.is_some_and(|byte| text.contains(&byte))
+}
+
+/// The time, and the CPU time of the worker.
+struct Times {
+    now: Instant,
+    cpu: Timespec,
+}
+
+impl Times {
+    fn now() -> Times {
+        Times {
+            now: Instant::now(),
+            cpu: clock_gettime(ClockId::ThreadCPUTime),
+        }
+    }
+
+    /// Returns `true` if the worker has been idle most of the time since: then the files were not in memory.
+    fn was_idle(&self) -> bool {
+        let end = Times::now();
+        let cpu = end.cpu - self.cpu;
+        let cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
+        2 * cpu < end.now - self.now
+    }
+}
