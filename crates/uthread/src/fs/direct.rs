@@ -131,7 +131,7 @@ impl AlignedBuffer {
 
     /// Allocates a buffer of at least `bytes` bytes, rounded up to whole pages.
     ///
-    /// Reads through the page cache profit, too: the kernel copies up to twice as fast to the beginning of a page.
+    /// Reads through the page cache profit, too: the kernel copies faster to the beginning of a page.
     ///
     /// # Errors
     ///

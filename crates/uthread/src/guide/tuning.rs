@@ -120,4 +120,4 @@
 //!   to move bytes inside the kernel.
 //! - [`ring::read_file`](crate::ring::read_file) opens, reads and closes a small file with one submission, and
 //!   [`ring::read_file_beneath`](crate::ring::read_file_beneath) one of an open directory.
-//!   Into an [`AlignedBuffer`](crate::fs::AlignedBuffer) the kernel copies up to twice as fast.
+//!   Into an [`AlignedBuffer`](crate::fs::AlignedBuffer) the kernel copies faster.
