@@ -20,7 +20,6 @@ mod contents;
 mod directory;
 mod filter;
 mod queue;
-mod semaphore;
 
 mod output;
 mod page;

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use grep_printer::Stats;
 use serde_json::json;
+use uthread::sync::Semaphore;
 use uthread::thread::Scope;
 
 use crate::directory::{Directory, FileEntry, Lister, Root};
@@ -21,7 +22,6 @@ use crate::printer::Found;
 use crate::progress;
 use crate::queue::Queue;
 use crate::reader::Reader;
-use crate::semaphore::Semaphore;
 
 /// Number of readers that a worker runs while files are in memory: so many share a system call, and what they have read stays in
 /// the cache of the CPU until it is searched.
