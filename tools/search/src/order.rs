@@ -59,17 +59,9 @@ pub(crate) fn walk(search: &Search<'_>, roots: &[Arc<Root>], mut add: impl FnMut
 /// Returns the entries of a directory in the reverse order of their names.
 fn list(search: &Search<'_>, directory: Directory) -> Vec<Entry> {
     let mut entries = Vec::new();
-    let path = directory.path.clone();
     let mut rest = Some(directory);
     while let Some(directory) = rest {
-        let part = match search.lister.list(directory) {
-            Ok(part) => part,
-            Err(error) => {
-                search.fail(&path, &error);
-                break;
-            }
-        };
-        search.report(&part.errors);
+        let part = search.list(directory);
         entries.extend(part.files.into_iter().map(Entry::File));
         entries.extend(part.directories.into_iter().map(|directory| {
             let name = directory.path.file_name().unwrap_or_default().to_owned();

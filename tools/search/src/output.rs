@@ -144,11 +144,6 @@ impl Output {
     /// Reports what could not be read.
     pub(crate) fn fail(&self, message: impl Display) {
         self.has_failed.store(true, Ordering::Relaxed);
-        self.warn(message);
-    }
-
-    /// Reports what is odd but no failure.
-    pub(crate) fn warn(&self, message: impl Display) {
         if self.messages {
             let mut state = self.lock();
             erase_progress(&mut state);

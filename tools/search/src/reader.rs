@@ -96,12 +96,7 @@ impl<'a> Reader<'a> {
 
     /// Queues a part of a directory.
     fn list(&self, scope: &'a Scope<'a, '_>, directory: Directory) {
-        let path = directory.path.clone();
-        let part = match self.search.lister.list(directory) {
-            Ok(part) => part,
-            Err(error) => return self.search.fail(&path, &error),
-        };
-        self.search.report(&part.errors);
+        let part = self.search.list(directory);
         let unordered = |entry| Task {
             target: Target::Found(entry),
             position: None,

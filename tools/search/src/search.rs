@@ -13,7 +13,7 @@ use serde_json::json;
 use uthread::sync::Semaphore;
 use uthread::thread::Scope;
 
-use crate::directory::{Directory, FileEntry, Lister, Root};
+use crate::directory::{Directory, FileEntry, Lister, Part, Root};
 use crate::filter::Filter;
 use crate::order;
 use crate::output::{Output, Place};
@@ -37,9 +37,9 @@ pub(crate) struct Search<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) queue: Queue<Directory, Task>,
     pub(crate) output: Output,
-    pub(crate) lister: Lister,
+    lister: Lister,
     pub(crate) streams: Semaphore,
-    pub(crate) has_match: AtomicBool,
+    has_match: AtomicBool,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
     totals: Mutex<Stats>,
@@ -178,9 +178,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Reports what could not be read in a directory.
-    pub(crate) fn report(&self, errors: &[String]) {
-        errors.iter().for_each(|error| self.output.fail(error));
+    /// Lists a part of a directory, and reports what cannot be read of it.
+    pub(crate) fn list(&self, directory: Directory) -> Part {
+        let path = directory.path.clone();
+        let part = self.lister.list(directory).unwrap_or_else(|error| {
+            self.fail(&path, &error);
+            Part::default()
+        });
+        part.errors.iter().for_each(|error| self.output.fail(error));
+        part
     }
 
     /// Queues what the user names.
