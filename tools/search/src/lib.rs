@@ -19,6 +19,7 @@ mod reader;
 mod contents;
 mod directory;
 mod filter;
+mod parts;
 mod queue;
 
 mod output;

@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     /// `None` if no file can have a match.
     pub(crate) matcher: Option<RegexMatcher>,
     pub(crate) searcher: SearcherBuilder,
+    /// `true` if only the number of lines that match is wanted of a file, so that it can be searched in parts.
+    pub(crate) counts_lines: bool,
     /// For files found in directories.
     pub(crate) found_binary: BinaryDetection,
     /// For files that the user names.
@@ -135,6 +137,7 @@ impl Plan {
                 .then(|| matcher(options, &patterns, &binary))
                 .transpose()?,
             searcher: searcher(options, line_numbers)?,
+            counts_lines: counts_lines(options, mode),
             found_binary: binary.found,
             named_binary: binary.named,
             paths,
@@ -325,6 +328,17 @@ fn searcher(options: &Options, line_numbers: bool) -> anyhow::Result<SearcherBui
         }
     }
     Ok(builder)
+}
+
+fn counts_lines(options: &Options, mode: Mode) -> bool {
+    use SummaryKind::{Count, PathWithMatch, PathWithoutMatch};
+    let is_encoded = !matches!(options.input.encoding.as_str(), "auto" | "none");
+    matches!(
+        mode,
+        Mode::Summary(Count | PathWithMatch | PathWithoutMatch)
+    ) && options.pattern.max_count.is_none()
+        && !options.output.stats
+        && !is_encoded
 }
 
 fn selection(options: &Options) -> anyhow::Result<Selection> {

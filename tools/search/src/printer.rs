@@ -1,17 +1,17 @@
 //! Searching one text and printing its matches: one of ripgrep's printers, chosen by the mode.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use grep_matcher::Matcher;
 use grep_printer::{
     ColorSpecs, JSON, JSONBuilder, PathPrinterBuilder, Standard, StandardBuilder, Stats, Summary,
-    SummaryBuilder, default_color_specs,
+    SummaryBuilder, SummaryKind, default_color_specs,
 };
 use grep_searcher::{Searcher, Sink};
 
 use crate::page::Page;
-use crate::plan::{Mode, Plan, Totals};
+use crate::plan::{Mode, Plan, Print, Totals};
 
 /// Prints the matches of files to a page.
 pub(crate) enum Printer<'a> {
@@ -64,13 +64,7 @@ impl<'a> Printer<'a> {
                     .build(page),
             ),
             Mode::Json => Printer::Json(JSONBuilder::new().build(page)),
-            Mode::Path => {
-                let mut builder = PathPrinterBuilder::new();
-                builder
-                    .color_specs(colors)
-                    .terminator(print.path_end.unwrap_or(b'\n'));
-                Printer::Paths(builder, page)
-            }
+            Mode::Path => Printer::Paths(path_printer(print, b'\n'), page),
         }
     }
 
@@ -93,6 +87,34 @@ impl<'a> Printer<'a> {
             Printer::Paths(builder, page) => builder.build(page).write(path),
             _ => unreachable!("files are searched in this mode"),
         }
+    }
+
+    /// Prints a summary of a file of which so many lines match.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` if stdout is closed.
+    pub(crate) fn print_count(
+        &mut self,
+        kind: SummaryKind,
+        print: &Print,
+        path: &Path,
+        lines: u64,
+    ) -> io::Result<Found> {
+        let has_match = (lines > 0) != (kind == SummaryKind::PathWithoutMatch);
+        let is_counted = kind == SummaryKind::Count;
+        let page = self.page();
+        if has_match && (print.with_path || !is_counted) {
+            let end = if is_counted { b':' } else { b'\n' };
+            path_printer(print, end).build(&mut *page).write(path)?;
+        }
+        if has_match && is_counted {
+            writeln!(page, "{lines}")?;
+        }
+        Ok(Found {
+            has_match,
+            stats: None,
+        })
     }
 
     /// Searches the text of a file, and prints what the mode wants of it.
@@ -135,6 +157,15 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// Returns the printer of paths that end with this byte, or as the options say.
+fn path_printer(print: &Print, end: u8) -> PathPrinterBuilder {
+    let mut builder = PathPrinterBuilder::new();
+    builder
+        .color_specs(ColorSpecs::new(&default_color_specs()))
+        .terminator(print.path_end.unwrap_or(end));
+    builder
 }
 
 fn search<S: Sink<Error = io::Error>>(

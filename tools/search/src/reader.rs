@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
+use grep_printer::SummaryKind;
+use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher};
+use memchr::memchr;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use uthread::fs::{AlignedBuffer, File};
 use uthread::thread::Scope;
@@ -15,6 +18,7 @@ use crate::contents::{self, Ahead, CHUNK_BYTES, Start, Watched};
 use crate::directory::Directory;
 use crate::output::Place;
 use crate::page::Page;
+use crate::parts::{FILE_BYTES_MIN, Parts};
 use crate::plan::{Mode, is_stdin};
 use crate::printer::{Found, Printer, Text};
 use crate::queue::Work;
@@ -201,6 +205,13 @@ impl<'a> Reader<'a> {
                 // Ordered results wait for each other, and so must not wait for a place that a later one has.
                 let is_ordered = search.plan.is_sorted;
                 let _place = (!is_ordered).then(|| search.streams.acquire());
+                if let Mode::Summary(kind) = search.plan.mode
+                    && search.plan.counts_lines
+                    && let Some(lines) = count_lines(search, matcher, kind, &file, binary)?
+                {
+                    let print = &search.plan.print;
+                    return self.printer.print_count(kind, print, &self.path, lines);
+                }
                 stream(&mut Ahead::new(file, buffer, count))
             }
             // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would depend on
@@ -254,9 +265,31 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Counts the matching lines of a large file, which several workers search. Returns `None` if it is to be searched as a stream.
+fn count_lines(
+    search: &Search<'_>,
+    matcher: &RegexMatcher,
+    kind: SummaryKind,
+    file: &File,
+    binary: &BinaryDetection,
+) -> io::Result<Option<u64>> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() < FILE_BYTES_MIN {
+        return Ok(None);
+    }
+    let parts = Parts {
+        search,
+        file,
+        matcher,
+        binary: binary.quit_byte().or(binary.convert_byte()),
+        any: kind != SummaryKind::Count,
+    };
+    parts.count_lines(metadata.len())
+}
+
 fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
     let byte = detection.quit_byte().or(detection.convert_byte());
-    byte.is_some_and(|byte| text.contains(&byte))
+    byte.is_some_and(|byte| memchr(byte, text).is_some())
 }
 
 /// The time, and the CPU time of the worker.

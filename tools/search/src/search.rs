@@ -44,6 +44,7 @@ pub(crate) struct Search<'a> {
     pub(crate) bytes: AtomicU64,
     totals: Mutex<Stats>,
     roots: Vec<Arc<Root>>,
+    pub(crate) workers: usize,
     readers: Mutex<Readers>,
     start: Instant,
 }
@@ -66,7 +67,6 @@ struct Readers {
     count: usize,
     /// Grows up to [`READERS_PER_WORKER_MAX`] for each worker.
     count_max: usize,
-    workers: usize,
     on_worker: HashMap<ThreadId, usize>,
     started: u64,
 }
@@ -106,10 +106,10 @@ impl<'a> Search<'a> {
             bytes: AtomicU64::new(0),
             totals: Mutex::new(Stats::new()),
             roots: named.map(root).collect(),
+            workers,
             readers: Mutex::new(Readers {
                 count: 0,
                 count_max: READERS_PER_WORKER * workers,
-                workers,
                 on_worker: HashMap::new(),
                 started: 0,
             }),
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
     /// Starts another reader, as one waits for the disk most of the time.
     pub(crate) fn grow<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let mut readers = self.readers();
-        if readers.count_max < READERS_PER_WORKER_MAX * readers.workers {
+        if readers.count_max < READERS_PER_WORKER_MAX * self.workers {
             readers.count_max += 1;
             drop(readers);
             self.start_readers(scope, 1);
@@ -246,7 +246,7 @@ impl<'a> Search<'a> {
     fn read<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let worker = thread::current().id();
         let mut readers = self.readers();
-        let most = readers.count_max.div_ceil(readers.workers);
+        let most = readers.count_max.div_ceil(self.workers);
         let here = readers.on_worker.entry(worker).or_default();
         if *here >= most {
             readers.count -= 1;

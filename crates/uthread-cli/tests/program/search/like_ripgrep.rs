@@ -154,7 +154,7 @@ fn assert_same(ours: &Ended, theirs: &Ended, described: &str) {
 
 /// Compares a search in no order and one in the order of the paths.
 #[track_caller]
-fn compare(arguments: &[&str], driver: &str, folder: &Path) {
+pub(super) fn compare(arguments: &[&str], driver: &str, folder: &Path) {
     let Some(rg) = ripgrep() else { return };
     let described = format!("{driver}: {arguments:?}");
     let mut their = theirs(rg, arguments, folder);

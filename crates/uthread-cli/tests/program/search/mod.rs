@@ -2,6 +2,7 @@
 
 mod changes;
 mod corpus;
+mod large;
 mod like_ripgrep;
 mod memory;
 mod results;

@@ -1,0 +1,128 @@
+//! Large files, which several workers search in parts where only the number of lines matters: what is found is what ripgrep
+//! finds.
+
+use std::fs;
+
+use fastrand::Rng;
+use tempfile::TempDir;
+
+use super::like_ripgrep::compare;
+use super::{DRIVERS, is_exhaustive};
+
+const KIB: usize = 1024;
+/// Larger than what is searched by one worker.
+const FILE_BYTES: usize = 4500 * KIB;
+/// The distance of the parts.
+const PART_BYTES: usize = 256 * KIB;
+
+/// Lines of random words, of 100 bytes on average.
+fn random_lines(rng: &mut Rng) -> Vec<u8> {
+    let mut text = Vec::new();
+    while text.len() < FILE_BYTES {
+        for _ in 0..rng.usize(0..32) {
+            text.extend_from_slice(
+                ["alpha ", "beta ", "of ", "\u{e9}t\u{e9} "][rng.usize(0..4)].as_bytes(),
+            );
+        }
+        text.push(b'\n');
+    }
+    text
+}
+
+/// Lines of 64 bytes, so that some end where parts do.
+fn short_lines() -> Vec<u8> {
+    let line = |index| format!("{index:057} alpha\n");
+    (0..FILE_BYTES / 64)
+        .flat_map(|index| line(index).into_bytes())
+        .collect()
+}
+
+fn files() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rng = Rng::with_seed(7);
+    let write = |name: &str, text: &[u8]| fs::write(folder.path().join(name), text).unwrap();
+    let text = random_lines(&mut rng);
+    write("random", &text);
+    write("no-newline", &[&text[..], b"alpha"].concat());
+    write("short-lines", &short_lines());
+    // No line ends at the place where one part follows another, or none for a while.
+    let ends = |count: usize| {
+        let mut text = short_lines();
+        let place = 9 * PART_BYTES;
+        text[place - count..place + count].fill(b'x');
+        text
+    };
+    write("line-across", &ends(2 * KIB));
+    write("long-line-across", &ends(40 * KIB));
+    write("very-long-line-across", &ends(300 * KIB));
+    write("one-line", &vec![b'x'; FILE_BYTES]);
+    let mut binary = short_lines();
+    binary[FILE_BYTES - 100 * KIB] = 0;
+    write("binary", &binary);
+    // The only match, and a NUL byte so near that a stream has read both when it finds one.
+    let mut binary = vec![b'\n'; FILE_BYTES];
+    binary[12 * PART_BYTES - 8..][..5].copy_from_slice(b"alpha");
+    binary[12 * PART_BYTES + 20] = 0;
+    write("binary-behind-match", &binary);
+    write("utf-8", &[b"\xEF\xBB\xBFalpha\n", &text[..]].concat());
+    let utf16 = String::from_utf8(text).unwrap();
+    let utf16 = utf16.encode_utf16().flat_map(u16::to_le_bytes);
+    write("utf-16", &[b"\xFF\xFE".to_vec(), utf16.collect()].concat());
+    folder
+}
+
+/// Compares each of the options with some of the files, or with all.
+fn compare_options(driver: usize) {
+    const OPTIONS: [&str; 14] = [
+        "-c alpha",
+        "-l alpha",
+        "--files-without-match alpha",
+        "-c ^alpha",
+        "-v -c alpha",
+        "-w -c alpha",
+        "-x -c .*alpha",
+        "-a -c a",
+        "-a -l nothing",
+        "-0 -c -i ALPHA",
+        "-0 -l alpha$",
+        "-n -C2 -c \\bof\\b",
+        "--color always -c alpha",
+        "--color always -l alpha",
+    ];
+    let folder = files();
+    let mut names = Vec::from_iter(fs::read_dir(folder.path()).unwrap());
+    names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
+    for (index, options) in OPTIONS.into_iter().enumerate() {
+        let options = Vec::from_iter(options.split(' '));
+        if index == driver || is_exhaustive() {
+            compare(
+                &[&options[..], &["."]].concat(),
+                DRIVERS[driver],
+                folder.path(),
+            );
+        }
+        for (number, name) in names.iter().enumerate() {
+            let name = name.as_ref().unwrap().file_name();
+            let is_turn = (index + number) % (4 * DRIVERS.len()) == driver;
+            if is_turn || is_exhaustive() {
+                let arguments = [&options[..], &["-H", name.to_str().unwrap()]].concat();
+                compare(&arguments, DRIVERS[driver], folder.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn on_uring() {
+    compare_options(0);
+}
+
+#[test]
+fn on_epoll() {
+    compare_options(1);
+}
+
+#[test]
+fn on_threads() {
+    compare_options(2);
+}
