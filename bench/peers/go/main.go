@@ -32,6 +32,8 @@ func main() {
 		sleepers(number(0))
 	case "pingpong":
 		pingpong(number(0), number(1))
+	case "search":
+		search(arguments[0], arguments[1], len(arguments) > 2)
 	case "echo":
 		serve(number(0), number(1), number(2))
 	default:

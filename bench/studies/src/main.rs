@@ -31,7 +31,7 @@ use crate::say::tell;
 use crate::study::{Alone, Journal};
 use load::Load;
 use setup::Unavailable;
-use studies::{disk, drivers, echo, http, idle, paths, programs, requests, slow};
+use studies::{disk, drivers, echo, http, idle, paths, programs, requests, search, slow};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -79,6 +79,8 @@ enum Study {
     Report(report::Args),
     /// Measure one request to the kernel by each technique
     Requests(Alone),
+    /// Measure searching text in files, beside ripgrep
+    Search(search::Args),
     /// Measure an ordinary client's latency beside slow and hostile ones
     Slow(slow::Args),
     /// Measure creating and yielding of a thousand to a million fibers, beside threads and other runtimes
@@ -114,6 +116,9 @@ fn run(study: Study) -> Result<bool> {
         Study::Micro(alone) => alone.run(programs::micro(&alone.measuring)?),
         Study::Paths(args) => args.alone.run(paths::study(&args)?),
         Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),
+        Study::Search(args) => args
+            .alone
+            .run(search::study(&args.alone.measuring, &args.place)?),
         Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
         Study::Load { address, load } => load::run(address, &load),

@@ -1,4 +1,4 @@
-//! The programs that ours is compared with: those of `bench/peers`, a server from the registry, and packages of Debian. A missing
+//! The programs that ours is compared with: those of `bench/peers`, crates of the registry, and packages of Debian. A missing
 //! program is data as well, so that a page can show it with the command that installs it.
 
 use std::env;
@@ -28,7 +28,11 @@ const BUILT: [&str; 9] = [
     "floor", "threads", "go", "tokio", "monoio", "compio", "may", "rayon", "requests",
 ];
 
-const STATIC_WEB_SERVER: &str = "static-web-server";
+/// Crates of the registry and their programs, which are installed with their default features.
+const FROM_REGISTRY: [(&str, &str); 2] = [
+    ("static-web-server", "static-web-server"),
+    ("ripgrep", "rg"),
+];
 
 /// Packages of Debian: the program, its package, and the option that prints its version.
 const INSTALLED: [(&str, &str, &str); 2] =
@@ -64,7 +68,7 @@ pub(crate) fn run() {
     let installed = INSTALLED.map(|(name, ..)| name);
     let names = BUILT
         .into_iter()
-        .chain([STATIC_WEB_SERVER])
+        .chain(FROM_REGISTRY.map(|(name, _)| name))
         .chain(installed);
     for (subject, program) in names.map(find) {
         let version = subject.version.unwrap_or_default();
@@ -103,12 +107,13 @@ pub(crate) fn compared(
     ours.chain(measured.map(find)).unzip()
 }
 
-/// Finds a program: a folder of `bench/peers`, which is built if it has changed, static-web-server, or an installed one.
+/// Finds a program: a folder of `bench/peers`, which is built if it has changed, a crate of the registry, or an installed one.
 pub(crate) fn find(name: &str) -> (Subject, Option<Program>) {
-    let found = match name {
-        STATIC_WEB_SERVER => static_web_server(),
-        _ if BUILT.contains(&name) => build(name),
-        _ => installed(name),
+    let crates = FROM_REGISTRY;
+    let found = match crates.into_iter().find(|(of_crate, _)| *of_crate == name) {
+        Some((name, program)) => from_registry(name, program),
+        None if BUILT.contains(&name) => build(name),
+        None => installed(name),
     };
     match found {
         Ok(program) => {
@@ -161,11 +166,10 @@ fn build(name: &str) -> Result<Program, Missing> {
     Ok(Program::new(name, path, version))
 }
 
-/// Installs it from the registry with its default features, unless it is installed.
-fn static_web_server() -> Result<Program, Missing> {
-    let name = STATIC_WEB_SERVER;
+/// Installs a crate, unless it is installed.
+fn from_registry(name: &str, program: &str) -> Result<Program, Missing> {
     let tools = target().join("tools");
-    let path = tools.join("bin").join(name);
+    let path = tools.join("bin").join(program);
     if !path.is_file() {
         tell!("installing {name}");
         let arguments = ["install", "--quiet", "--locked", name, "--root"];

@@ -18,7 +18,7 @@ use crate::page;
 use crate::results::Results;
 use crate::say::{say, tell};
 use crate::setup::Unavailable;
-use crate::studies::{disk, echo, http, programs, requests};
+use crate::studies::{disk, echo, http, programs, requests, search};
 use crate::study::{Journal, Measuring, Settings, Study, run as run_studies, stop_on_interrupt};
 use crate::{summary, targets};
 
@@ -32,6 +32,7 @@ enum Which {
     Threads,
     Http,
     Disk,
+    Search,
 }
 
 #[derive(clap::Args)]
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     measuring: Measuring,
     #[command(flatten)]
     disk: disk::Place,
+    #[command(flatten)]
+    search: search::Place,
     /// Run these studies; the others stay as they are in the report of the folder
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Which::value_variants().iter().copied())]
     studies: Vec<Which>,
@@ -183,6 +186,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Threads => programs::threads(measuring),
         Which::Http => http::study(measuring, None),
         Which::Disk => or_absent("disk", disk::study(measuring, &args.disk)),
+        Which::Search => or_absent("search", search::study(measuring, &args.search)),
     }
 }
 

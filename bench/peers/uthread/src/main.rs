@@ -41,6 +41,9 @@ enum Measured {
     Disk(disk::Reads),
     /// Echo messages
     Echo(echo::Echo),
+    /// Find text in files
+    #[command(args_override_self = true)]
+    Search(Box<uthread_search::Options>),
     /// The other commands, with their numbers
     #[command(external_subcommand)]
     Other(Vec<String>),
@@ -63,6 +66,10 @@ fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let words = match measured {
         Measured::Disk(reads) => return reads.run(&runtime(1)?),
         Measured::Echo(echo) => return echo.serve(runtime(echo.workers)?),
+        Measured::Search(options) => {
+            uthread_search::run_on(options, |builder| mode.start(builder))?;
+            return Ok(());
+        }
         Measured::Other(words) => words,
     };
     let numbers: Result<Vec<usize>, _> = words[1..].iter().map(|word| word.parse()).collect();

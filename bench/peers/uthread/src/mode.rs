@@ -23,8 +23,7 @@ pub(crate) struct Mode {
 
 impl Mode {
     #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
-    pub(crate) fn builder(self) -> Builder {
-        let mut builder = Runtime::builder();
+    fn apply(self, mut builder: Builder) -> Builder {
         if let Some(driver) = self.driver {
             builder = builder.driver(driver);
         }
@@ -41,7 +40,12 @@ impl Mode {
 
     /// Builds the runtime, or fails if the kernel does not poll although it should.
     pub(crate) fn runtime(self, workers: usize) -> Result<Runtime> {
-        let runtime = self.builder().workers(workers).build()?;
+        self.start(Runtime::builder().workers(workers))
+    }
+
+    /// Builds like [`runtime`](Mode::runtime) with these settings.
+    pub(crate) fn start(self, builder: Builder) -> Result<Runtime> {
+        let runtime = self.apply(builder).build()?;
         let driver = runtime.driver();
         ensure!(
             !self.polling || driver.details().starts_with("kernel polling"),

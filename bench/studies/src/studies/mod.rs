@@ -9,6 +9,7 @@ pub(crate) mod idle;
 pub(crate) mod paths;
 pub(crate) mod programs;
 pub(crate) mod requests;
+pub(crate) mod search;
 pub(crate) mod slow;
 
 use std::collections::HashMap;

@@ -1,0 +1,392 @@
+//! Searching text in files: the tool on each driver and in both modes, beside ripgrep and a program in Go. Beside searches from
+//! the disk, `fio` shows how fast the disk is.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde_json::Value;
+
+use crate::measure::quiet::Window;
+use crate::measure::{Taken, calls};
+use crate::peers::{self, Program};
+use crate::results::{self, Better, Metric, Panel, Point, Subject};
+use crate::setup::Unavailable;
+use crate::study::{Alone, Cell, Measuring, Study};
+
+/// Our subjects, with the arguments of `uthread-peer`. The others are compared with the first.
+const OURS: [(&str, &[&str]); 4] = [
+    ("uthread", &["--driver", "uring"]),
+    ("uthread migrating", &["--driver", "uring", "--migrating"]),
+    ("uthread epoll", &["--driver", "epoll"]),
+    ("uthread threads", &["--driver", "threads"]),
+];
+const PEERS: [&str; 3] = ["ripgrep", "go", FIO];
+const FIO: &str = "fio";
+/// Reads of fio at a time: the most files that ours has in flight.
+const READS_AT_ONCE: u64 = 128;
+
+/// The text that all search for. A literal that few files have, so that all of them are read to the end.
+const PATTERN: &str = "io_uring_register";
+/// The workers of ours and the threads of ripgrep.
+const WORKERS: &str = "2";
+/// Options of ours and of ripgrep: every file, as text, literally.
+const EVERYTHING: [&str; 5] = ["-uuu", "-a", "-F", "--color=never", "--no-messages"];
+
+/// The options of the panels, and their titles.
+const PANELS: [(&str, &str); 3] = [
+    ("-l", "from memory: paths of files with the text"),
+    ("-c", "from memory: numbers of lines with the text"),
+    ("-l", "from the disk: paths of files with the text"),
+];
+const FROM_DISK: usize = 2;
+
+/// Size of the one large file.
+const LARGE_BYTES: u64 = 2 << 30;
+/// Number of files in the small tree.
+const FEW_FILES: usize = 10;
+/// Where Linux drops its page cache.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// Mean of a search, with the wait for a quiet machine.
+const SECONDS_EACH: f64 = 2.0;
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Place {
+    /// Tree that is searched [default: the sources of all crates that cargo has unpacked]
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// Folder of a file of 2 GiB and of a small tree; both are made if they are missing
+    #[arg(long, value_name = "DIR", default_value = "target/bench-search")]
+    search_folder: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(flatten)]
+    pub(crate) alone: Alone,
+}
+
+/// A point of a panel: what is searched.
+struct Searched {
+    label: &'static str,
+    path: PathBuf,
+    files: u64,
+    bytes: u64,
+}
+
+/// Makes the files and finds the peers. All subjects find the same.
+///
+/// # Errors
+///
+/// `Unavailable` without a tree; a peer finds something else.
+pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
+    let (searched, notes) = prepare(place)?;
+    let ours = OURS.map(|(name, prefix)| peers::own(name, prefix));
+    let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
+    let (subjects, programs) = peers::compared(ours, &PEERS, measuring);
+    for searched in &searched {
+        assert_same(&programs, searched)?;
+    }
+    let has_disk = fs::OpenOptions::new().write(true).open(DROP_CACHES).is_ok();
+    let plan = plan(subjects, &searched, notes);
+    let quiet_wait = measuring.quiet_wait();
+    let is_search = |program: &Option<Program>| !program.as_ref().is_some_and(is_fio);
+    let is_search = Vec::from_iter(programs.iter().map(is_search));
+    let measure = move |cell: Cell| {
+        let program = programs[cell.subject].as_ref().context("it is missing")?;
+        let point = &searched[cell.point];
+        let command = || command(program, PANELS[cell.panel].0, &point.path);
+        if cell.panel == FROM_DISK {
+            ensure!(has_disk, "only root can empty the page cache");
+            rustix::fs::sync();
+        }
+        let window = Window::open(None, quiet_wait)?;
+        if cell.panel == FROM_DISK {
+            fs::write(DROP_CACHES, "3").context("empty the page cache")?;
+        }
+        if is_fio(program) {
+            let figures = vec![read_by_fio(program, &searched)?, f64::NAN, f64::NAN];
+            let usage = window.close()?;
+            return Ok(Taken { figures, usage });
+        }
+        let before = cpu_ms()?;
+        let begin = Instant::now();
+        run(&mut command())?;
+        let elapsed = begin.elapsed();
+        let cpu_ms = cpu_ms()? - before;
+        let usage = window.close()?;
+        let calls = match cell.round {
+            0 => count_calls(&command())?.map(|calls| calls as f64 / point.files as f64),
+            _ => None,
+        };
+        let figures = vec![
+            elapsed.as_secs_f64() * 1e3,
+            cpu_ms,
+            calls.unwrap_or(f64::NAN),
+        ];
+        Ok(Taken { figures, usage })
+    };
+    let applies = move |panel, subject: usize| panel == FROM_DISK || is_search[subject];
+    Ok(Study::new(plan, SECONDS_EACH, measure).where_it(applies))
+}
+
+fn plan(subjects: Vec<Subject>, searched: &[Searched], notes: Vec<String>) -> results::Study {
+    let metrics = vec![
+        Metric::new("time", "ms", Better::Less).drawn(),
+        Metric::new("CPU", "ms", Better::Less).drawn(),
+        Metric::new("system calls", "per file", Better::Less),
+    ];
+    let panels = PANELS.iter().enumerate().map(|(panel, (_, title))| {
+        // From the disk, only the whole tree takes long enough to be compared.
+        let count = if panel == FROM_DISK {
+            1
+        } else {
+            searched.len()
+        };
+        let points = searched[..count].iter();
+        let points = points.map(|searched| Point::name(searched.label));
+        Panel::new(title, "", points.collect(), metrics.clone())
+    });
+    super::plan("search", notes, subjects, panels.collect())
+}
+
+/// Finds the tree, and makes the large file and the small tree of its files.
+fn prepare(place: &Place) -> Result<(Vec<Searched>, Vec<String>)> {
+    let tree = place.tree.clone().or_else(unpacked_crates);
+    let tree = tree.filter(|tree| tree.is_dir()).ok_or_else(|| {
+        Unavailable("there is no tree to search: name one with --tree".to_owned())
+    })?;
+    let (large, small) = (
+        place.search_folder.join("large"),
+        place.search_folder.join("small"),
+    );
+    let files = files(&tree)?;
+    let texts = files
+        .iter()
+        .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut texts = texts.map(|(path, _)| path);
+    if fs::read_dir(&small).map_or(0, Iterator::count) != FEW_FILES {
+        fs::create_dir_all(&small)?;
+        for (index, path) in texts.by_ref().take(FEW_FILES).enumerate() {
+            fs::copy(path, small.join(format!("{index}.rs")))?;
+        }
+    }
+    if fs::metadata(&large).map_or(0, |large| large.len()) != LARGE_BYTES {
+        write_large(&large, texts)?;
+    }
+    let total = |files: &[(PathBuf, u64)]| files.iter().map(|(_, bytes)| bytes).sum();
+    let bytes: u64 = total(&files);
+    let few_bytes = total(&self::files(&small)?);
+    let note = format!(
+        "The tree has {} files with {} MB, the large file has 2 GiB of such text, and the small tree 10 of the files.",
+        files.len(),
+        bytes / 1_000_000
+    );
+    let searched = vec![
+        Searched {
+            label: "tree",
+            path: tree,
+            files: files.len() as u64,
+            bytes,
+        },
+        Searched {
+            label: "10 files",
+            path: small,
+            files: FEW_FILES as u64,
+            bytes: few_bytes,
+        },
+        Searched {
+            label: "2 GiB",
+            path: large,
+            files: 1,
+            bytes: LARGE_BYTES,
+        },
+    ];
+    Ok((searched, vec![note]))
+}
+
+/// Returns the folder in which cargo unpacks crates.
+fn unpacked_crates() -> Option<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
+    Some(home.join("registry/src"))
+}
+
+/// Returns the regular files beneath a folder and their sizes, in the order of their paths.
+fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                found.push((entry.path(), entry.metadata()?.len()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Writes a file of [`LARGE_BYTES`] with these texts, again and again.
+fn write_large<'a>(path: &Path, texts: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    /// Repeated to fill the file: more than the caches of a CPU hold.
+    const PART_BYTES: usize = 256 << 20;
+    let mut part = Vec::with_capacity(PART_BYTES);
+    for text in texts {
+        File::open(text)?.read_to_end(&mut part)?;
+        if part.len() >= PART_BYTES {
+            break;
+        }
+    }
+    ensure!(!part.is_empty(), "the tree has no Rust sources");
+    part.truncate(PART_BYTES);
+    let mut file = File::create(path)?;
+    let mut left = LARGE_BYTES;
+    while left > 0 {
+        let count = left.min(part.len() as u64);
+        file.write_all(&part[..count as usize])?;
+        left -= count;
+    }
+    Ok(())
+}
+
+/// Returns the command for a search with the option `-l` or `-c`.
+fn command(program: &Program, option: &str, path: &Path) -> Command {
+    let mut command = Command::new(&program.path);
+    command.args(program.prefix);
+    match program.name.as_str() {
+        "go" => {
+            command.args(["search", PATTERN]).arg(path);
+            command.args((option == "-c").then_some("counts"));
+        }
+        "ripgrep" => {
+            command.arg("--no-config").args(EVERYTHING);
+            command.args(["-j", WORKERS, option, PATTERN]).arg(path);
+        }
+        _ => {
+            command.arg("search").args(EVERYTHING);
+            command.args(["-j", WORKERS, option, PATTERN]).arg(path);
+        }
+    }
+    command
+}
+
+/// Runs a search to its end and returns its lines. Exit code 1 means that nothing was found.
+fn run(command: &mut Command) -> Result<BTreeSet<String>> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = command.stderr(Stdio::piped()).spawn();
+    finish(child.with_context(|| format!("run {}", command.get_program().display()))?)
+}
+
+fn finish(mut child: Child) -> Result<BTreeSet<String>> {
+    let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
+    let lines = stdout.lines().collect::<io::Result<_>>()?;
+    let mut errors = String::new();
+    let stderr = child.stderr.take();
+    stderr.context("a pipe")?.read_to_string(&mut errors)?;
+    let status = child.wait()?;
+    ensure!(
+        matches!(status.code(), Some(0 | 1)) && errors.is_empty(),
+        "{status}: {errors}"
+    );
+    Ok(lines)
+}
+
+/// Compares what the programs find. Also brings the files into the page cache.
+fn assert_same(programs: &[Option<Program>], searched: &Searched) -> Result<()> {
+    // A single file is printed without its path by some.
+    let only = |line: &String| line.rsplit(':').next().unwrap_or_default().to_owned();
+    let mut expected = None;
+    let searches = programs.iter().flatten();
+    for program in searches.filter(|program| !is_fio(program)) {
+        for option in ["-l", "-c"] {
+            let mut found = run(&mut command(program, option, &searched.path))?;
+            if option == "-c" && searched.path.is_file() {
+                found = found.iter().map(only).collect();
+            }
+            let known = expected.get_or_insert_with(Vec::new);
+            let index = usize::from(option == "-c");
+            if known.len() == index {
+                known.push(found);
+            } else {
+                ensure!(
+                    known[index] == found,
+                    "{} does not find in {} what the others do",
+                    program.name,
+                    searched.label
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_fio(program: &Program) -> bool {
+    program.name == FIO
+}
+
+/// Reads as many bytes as the first of these has from the last, in pieces of the mean size of its files, and returns the time in ms.
+fn read_by_fio(fio: &Program, searched: &[Searched]) -> Result<f64> {
+    let [tree, .., large] = searched else {
+        bail!("there is no large file");
+    };
+    let piece = (tree.bytes / tree.files).next_multiple_of(4096);
+    let mut command = Command::new(&fio.path);
+    command.args(["--name=reads", "--readonly", "--direct=1", "--thread"]);
+    command.args([
+        "--ioengine=io_uring",
+        "--rw=randread",
+        "--output-format=json",
+    ]);
+    command.arg(format!("--bs={piece}"));
+    command.arg(format!("--iodepth={READS_AT_ONCE}"));
+    command.arg(format!("--size={LARGE_BYTES}"));
+    command.arg(format!("--io_size={}", tree.bytes));
+    command.arg(format!("--filename={}", large.path.display()));
+    let output = command.output().context("run fio")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "fio: {}: {errors}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report = &text[text.find('{').unwrap_or(0)..];
+    let report: Value = serde_json::from_str(report).context("the output of fio")?;
+    let time = report.pointer("/jobs/0/read/runtime");
+    time.and_then(Value::as_f64).context("fio reported no time")
+}
+
+/// Returns the CPU time of all searches so far.
+fn cpu_ms() -> Result<f64> {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("read the CPU time")?;
+    let ms = |time: TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
+    Ok(ms(used.user_time()) + ms(used.system_time()))
+}
+
+/// Counts the system calls of a search. A shell waits for a line, so that the counters are there before it becomes the search.
+fn count_calls(command: &Command) -> Result<Option<u64>> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read line; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = shell.stderr(Stdio::piped()).spawn().context("run sh")?;
+    let mut stdin = child.stdin.take().context("a pipe")?;
+    let (_, calls) = calls::count(child.id(), || {
+        stdin.write_all(b"\n")?;
+        drop(stdin);
+        finish(child)
+    })?;
+    Ok(calls)
+}
