@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 
 use grep_printer::SummaryKind;
@@ -296,6 +297,7 @@ fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
 struct Times {
     now: Instant,
     cpu: Timespec,
+    worker: ThreadId,
 }
 
 impl Times {
@@ -303,12 +305,17 @@ impl Times {
         Times {
             now: Instant::now(),
             cpu: clock_gettime(ClockId::ThreadCPUTime),
+            worker: thread::current().id(),
         }
     }
 
     /// Returns `true` if the worker has been idle most of the time since: then the files were not in memory.
     fn was_idle(&self) -> bool {
         let end = Times::now();
+        if end.worker != self.worker {
+            // The reader has migrated, so the two are times of different workers.
+            return false;
+        }
         let cpu = end.cpu - self.cpu;
         let cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
         2 * cpu < end.now - self.now
