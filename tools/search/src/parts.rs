@@ -8,12 +8,14 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
 use memchr::memchr;
 use uthread::fs::{AlignedBuffer, File};
+use uthread::thread::Scope;
 
 use crate::search::Search;
 
@@ -49,6 +51,8 @@ struct State {
     lines: AtomicU64,
     is_stream: AtomicBool,
     error: Mutex<Option<io::Error>>,
+    /// The workers that search parts, each by one fiber.
+    workers: Mutex<Vec<ThreadId>>,
 }
 
 impl Parts<'_> {
@@ -72,13 +76,9 @@ impl Parts<'_> {
             lines: AtomicU64::new(0),
             is_stream: AtomicBool::new(false),
             error: Mutex::new(None),
+            workers: Mutex::default(),
         };
-        uthread::scope(|scope| {
-            for _ in 1..self.search.workers {
-                scope.spawn(|| self.run(&state));
-            }
-            self.run(&state);
-        });
+        uthread::scope(|scope| self.run(scope, &state));
         let error = state.error.into_inner();
         if let Some(error) = error.unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
@@ -86,16 +86,23 @@ impl Parts<'_> {
         Ok((!state.is_stream.into_inner()).then_some(state.lines.into_inner()))
     }
 
-    /// Searches parts until none is left.
-    fn run(&self, state: &State) {
-        if let Err(error) = self.try_run(state) {
+    /// Searches parts until none is left, unless a fiber of this worker does.
+    fn run<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, state: &'scope State) {
+        if !state.join() {
+            return;
+        }
+        if let Err(error) = self.try_run(scope, state) {
             state.stop_at(0);
             let mut first = state.error.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert(error);
         }
     }
 
-    fn try_run(&self, state: &State) -> io::Result<()> {
+    fn try_run<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        state: &'scope State,
+    ) -> io::Result<()> {
         let mut buffer = AlignedBuffer::of_pages(PART_BYTES + TAIL_BYTES_MAX)?;
         let mut searcher = state.searcher.build();
         loop {
@@ -108,6 +115,10 @@ impl Parts<'_> {
                 state.stop_at(0);
                 return Ok(());
             };
+            // Nobody knows whether another worker is idle. If one is, it steals the fiber during the search.
+            if state.workers().len() < self.search.workers {
+                scope.spawn(move || self.run(scope, state));
+            }
             let bytes = lines.len() as u64;
             self.search.bytes.fetch_add(bytes, Ordering::Relaxed);
             let mut counter = Counter {
@@ -168,6 +179,21 @@ impl Parts<'_> {
 }
 
 impl State {
+    /// Adds the worker of the calling fiber. Returns `false` if another one of its fibers has done so.
+    fn join(&self) -> bool {
+        let worker = thread::current().id();
+        let mut workers = self.workers();
+        let is_first = !workers.contains(&worker);
+        if is_first {
+            workers.push(worker);
+        }
+        is_first
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stop_at(&self, position: u64) {
         self.end.fetch_min(position, Ordering::Relaxed);
     }
