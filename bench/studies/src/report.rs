@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected = "echo compute latency requests threads http disk";
+        let expected = "echo compute latency requests threads http disk search";
         assert_eq!(order().join(" "), expected);
     }
 

@@ -58,6 +58,7 @@ const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const SECONDS_EACH: f64 = 2.0;
 
 #[derive(clap::Args, Clone, Debug)]
+#[group(id = "search_place")]
 pub(crate) struct Place {
     /// Tree that is searched [default: the sources of all crates that cargo has unpacked]
     #[arg(long, value_name = "DIR")]
