@@ -17,7 +17,7 @@ use crate::peers;
 use crate::place::{Place, allowed_cpus};
 use crate::results::{Better, Metric, Panel, Point};
 use crate::servers::pinned;
-use crate::setup::own_path;
+use crate::setup::{built, own_path};
 use crate::study::{Cell, Measuring, Study};
 
 /// The slowest commands take some seconds.
@@ -72,6 +72,9 @@ fn study(name: &str, measuring: &Measuring, cpus: Vec<usize>) -> Result<Study> {
     let described = panels.iter().map(Commands::panel).collect();
     let plan = plan(name, Vec::new(), subjects, described);
     let without: Vec<Vec<String>> = panels.iter().map(|panel| panel.without.clone()).collect();
+    for own in panels.iter().filter_map(|panel| panel.own.as_ref()) {
+        built(own)?;
+    }
     let quiet_wait = measuring.quiet_wait();
     let measure = move |cell: Cell| {
         let program = programs[cell.subject].as_ref().context("it is missing")?;
