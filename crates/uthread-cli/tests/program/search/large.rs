@@ -15,6 +15,25 @@ const FILE_BYTES: usize = 4500 * KIB;
 /// The distance of the parts.
 const PART_BYTES: usize = 256 * KIB;
 
+/// The files whose parts are searched.
+const IN_PARTS: [&str; 6] = [
+    "random",
+    "no-newline",
+    "short-lines",
+    "shifted-lines",
+    "line-across",
+    "long-line-across",
+];
+/// The files that turn out to be streams.
+const AS_STREAMS: [&str; 6] = [
+    "very-long-line-across",
+    "one-line",
+    "binary",
+    "binary-behind-match",
+    "utf-8",
+    "utf-16",
+];
+
 /// Lines of random words, of 100 bytes on average.
 fn random_lines(rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::new();
@@ -44,7 +63,9 @@ fn files() -> TempDir {
     let text = random_lines(&mut rng);
     write("random", &text);
     write("no-newline", &[&text[..], b"alpha"].concat());
+    // Lines that end before a part does, and with its first byte.
     write("short-lines", &short_lines());
+    write("shifted-lines", &[b"x", &short_lines()[..]].concat());
     // No line ends at the place where one part follows another, or none for a while.
     let ends = |count: usize| {
         let mut text = short_lines();
@@ -90,8 +111,6 @@ fn compare_options(driver: usize) {
         "--color always -l alpha",
     ];
     let folder = files();
-    let mut names = Vec::from_iter(fs::read_dir(folder.path()).unwrap());
-    names.sort_by_key(|entry| entry.as_ref().unwrap().file_name());
     for (index, options) in OPTIONS.into_iter().enumerate() {
         let options = Vec::from_iter(options.split(' '));
         if index == driver || is_exhaustive() {
@@ -101,11 +120,12 @@ fn compare_options(driver: usize) {
                 folder.path(),
             );
         }
-        for (number, name) in names.iter().enumerate() {
-            let name = name.as_ref().unwrap().file_name();
-            let is_turn = (index + number) % (4 * DRIVERS.len()) == driver;
+        let files = IN_PARTS.map(|name| (name, 2)).into_iter();
+        let files = files.chain(AS_STREAMS.map(|name| (name, 4)));
+        for (number, (name, seldom)) in files.enumerate() {
+            let is_turn = (index + number) % (seldom * DRIVERS.len()) == driver;
             if is_turn || is_exhaustive() {
-                let arguments = [&options[..], &["-H", name.to_str().unwrap()]].concat();
+                let arguments = [&options[..], &["-H", name]].concat();
                 compare(&arguments, DRIVERS[driver], folder.path());
             }
         }
