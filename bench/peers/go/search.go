@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Maximum number of files in flight: as many as the peer on uthread has on two workers.
+// Maximum number of files in flight, so that neither memory nor descriptors run out.
 const filesAtOnce = 32
 
 // search prints the paths of all files beneath a folder that contain the pattern or, with counts, the number of lines that do.
