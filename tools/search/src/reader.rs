@@ -282,15 +282,19 @@ fn count_lines(
         search,
         file,
         matcher,
-        binary: binary.quit_byte().or(binary.convert_byte()),
+        binary: binary_byte(binary),
         any: kind != SummaryKind::Count,
     };
     parts.count_lines(metadata.len())
 }
 
 fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
-    let byte = detection.quit_byte().or(detection.convert_byte());
-    byte.is_some_and(|byte| memchr(byte, text).is_some())
+    binary_byte(detection).is_some_and(|byte| memchr(byte, text).is_some())
+}
+
+/// Returns the byte that makes a file binary, if any does.
+fn binary_byte(detection: &BinaryDetection) -> Option<u8> {
+    detection.quit_byte().or(detection.convert_byte())
 }
 
 /// The time, and the CPU time of the worker.
