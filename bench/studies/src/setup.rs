@@ -94,8 +94,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (program, source) = (folder.path().join("program"), folder.path().join("a b.rs"));
         let built = SystemTime::now() - Duration::from_secs(60);
-        for (path, time) in [(&program, built), (&source, built)] {
-            File::create(path).unwrap().set_modified(time).unwrap();
+        for path in [&program, &source] {
+            File::create(path).unwrap().set_modified(built).unwrap();
         }
         let check = || check_sources(&program).map_err(|error| error.to_string());
         assert_eq!(check(), Ok(()), "without a list");

@@ -14,6 +14,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::Value;
 
+use super::disk::fio;
+use super::programs::output;
 use crate::measure::quiet::Window;
 use crate::measure::{Taken, calls};
 use crate::peers::{self, Program};
@@ -359,12 +361,7 @@ fn read_by_fio(fio: &Program, searched: &[Searched]) -> Result<f64> {
     command.arg(format!("--size={LARGE_BYTES}"));
     command.arg(format!("--io_size={}", tree.bytes));
     command.arg(format!("--filename={}", large.path.display()));
-    let output = command.output().context("run fio")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "fio: {}: {errors}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let report = &text[text.find('{').unwrap_or(0)..];
-    let report: Value = serde_json::from_str(report).context("the output of fio")?;
+    let report = fio::json(&output(&mut command)?)?;
     let time = report.pointer("/jobs/0/read/runtime");
     time.and_then(Value::as_f64).context("fio reported no time")
 }

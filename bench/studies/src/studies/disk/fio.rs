@@ -55,10 +55,15 @@ impl Job<'_> {
     }
 }
 
-/// Parses the report in its output, which may begin with other messages.
-pub(super) fn parse(output: &str) -> Result<Report> {
+/// Parses the JSON in its output, which may begin with other messages.
+pub(in crate::studies) fn json(output: &str) -> Result<Value> {
     let start = output.find('{').unwrap_or(0);
-    let report: Value = serde_json::from_str(&output[start..]).context("the output of fio")?;
+    serde_json::from_str(&output[start..]).context("the output of fio")
+}
+
+/// Parses the report in its output.
+pub(super) fn parse(output: &str) -> Result<Report> {
+    let report = json(output)?;
     let number = |path: &str| {
         let number = report
             .pointer(&format!("/jobs/0/{path}"))

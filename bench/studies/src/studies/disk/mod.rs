@@ -1,7 +1,7 @@
 //! Disk: reads of 4 KiB past the page cache, compared with `fio` on the same file.
 
 mod blocks;
-mod fio;
+pub(super) mod fio;
 
 use std::path::PathBuf;
 use std::process::Command;
