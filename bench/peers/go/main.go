@@ -33,7 +33,7 @@ func main() {
 	case "pingpong":
 		pingpong(number(0), number(1))
 	case "search":
-		search(arguments[0], arguments[1], len(arguments) > 2)
+		search(arguments[1], arguments[2:], arguments[0] == "counts")
 	case "echo":
 		serve(number(0), number(1), number(2))
 	default:

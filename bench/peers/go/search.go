@@ -10,12 +10,12 @@ import (
 	"sync"
 )
 
-// Maximum number of files in flight, so that neither memory nor descriptors run out.
-const filesAtOnce = 32
+// Maximum number of files in flight, so that neither memory nor descriptors run out: as many as uthread has.
+const filesAtOnce = 128
 
-// search prints the paths of all files beneath a folder that contain the pattern or, with counts, the number of lines that do.
+// search prints the paths of all files beneath these paths that contain the pattern or, with counts, the number of lines that do.
 // Each file has its own goroutine.
-func search(pattern, folder string, counts bool) {
+func search(pattern string, paths []string, counts bool) {
 	var lock sync.Mutex
 	var done sync.WaitGroup
 	out := bufio.NewWriter(os.Stdout)
@@ -48,9 +48,11 @@ func search(pattern, folder string, counts bool) {
 		}()
 		return nil
 	}
-	if err := filepath.WalkDir(folder, walk); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for _, path := range paths {
+		if err := filepath.WalkDir(path, walk); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	done.Wait()
 	out.Flush()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::Value;
@@ -42,13 +42,40 @@ const WORKERS: &str = "2";
 /// Options of ours and of ripgrep: every file, as text, literally.
 const EVERYTHING: [&str; 5] = ["-uuu", "-a", "-F", "--color=never", "--no-messages"];
 
-/// The options of the panels, and their titles.
-const PANELS: [(&str, &str); 3] = [
-    ("-l", "from memory: paths of files with the text"),
-    ("-c", "from memory: numbers of lines with the text"),
-    ("-l", "from the disk: paths of files with the text"),
+/// Paths of files with the text, and numbers of lines with it.
+const MODES: [&str; 2] = ["-l", "-c"];
+
+/// A panel: what is searched, by its place among [`Searched`], from where, and with which options.
+struct Kind {
+    title: &'static str,
+    searched: usize,
+    is_from_disk: bool,
+    modes: &'static [&'static str],
+}
+
+const KINDS: [Kind; 4] = [
+    Kind::from_memory("a tree in memory", 0),
+    Kind::from_memory("10 files in memory", 1),
+    Kind::from_memory("a file of 2 GiB in memory", 2),
+    // Only the tree takes long enough to be compared.
+    Kind {
+        title: "a tree on the disk",
+        searched: 0,
+        is_from_disk: true,
+        modes: &["-l"],
+    },
 ];
-const FROM_DISK: usize = 2;
+
+impl Kind {
+    const fn from_memory(title: &'static str, searched: usize) -> Kind {
+        Kind {
+            title,
+            searched,
+            is_from_disk: false,
+            modes: &MODES,
+        }
+    }
+}
 
 /// Size of the one large file.
 const LARGE_BYTES: u64 = 2 << 30;
@@ -62,9 +89,9 @@ const SECONDS_EACH: f64 = 2.0;
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "search_place")]
 pub(crate) struct Place {
-    /// Tree that is searched [default: the sources of all crates that cargo has unpacked]
-    #[arg(long, value_name = "DIR")]
-    tree: Option<PathBuf>,
+    /// Folders that are searched [default: the sources of all crates that cargo has unpacked, and target/doc]
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    tree: Vec<PathBuf>,
     /// Folder of a file of 2 GiB and of a small tree; both are made if they are missing
     #[arg(long, value_name = "DIR", default_value = "target/bench-search")]
     search_folder: PathBuf,
@@ -78,12 +105,22 @@ pub(crate) struct Args {
     pub(crate) alone: Alone,
 }
 
-/// A point of a panel: what is searched.
+/// Paths that are searched together.
 struct Searched {
-    label: &'static str,
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     files: u64,
     bytes: u64,
+}
+
+impl Searched {
+    fn new(paths: Vec<PathBuf>) -> Result<Searched> {
+        let files = files(&paths)?;
+        Ok(Searched {
+            paths,
+            files: files.len() as u64,
+            bytes: files.iter().map(|(_, bytes)| bytes).sum(),
+        })
+    }
 }
 
 /// Makes the files and finds the peers. All subjects find the same.
@@ -100,20 +137,21 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
         assert_same(&programs, searched)?;
     }
     let has_disk = fs::OpenOptions::new().write(true).open(DROP_CACHES).is_ok();
-    let plan = plan(subjects, &searched, notes);
+    let plan = plan(subjects, notes);
     let quiet_wait = measuring.quiet_wait();
     let is_search = |program: &Option<Program>| !program.as_ref().is_some_and(is_fio);
     let is_search = Vec::from_iter(programs.iter().map(is_search));
     let measure = move |cell: Cell| {
         let program = programs[cell.subject].as_ref().context("it is missing")?;
-        let point = &searched[cell.point];
-        let command = || command(program, PANELS[cell.panel].0, &point.path);
-        if cell.panel == FROM_DISK {
+        let kind = &KINDS[cell.panel];
+        let place = &searched[kind.searched];
+        let command = || command(program, kind.modes[cell.point], &place.paths);
+        if kind.is_from_disk {
             ensure!(has_disk, "only root can empty the page cache");
             rustix::fs::sync();
         }
         let window = Window::open(None, quiet_wait)?;
-        if cell.panel == FROM_DISK {
+        if kind.is_from_disk {
             fs::write(DROP_CACHES, "3").context("empty the page cache")?;
         }
         if is_fio(program) {
@@ -128,7 +166,7 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
         let cpu_ms = cpu_ms()? - before;
         let usage = window.close()?;
         let calls = match cell.round {
-            0 => count_calls(&command())?.map(|calls| calls as f64 / point.files as f64),
+            0 => count_calls(&command())?.map(|calls| calls as f64 / place.files as f64),
             _ => None,
         };
         let figures = vec![
@@ -138,41 +176,39 @@ pub(crate) fn study(measuring: &Measuring, place: &Place) -> Result<Study> {
         ];
         Ok(Taken { figures, usage })
     };
-    let applies = move |panel, subject: usize| panel == FROM_DISK || is_search[subject];
+    let applies =
+        move |panel: usize, subject: usize| KINDS[panel].is_from_disk || is_search[subject];
     Ok(Study::new(plan, SECONDS_EACH, measure).where_it(applies))
 }
 
-fn plan(subjects: Vec<Subject>, searched: &[Searched], notes: Vec<String>) -> results::Study {
+fn plan(subjects: Vec<Subject>, notes: Vec<String>) -> results::Study {
     let metrics = vec![
         Metric::new("time", "ms", Better::Less).drawn(),
         Metric::new("CPU", "ms", Better::Less).drawn(),
         Metric::new("system calls", "per file", Better::Less),
     ];
-    let panels = PANELS.iter().enumerate().map(|(panel, (_, title))| {
-        // From the disk, only the whole tree takes long enough to be compared.
-        let count = if panel == FROM_DISK {
-            1
-        } else {
-            searched.len()
-        };
-        let points = searched[..count].iter();
-        let points = points.map(|searched| Point::name(searched.label));
-        Panel::new(title, "", points.collect(), metrics.clone())
+    let panels = KINDS.iter().map(|kind| {
+        let points = kind.modes.iter().map(|mode| Point::name(mode));
+        Panel::new(kind.title, "", points.collect(), metrics.clone())
     });
     super::plan("search", notes, subjects, panels.collect())
 }
 
-/// Finds the tree, and makes the large file and the small tree of its files.
-fn prepare(place: &Place) -> Result<(Vec<Searched>, Vec<String>)> {
-    let tree = place.tree.clone().or_else(unpacked_crates);
-    let tree = tree.filter(|tree| tree.is_dir()).ok_or_else(|| {
+/// Finds the tree, and makes the small tree and the large file of its files.
+fn prepare(place: &Place) -> Result<([Searched; 3], Vec<String>)> {
+    let folders = match &place.tree[..] {
+        [] => sources_and_documents(),
+        named => named.to_vec(),
+    };
+    ensure!(
+        !folders.is_empty(),
         Unavailable("there is no tree to search: name one with --tree".to_owned())
-    })?;
+    );
     let (large, small) = (
         place.search_folder.join("large"),
         place.search_folder.join("small"),
     );
-    let files = files(&tree)?;
+    let files = files(&folders)?;
     let texts = files
         .iter()
         .filter(|(path, _)| path.extension().is_some_and(|extension| extension == "rs"));
@@ -186,59 +222,38 @@ fn prepare(place: &Place) -> Result<(Vec<Searched>, Vec<String>)> {
     if fs::metadata(&large).map_or(0, |large| large.len()) != LARGE_BYTES {
         write_large(&large, texts)?;
     }
-    let total = |files: &[(PathBuf, u64)]| files.iter().map(|(_, bytes)| bytes).sum();
-    let bytes: u64 = total(&files);
-    let few_bytes = total(&self::files(&small)?);
+    let [tree, small, large] = [folders, vec![small], vec![large]].map(Searched::new);
+    let searched = [tree?, small?, large?];
     let note = format!(
         "The tree has {} files with {} MB, the large file has 2 GiB of such text, and the small tree 10 of the files.",
-        files.len(),
-        bytes / 1_000_000
+        searched[0].files,
+        searched[0].bytes / 1_000_000
     );
-    let searched = vec![
-        Searched {
-            label: "tree",
-            path: tree,
-            files: files.len() as u64,
-            bytes,
-        },
-        Searched {
-            label: "10 files",
-            path: small,
-            files: FEW_FILES as u64,
-            bytes: few_bytes,
-        },
-        Searched {
-            label: "2 GiB",
-            path: large,
-            files: 1,
-            bytes: LARGE_BYTES,
-        },
-    ];
     Ok((searched, vec![note]))
 }
 
-/// Returns the folder in which cargo unpacks crates.
-fn unpacked_crates() -> Option<PathBuf> {
+/// Returns the folders in which cargo unpacks crates and writes their documentation, if they are there.
+fn sources_and_documents() -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
-    Some(home.join("registry/src"))
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let sources = home.map(|home| home.join("registry/src"));
+    let folders = sources.into_iter().chain([PathBuf::from("target/doc")]);
+    folders.filter(|folder| folder.is_dir()).collect()
 }
 
-/// Returns the regular files beneath a folder and their sizes, in the order of their paths.
-fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
+/// Returns the regular files beneath these paths and their sizes, in the order of their paths.
+fn files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries =
-            fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?;
-        for entry in entries {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                folders.push(entry.path());
-            } else if kind.is_file() {
-                found.push((entry.path(), entry.metadata()?.len()));
+    let mut left = paths.to_vec();
+    while let Some(path) = left.pop() {
+        let described = || format!("look at {}", path.display());
+        let status = fs::symlink_metadata(&path).with_context(described)?;
+        if status.is_dir() {
+            for entry in fs::read_dir(&path).with_context(described)? {
+                left.push(entry?.path());
             }
+        } else if status.is_file() {
+            found.push((path, status.len()));
         }
     }
     found.sort();
@@ -269,23 +284,24 @@ fn write_large<'a>(path: &Path, texts: impl Iterator<Item = &'a PathBuf>) -> Res
 }
 
 /// Returns the command for a search with the option `-l` or `-c`.
-fn command(program: &Program, option: &str, path: &Path) -> Command {
+fn command(program: &Program, option: &str, paths: &[PathBuf]) -> Command {
     let mut command = Command::new(&program.path);
     command.args(program.prefix);
     match program.name.as_str() {
         "go" => {
-            command.args(["search", PATTERN]).arg(path);
-            command.args((option == "-c").then_some("counts"));
+            let what = if option == "-c" { "counts" } else { "paths" };
+            command.args(["search", what, PATTERN]);
         }
         "ripgrep" => {
             command.arg("--no-config").args(EVERYTHING);
-            command.args(["-j", WORKERS, option, PATTERN]).arg(path);
+            command.args(["-j", WORKERS, option, PATTERN]);
         }
         _ => {
             command.arg("search").args(EVERYTHING);
-            command.args(["-j", WORKERS, option, PATTERN]).arg(path);
+            command.args(["-j", WORKERS, option, PATTERN]);
         }
     }
+    command.args(paths);
     command
 }
 
@@ -317,9 +333,9 @@ fn assert_same(programs: &[Option<Program>], searched: &Searched) -> Result<()> 
     let mut expected = None;
     let searches = programs.iter().flatten();
     for program in searches.filter(|program| !is_fio(program)) {
-        for option in ["-l", "-c"] {
-            let mut found = run(&mut command(program, option, &searched.path))?;
-            if option == "-c" && searched.path.is_file() {
+        for option in MODES {
+            let mut found = run(&mut command(program, option, &searched.paths))?;
+            if option == "-c" && searched.files == 1 {
                 found = found.iter().map(only).collect();
             }
             let known = expected.get_or_insert_with(Vec::new);
@@ -329,9 +345,9 @@ fn assert_same(programs: &[Option<Program>], searched: &Searched) -> Result<()> 
             } else {
                 ensure!(
                     known[index] == found,
-                    "{} does not find in {} what the others do",
+                    "{} does not find in {:?} what the others do",
                     program.name,
-                    searched.label
+                    searched.paths
                 );
             }
         }
@@ -343,11 +359,9 @@ fn is_fio(program: &Program) -> bool {
     program.name == FIO
 }
 
-/// Reads as many bytes as the first of these has from the last, in pieces of the mean size of its files, and returns the time in ms.
-fn read_by_fio(fio: &Program, searched: &[Searched]) -> Result<f64> {
-    let [tree, .., large] = searched else {
-        bail!("there is no large file");
-    };
+/// Reads as many bytes as the tree has from the large file, in pieces of the mean size of its files, and returns the time in ms.
+fn read_by_fio(fio: &Program, searched: &[Searched; 3]) -> Result<f64> {
+    let [tree, _, large] = searched;
     let piece = (tree.bytes / tree.files).next_multiple_of(4096);
     let mut command = Command::new(&fio.path);
     command.args(["--name=reads", "--readonly", "--direct=1", "--thread"]);
@@ -360,7 +374,7 @@ fn read_by_fio(fio: &Program, searched: &[Searched]) -> Result<f64> {
     command.arg(format!("--iodepth={READS_AT_ONCE}"));
     command.arg(format!("--size={LARGE_BYTES}"));
     command.arg(format!("--io_size={}", tree.bytes));
-    command.arg(format!("--filename={}", large.path.display()));
+    command.arg("--filename").args(&large.paths);
     let report = fio::json(&output(&mut command)?)?;
     let time = report.pointer("/jobs/0/read/runtime");
     time.and_then(Value::as_f64).context("fio reported no time")
