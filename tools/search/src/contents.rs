@@ -52,12 +52,7 @@ pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> 
     if count < buffer.len() && folder.has_whole_reads {
         return Ok(Start::Whole(count));
     }
-    let mut file = match entry.is_link {
-        true => File::open(entry.path()),
-        false => folder
-            .dir
-            .open_beneath(&entry.name, OpenOptions::new().read(true)),
-    }?;
+    let mut file = open(entry)?;
     // What was read may be of another file, which this one has replaced, or this one has been written since.
     let count = match folder.has_whole_reads && is_older(&file.metadata()?, since) {
         true => count,
@@ -65,6 +60,17 @@ pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> 
     };
     file.seek(SeekFrom::Start(count as u64))?;
     Ok(Start::Longer(count, file))
+}
+
+/// Opens a file found in a directory.
+pub(crate) fn open(entry: &FileEntry) -> io::Result<File> {
+    match entry.is_link {
+        true => File::open(entry.path()),
+        false => {
+            let dir = &entry.folder.dir;
+            dir.open_beneath(&entry.name, OpenOptions::new().read(true))
+        }
+    }
 }
 
 /// Returns `true` if neither the file nor its name has changed since.

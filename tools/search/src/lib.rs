@@ -16,6 +16,7 @@ mod order;
 mod progress;
 mod reader;
 
+mod batch;
 mod contents;
 mod directory;
 mod filter;

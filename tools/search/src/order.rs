@@ -30,10 +30,7 @@ pub(crate) fn walk(search: &Search<'_>, roots: &[Arc<Root>], mut add: impl FnMut
     let mut position = 0;
     let mut emit = |target| {
         search.output.wait_for_room(position, AHEAD_MAX);
-        add(Task {
-            target,
-            position: Some(position),
-        });
+        add(Task::new(target, Some(position)));
         position += 1;
     };
     for root in roots {

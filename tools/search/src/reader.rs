@@ -15,6 +15,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use uthread::fs::{AlignedBuffer, File};
 use uthread::thread::Scope;
 
+use crate::batch;
 use crate::contents::{self, Ahead, CHUNK_BYTES, Start, Watched};
 use crate::directory::Directory;
 use crate::output::Place;
@@ -41,6 +42,8 @@ pub(crate) struct Reader<'a> {
     printer: Printer<'a>,
     /// Allocated for the first file.
     buffer: Option<AlignedBuffer>,
+    /// The last files that had to be read from a disk. Allocated for the first of them.
+    batch: Option<AlignedBuffer>,
     path: PathBuf,
     /// Where results go if they are not ordered.
     place: Place,
@@ -59,6 +62,7 @@ impl<'a> Reader<'a> {
             searcher: search.plan.searcher.build(),
             printer: Printer::new(search.plan, page),
             buffer: None,
+            batch: None,
             path: PathBuf::new(),
             place,
             printed_at: Instant::now(),
@@ -77,21 +81,9 @@ impl<'a> Reader<'a> {
             match work {
                 Work::Directory(directory) => self.list(scope, directory),
                 Work::Files(tasks) => {
-                    self.since = SystemTime::now();
-                    let begin = Times::now();
-                    for task in tasks {
-                        self.task(scope, task);
-                        if search.is_over() {
-                            return search.stop();
-                        }
-                    }
-                    self.waits = match begin.was_idle() {
-                        true => self.waits + 1,
-                        false => self.waits.saturating_sub(1),
-                    };
-                    if self.waits == WAITS_MIN {
-                        self.waits = 0;
-                        search.grow(scope);
+                    self.files(scope, tasks);
+                    if search.is_over() {
+                        return search.stop();
                     }
                 }
             }
@@ -99,13 +91,50 @@ impl<'a> Reader<'a> {
         self.print_page();
     }
 
+    /// Searches files, and notices whether they are in memory.
+    fn files(&mut self, scope: &'a Scope<'a, '_>, mut tasks: Vec<Task>) {
+        let search = self.search;
+        self.since = SystemTime::now();
+        let begin = Times::now();
+        if search.plan.mode != Mode::Path && search.is_cold.load(Ordering::Relaxed) {
+            self.read_batch(&mut tasks);
+        }
+        for task in tasks {
+            self.task(scope, task);
+            if search.is_over() {
+                return;
+            }
+        }
+        self.waits = match begin.was_idle() {
+            true => self.waits + 1,
+            false => self.waits.saturating_sub(1),
+        };
+        if self.waits == WAITS_MIN {
+            self.waits = 0;
+            search.is_cold.store(true, Ordering::Relaxed);
+            search.grow(scope);
+        }
+    }
+
+    /// Reads files that are not in memory.
+    fn read_batch(&mut self, tasks: &mut [Task]) {
+        let buffer = match &mut self.batch {
+            Some(buffer) => buffer,
+            none => match AlignedBuffer::of_pages(CHUNK_BYTES) {
+                Ok(buffer) => none.insert(buffer),
+                // Each file is read by itself.
+                Err(_) => return,
+            },
+        };
+        if !batch::read(tasks, buffer) {
+            self.search.is_cold.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Queues a part of a directory.
     fn list(&self, scope: &'a Scope<'a, '_>, directory: Directory) {
         let part = self.search.list(directory);
-        let unordered = |entry| Task {
-            target: Target::Found(entry),
-            position: None,
-        };
+        let unordered = |entry| Task::new(Target::Found(entry), None);
         // What is queued last is done first, so that little is queued.
         let directories = part.rest.into_iter().chain(part.directories);
         let tasks = part.files.into_iter().map(unordered);
@@ -133,7 +162,7 @@ impl<'a> Reader<'a> {
             page.text.push(b'\n');
         }
         let empty = page.text.len();
-        let result = self.file(&task.target);
+        let result = self.file(&task);
         let page = self.printer.page();
         if !page.end_parts() {
             if page.text.len() == empty {
@@ -161,8 +190,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Searches a file, and prints the result to the page.
-    fn file(&mut self, target: &Target) -> io::Result<Found> {
-        let search = self.search;
+    fn file(&mut self, task: &Task) -> io::Result<Found> {
+        let (search, target) = (self.search, &task.target);
         search.files.fetch_add(1, Ordering::Relaxed);
         if search.plan.mode == Mode::Path {
             return self.path(target);
@@ -170,17 +199,11 @@ impl<'a> Reader<'a> {
         let Some(matcher) = &search.plan.matcher else {
             unreachable!("nothing is searched without a matcher");
         };
+        let binary = self.detect_binary(target);
         let buffer = match &mut self.buffer {
             Some(buffer) => buffer,
             none => none.insert(AlignedBuffer::of_pages(CHUNK_BYTES)?),
         };
-        let binary = match target {
-            Target::Found(_) => &search.plan.found_binary,
-            Target::Named(_) => &search.plan.named_binary,
-        };
-        if self.searcher.binary_detection() != binary {
-            self.searcher.set_binary_detection(binary.clone());
-        }
         let searched = &search.bytes;
         let mut stream = |stream: &mut dyn Read| {
             let mut stream = Watched::new(stream, searched);
@@ -192,6 +215,7 @@ impl<'a> Reader<'a> {
             result
         };
         let (count, file) = match target {
+            Target::Found(_) if task.text.is_some() => (0, None),
             Target::Found(entry) => match contents::start(entry, self.since, buffer)? {
                 Start::Whole(count) => (count, None),
                 Start::Longer(count, file) => (count, Some(file)),
@@ -215,16 +239,35 @@ impl<'a> Reader<'a> {
                 }
                 stream(&mut Ahead::new(file, buffer, count))
             }
-            // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would depend on
-            // the size of the file.
-            None if is_binary(&buffer[..count], binary) => stream(&mut &buffer[..count]),
             None => {
-                searched.fetch_add(count as u64, Ordering::Relaxed);
-                let text = Text::Whole(&buffer[..count]);
+                let text = match (&task.text, &self.batch) {
+                    (Some(part), Some(batch)) => &batch[part.clone()],
+                    _ => &buffer[..count],
+                };
+                // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would
+                // depend on the size of the file.
+                if is_binary(text, binary) {
+                    return stream(&mut &text[..]);
+                }
+                searched.fetch_add(text.len() as u64, Ordering::Relaxed);
+                let text = Text::Whole(text);
                 self.printer
                     .search(&mut self.searcher, matcher, &self.path, text)
             }
         }
+    }
+
+    /// Sets what the searcher does with a binary file, and returns it.
+    fn detect_binary(&mut self, target: &Target) -> &'a BinaryDetection {
+        let plan = self.search.plan;
+        let binary = match target {
+            Target::Found(_) => &plan.found_binary,
+            Target::Named(_) => &plan.named_binary,
+        };
+        if self.searcher.binary_detection() != binary {
+            self.searcher.set_binary_detection(binary.clone());
+        }
+        binary
     }
 
     /// Prints the path of a file that would be searched.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +40,8 @@ pub(crate) struct Search<'a> {
     pub(crate) output: Output,
     lister: Lister,
     pub(crate) streams: Semaphore,
+    /// `true` while files have to be read from a disk.
+    pub(crate) is_cold: AtomicBool,
     has_match: AtomicBool,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -54,6 +57,18 @@ pub(crate) struct Task {
     pub(crate) target: Target,
     /// The place of its result in the output, if that is ordered.
     pub(crate) position: Option<u64>,
+    /// The part of its reader's batch that has the whole file, if it has been read.
+    pub(crate) text: Option<Range<usize>>,
+}
+
+impl Task {
+    pub(crate) fn new(target: Target, position: Option<u64>) -> Task {
+        Task {
+            target,
+            position,
+            text: None,
+        }
+    }
 }
 
 pub(crate) enum Target {
@@ -101,6 +116,7 @@ impl<'a> Search<'a> {
             output: Output::new(&plan.print),
             lister: Lister::new(plan.selection.follow),
             streams: Semaphore::new(STREAMS_PER_WORKER * workers),
+            is_cold: AtomicBool::new(false),
             has_match: AtomicBool::new(false),
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -196,10 +212,7 @@ impl<'a> Search<'a> {
                 self.add(scope, Vec::new(), vec![task])
             }),
             false => {
-                let task = |root: &Arc<Root>| Task {
-                    target: Target::Named(Arc::clone(root)),
-                    position: None,
-                };
+                let task = |root| Task::new(Target::Named(Arc::clone(root)), None);
                 // The newest task is taken first.
                 let tasks = self.roots.iter().rev().map(task).collect();
                 self.add(scope, Vec::new(), tasks);

@@ -2,6 +2,7 @@
 
 mod changes;
 mod corpus;
+mod from_disk;
 mod large;
 mod like_ripgrep;
 mod memory;

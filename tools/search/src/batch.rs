@@ -1,0 +1,49 @@
+//! Reading files that are not in memory: several of them by one job of the thread pool.
+//!
+//! A chain of requests for such a file is handed from thread to thread by the kernel, and wakes the worker for each file. A thread that
+//! opens, reads and closes some files in turn wakes it once.
+
+use std::io::{self, Read};
+
+use nix::errno::Errno;
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::contents;
+use crate::directory::FileEntry;
+use crate::search::{Target, Task};
+
+/// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`]. Whoever searches a file without one
+/// reads it, or reports why that fails.
+///
+/// Returns `true` if a file was not in memory.
+pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
+    uthread::blocking(|| {
+        let waits = waits();
+        let mut used = 0;
+        for task in tasks {
+            let Target::Found(entry) = &task.target else {
+                continue;
+            };
+            let room = &mut buffer[used..];
+            let size = room.len();
+            // A file that fills the room may be longer.
+            if let Ok(count) = read_once(entry, room)
+                && count < size
+                && entry.folder.has_whole_reads
+            {
+                task.text = Some(used..used + count);
+                used += count;
+            }
+        }
+        waits != self::waits()
+    })
+}
+
+fn read_once(entry: &FileEntry, buffer: &mut [u8]) -> io::Result<usize> {
+    contents::open(entry)?.read(buffer)
+}
+
+/// Returns the number of times that the thread has waited. The time that it takes tells less: other threads may have the CPUs.
+fn waits() -> Result<i64, Errno> {
+    getrusage(UsageWho::RUSAGE_THREAD).map(|usage| usage.voluntary_context_switches())
+}
