@@ -12,8 +12,8 @@ use crate::contents;
 use crate::directory::FileEntry;
 use crate::search::{Target, Task};
 
-/// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`]. Whoever searches a file without one
-/// reads it, or reports why that fails.
+/// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`]. The others, and those that
+/// cannot be read, are read when they are searched.
 ///
 /// Returns `true` if a file was not in memory.
 pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
@@ -21,15 +21,15 @@ pub(crate) fn read(tasks: &mut [Task], buffer: &mut [u8]) -> bool {
         let waits = waits();
         let mut used = 0;
         for task in tasks {
-            let Target::Found(entry) = &task.target else {
-                continue;
+            let entry = match &task.target {
+                Target::Found(entry) if entry.folder.has_whole_reads => entry,
+                _ => continue,
             };
             let room = &mut buffer[used..];
             let size = room.len();
             // A file that fills the room may be longer.
             if let Ok(count) = read_once(entry, room)
                 && count < size
-                && entry.folder.has_whole_reads
             {
                 task.text = Some(used..used + count);
                 used += count;
