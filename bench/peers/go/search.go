@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Maximum number of files in flight, so that neither memory nor descriptors run out: as many as uthread has.
+// Maximum number of files in flight, so that neither memory nor descriptors run out: as many as uthread has on two workers.
 const filesAtOnce = 128
 
 // search prints the paths of all files beneath these paths that contain the pattern or, with counts, the number of lines that do.

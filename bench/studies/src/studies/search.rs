@@ -113,13 +113,12 @@ struct Searched {
 }
 
 impl Searched {
-    fn new(paths: Vec<PathBuf>) -> Result<Searched> {
-        let files = files(&paths)?;
-        Ok(Searched {
+    fn new(paths: Vec<PathBuf>, files: &[(PathBuf, u64)]) -> Searched {
+        Searched {
             paths,
             files: files.len() as u64,
             bytes: files.iter().map(|(_, bytes)| bytes).sum(),
-        })
+        }
     }
 }
 
@@ -222,8 +221,12 @@ fn prepare(place: &Place) -> Result<([Searched; 3], Vec<String>)> {
     if fs::metadata(&large).map_or(0, |large| large.len()) != LARGE_BYTES {
         write_large(&large, texts)?;
     }
-    let [tree, small, large] = [folders, vec![small], vec![large]].map(Searched::new);
-    let searched = [tree?, small?, large?];
+    let tree = Searched::new(folders, &files);
+    let [small, large] = [vec![small], vec![large]].map(|paths| {
+        let files = self::files(&paths)?;
+        anyhow::Ok(Searched::new(paths, &files))
+    });
+    let searched = [tree, small?, large?];
     let note = format!(
         "The tree has {} files with {} MB, the large file has 2 GiB of such text, and the small tree 10 of the files.",
         searched[0].files,
