@@ -373,7 +373,7 @@ struct Served {
 
 impl Served {
     const TOTAL: usize = if cfg!(debug_assertions) {
-        10_000
+        25_000
     } else {
         100_000
     };
