@@ -81,7 +81,7 @@ impl<'a> Operation<'a> {
 
     /// Returns `true` if the fiber is resumed before others once this operation has completed. An acceptor
     /// passes each connection on to another fiber, and delays the connections queued in the kernel.
-    pub(crate) fn is_urgent(&self) -> bool {
+    pub(crate) fn resumes_first(&self) -> bool {
         matches!(
             self,
             Operation::Socket(net::SocketOperation::Accept { .. })

@@ -18,7 +18,7 @@ struct InFlight {
     /// Distinguishes this use of the slot from earlier ones, to which a late event may refer.
     sequence: u32,
     recipient: Recipient,
-    urgent: bool,
+    resumes_first: bool,
     timer: Option<timers::Key>,
     timed_out: bool,
 }
@@ -69,7 +69,7 @@ impl Recipient {
 pub(crate) struct Completed {
     pub(crate) woken: Woken,
     /// Set if the woken fiber runs before others.
-    pub(crate) urgent: bool,
+    pub(crate) resumes_first: bool,
     pub(crate) timer: Option<timers::Key>,
     /// Set if the operation is to be cancelled.
     pub(crate) is_full: bool,
@@ -108,25 +108,35 @@ impl Operations {
 
     /// Inserts an operation with the [next token](Operations::next_token). `fiber` waits for it, at most until the
     /// timer expires.
-    pub(crate) fn insert(&mut self, fiber: Started, urgent: bool, timer: Option<timers::Key>) {
+    pub(crate) fn insert(
+        &mut self,
+        fiber: Started,
+        resumes_first: bool,
+        timer: Option<timers::Key>,
+    ) {
         let token = self.next_token();
         fiber.control().operation.store(token.0, Ordering::Relaxed);
-        self.insert_for(Recipient::Fiber(fiber), urgent, timer);
+        self.insert_for(Recipient::Fiber(fiber), resumes_first, timer);
     }
 
     /// Adds an operation whose completions go to `sink`.
-    pub(super) fn insert_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) {
-        self.insert_for(Recipient::Sink(sink), urgent, None);
+    pub(super) fn insert_with_sink(&mut self, sink: Arc<dyn CompletionSink>, resumes_first: bool) {
+        self.insert_for(Recipient::Sink(sink), resumes_first, None);
     }
 
-    fn insert_for(&mut self, recipient: Recipient, urgent: bool, timer: Option<timers::Key>) {
+    fn insert_for(
+        &mut self,
+        recipient: Recipient,
+        resumes_first: bool,
+        timer: Option<timers::Key>,
+    ) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         tables::make_room_in_slab(&mut self.slots);
         let slot = self.slots.insert(InFlight {
             sequence,
             recipient,
-            urgent,
+            resumes_first,
             timer,
             timed_out: false,
         });
@@ -165,7 +175,7 @@ impl Operations {
     pub(crate) fn complete(&mut self, token: Token, completion: Completion) -> Completed {
         let operation = self.find(token);
         let operation = operation.unwrap_or_else(|| panic!("{token:?} completed twice"));
-        let urgent = operation.urgent;
+        let resumes_first = operation.resumes_first;
         let (woken, is_full) = match &operation.recipient {
             Recipient::Fiber(fiber) => {
                 debug_assert!(!completion.more, "it waits for a single one");
@@ -189,7 +199,7 @@ impl Operations {
         };
         Completed {
             woken,
-            urgent,
+            resumes_first,
             timer,
             is_full,
         }

@@ -97,17 +97,17 @@ impl Reactor {
         self.operations.next_token()
     }
 
-    /// Adds an operation by the [next token](Reactor::next_token), urgent or not, for which `fiber` waits until the
-    /// deadline, if there is one.
-    pub(crate) fn begin(&mut self, fiber: Started, urgent: bool, deadline: Option<Instant>) {
+    /// Adds an operation by the [next token](Reactor::next_token), for which `fiber` waits until the deadline, if there
+    /// is one. `resumes_first` is that of the operation.
+    pub(crate) fn begin(&mut self, fiber: Started, resumes_first: bool, deadline: Option<Instant>) {
         let token = self.operations.next_token();
         let timer = deadline.map(|at| self.timers.insert(at, Expiry::TimeOut(token)));
-        self.operations.insert(fiber, urgent, timer);
+        self.operations.insert(fiber, resumes_first, timer);
     }
 
     /// Adds an operation by the [next token](Reactor::next_token) whose completions go to `sink`.
-    pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, urgent: bool) {
-        self.operations.insert_with_sink(sink, urgent);
+    pub(super) fn begin_with_sink(&mut self, sink: Arc<dyn CompletionSink>, resumes_first: bool) {
+        self.operations.insert_with_sink(sink, resumes_first);
     }
 
     /// Marks an operation for cancellation by its worker, unless it has ended.
@@ -127,7 +127,7 @@ impl Reactor {
         self.timers.cancel(timer);
     }
 
-    /// Hands out fibers whose operations have completed, with `true` if urgent, and returns the number of completed
+    /// Hands out fibers whose operations have completed, with `true` if they resume first, and returns the number of completed
     /// operations. Called by the owner.
     pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
         self.reap(COLLECTED_MAX, ready).0
@@ -185,7 +185,7 @@ impl Reactor {
                 Woken::Nobody => None,
             };
             if let Some(fiber) = fiber {
-                ready(fiber, completed.urgent);
+                ready(fiber, completed.resumes_first);
             }
         }
         (count, woken)

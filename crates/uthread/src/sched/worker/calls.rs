@@ -163,7 +163,7 @@ impl Worker {
                     let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
                     let needs_flush = driver.needs_flush();
-                    reactor.begin(fiber, operation.is_urgent(), deadline);
+                    reactor.begin(fiber, operation.resumes_first(), deadline);
                     drop((driver, reactor));
                     match needs_flush {
                         true => self.mark_unflushed(),
@@ -203,14 +203,14 @@ impl Worker {
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
     ) -> OperationId {
-        let urgent = operation.is_urgent();
+        let resumes_first = operation.resumes_first();
         loop {
             let mut reactor = self.reactor.lock();
             let token = reactor.next_token();
             // SAFETY: by the caller's contract.
             match unsafe { self.driver.borrow_mut().start(operation, token) } {
                 Start::Pending => {
-                    reactor.begin_with_sink(sink, urgent);
+                    reactor.begin_with_sink(sink, resumes_first);
                     drop(reactor);
                     self.mark_unflushed();
                     let worker = self.index;

@@ -43,11 +43,11 @@ impl Worker {
         self.ready.push_next(fiber, switches);
     }
 
-    /// Queues a fiber before the other ready ones if it is `urgent` and may leave its worker, and behind them
+    /// Queues a fiber before the other ready ones if it is to resume `first` and may leave its worker, and behind them
     /// otherwise.
-    pub(super) fn make_ready_as(&self, fiber: Started, urgent: bool) {
+    pub(super) fn make_ready_as(&self, fiber: Started, first: bool) {
         let switches = self.remote.counters.switches.get();
-        if urgent && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
+        if first && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
             self.ready.push_next(fiber, switches);
         } else {
             self.make_ready(fiber);
@@ -122,9 +122,8 @@ impl Worker {
             if let Some(reactor) = victim.reactor.get()
                 && let Ok(mut reactor) = reactor.try_lock()
             {
-                let count = reactor.serve(self.now(), |fiber, urgent| {
-                    self.make_ready_as(fiber, urgent)
-                });
+                let count =
+                    reactor.serve(self.now(), |fiber, first| self.make_ready_as(fiber, first));
                 served += count;
                 let deserted = reactor.is_deserted();
                 drop(reactor);

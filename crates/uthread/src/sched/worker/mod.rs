@@ -284,7 +284,7 @@ impl Worker {
     /// Makes fibers ready whose operations have completed.
     fn collect(&self) {
         let mut reactor = self.reactor.lock();
-        let count = reactor.collect(|fiber, urgent| self.make_ready_as(fiber, urgent));
+        let count = reactor.collect(|fiber, first| self.make_ready_as(fiber, first));
         let deserted = reactor.is_deserted();
         drop(reactor);
         self.remote.counters.completions.add(count);
