@@ -177,6 +177,51 @@ fn a_fiber_on_its_way_to_a_deque_is_not_missed() {
     });
 }
 
+/// The first fiber with a priority comes while a worker goes to sleep that does not order fibers yet. Otherwise the
+/// worker would not look into the queue of such fibers.
+#[test]
+fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let runtime = Runtime::ordering(1, 1);
+        let workers = vec![Worker::start(&runtime, 0)];
+        runtime.inject_classed();
+        runtime.finish(1, workers);
+    });
+}
+
+/// Like [`two_fibers_wake_two_workers`]. Otherwise a worker that was woken would run the first fiber as work of its own,
+/// without an end of its search.
+#[test]
+fn two_urgent_fibers_wake_two_workers() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::ordering(2, 2);
+        runtime.begin_ordering();
+        let workers = vec![
+            Worker::start_asleep(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.inject_classed();
+        runtime.inject_classed();
+        runtime.finish(2, workers);
+    });
+}
+
+/// Like [`a_worker_that_saw_work_wakes_the_next`].
+#[test]
+fn a_worker_that_saw_an_urgent_fiber_wakes_the_next() {
+    check(PREEMPTIONS_MAX_OF_TWO, || {
+        let runtime = Runtime::ordering(2, 2);
+        runtime.begin_ordering();
+        let workers = vec![
+            Worker::start_tired(&runtime, 0),
+            Worker::start_asleep(&runtime, 1),
+        ];
+        runtime.complete(0, 1);
+        runtime.inject_classed();
+        runtime.finish(2, workers);
+    });
+}
+
 /// A runtime that failed to start ends the workers that have started. Otherwise one of them would
 /// set its waker too late for the shutdown, and sleep through it.
 #[test]

@@ -15,6 +15,12 @@ use crate::sched::reap_gate::ReapGate;
 pub(crate) struct Runtime {
     idle: Idle,
     injector: Queue,
+    /// The new fibers of a priority other than normal, for all workers.
+    classed: Queue,
+    /// Set before the first of them is queued.
+    ordered: AtomicBool,
+    /// `true` if there may be such fibers. Otherwise no worker looks, which spares loom the loads.
+    may_order: bool,
     remotes: Vec<Remote>,
     shut_down: AtomicBool,
     ran: Latch,
@@ -41,17 +47,25 @@ struct Remote {
 
 impl Runtime {
     pub(crate) fn new(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, false)
+        Runtime::of(workers, together, false, false)
     }
 
     pub(crate) fn migrating(workers: usize, together: usize) -> Arc<Runtime> {
-        Runtime::of(workers, together, true)
+        Runtime::of(workers, together, true, false)
     }
 
-    fn of(workers: usize, together: usize, migrating: bool) -> Arc<Runtime> {
+    /// A runtime whose fibers may have priorities.
+    pub(crate) fn ordering(workers: usize, together: usize) -> Arc<Runtime> {
+        Runtime::of(workers, together, false, true)
+    }
+
+    fn of(workers: usize, together: usize, migrating: bool, may_order: bool) -> Arc<Runtime> {
         Arc::new(Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
+            classed: Queue::default(),
+            ordered: AtomicBool::new(false),
+            may_order,
             remotes: (0..workers).map(|_| Remote::new()).collect(),
             shut_down: AtomicBool::new(false),
             ran: Latch::default(),
@@ -62,6 +76,18 @@ impl Runtime {
 
     pub(crate) fn inject(&self) {
         self.injector.push();
+        self.wake_one();
+    }
+
+    /// Makes the workers order fibers, like `begin_ordering`.
+    pub(crate) fn begin_ordering(&self) {
+        self.ordered.store(true, Ordering::Release);
+    }
+
+    /// Injects a fiber of a priority other than normal, like `queue_classed`.
+    pub(crate) fn inject_classed(&self) {
+        self.begin_ordering();
+        self.classed.push();
         self.wake_one();
     }
 
@@ -120,7 +146,15 @@ impl Runtime {
 
     fn has_stealable_work(&self) -> bool {
         let stealable = |remote: &Remote| !remote.deque.is_empty() || self.has_offer(remote);
-        !self.injector.is_empty() || self.remotes.iter().any(stealable)
+        !self.injector.is_empty() || self.remotes.iter().any(stealable) || self.has_classed()
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.may_order && self.ordered.load(Ordering::Acquire)
+    }
+
+    fn has_classed(&self) -> bool {
+        self.is_ordered() && !self.classed.is_empty()
     }
 
     fn has_offer(&self, remote: &Remote) -> bool {
@@ -162,6 +196,8 @@ pub(crate) struct Worker {
     runtime: Arc<Runtime>,
     index: usize,
     searching: bool,
+    /// Set once it has seen that the runtime is ordered.
+    ordered: bool,
     /// How many fibers are in its queue of those that can go on.
     ready: usize,
 }
@@ -172,6 +208,7 @@ impl Worker {
             runtime: Arc::clone(runtime),
             index,
             searching: false,
+            ordered: runtime.is_ordered(),
             ready: 0,
         }
     }
@@ -256,7 +293,7 @@ impl Worker {
 
     /// A batch without a bound.
     fn run_batch(&mut self) {
-        while self.pop_ready() || self.remote().deque.pop() {
+        while self.pop_ready() || self.remote().deque.pop() || self.pop_classed() {
             self.run_fiber();
         }
     }
@@ -272,6 +309,11 @@ impl Worker {
         let own = self.ready > 0;
         self.ready = self.ready.saturating_sub(1);
         own || (self.runtime.migrating && self.remote().offered.pop())
+    }
+
+    /// Takes a fiber that any worker may take, unless this one searches: then its search takes it.
+    fn pop_classed(&self) -> bool {
+        self.ordered && !self.searching && self.runtime.classed.pop()
     }
 
     /// Fibers whose operations have ended.
@@ -317,6 +359,7 @@ impl Worker {
     }
 
     fn look_around(&mut self) -> bool {
+        self.ordered = self.runtime.is_ordered();
         if self.has_own_work() && self.runtime.injector.pop() {
             self.remote().deque.push();
             self.runtime.wake_one();
@@ -331,7 +374,10 @@ impl Worker {
     }
 
     fn has_own_work(&self) -> bool {
-        self.ready > 0 || !self.remote().deque.is_empty() || self.runtime.has_offer(self.remote())
+        self.ready > 0
+            || !self.remote().deque.is_empty()
+            || self.runtime.has_offer(self.remote())
+            || (self.ordered && !self.searching && !self.runtime.classed.is_empty())
     }
 
     fn search(&mut self) -> bool {
@@ -339,7 +385,9 @@ impl Worker {
             self.searching = true;
             self.runtime.idle.begin_search();
         }
-        let found = self.steal() || (self.runtime.migrating && self.serve_others());
+        let found = (self.ordered && self.runtime.classed.pop())
+            || self.steal()
+            || (self.runtime.migrating && self.serve_others());
         if found {
             self.end_search();
             self.run_fiber();

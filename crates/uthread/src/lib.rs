@@ -42,6 +42,7 @@
 //! - Cancellation: [`JoinHandle::cancel`], [`timeout`], [`try_scope`] and [`shield`], explained in
 //!   [`guide::cancellation`].
 //! - [`ring`]: io_uring features that `std` has no counterpart for, including raw requests.
+//! - [`priority`]: urgent, normal and background work, in one process without starving any of it.
 //! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the kernel
 //!   features available on this machine.
 //!
@@ -60,6 +61,7 @@ pub mod local;
 mod metrics;
 pub mod net;
 pub mod os;
+pub mod priority;
 pub mod process;
 pub mod ring;
 mod runtime;
@@ -78,6 +80,7 @@ mod resource;
 mod stack;
 
 mod atomic;
+mod class;
 mod forked;
 
 #[cfg(test)]

@@ -13,26 +13,27 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
-const LAYERS: [Layer; 10] = [
+const LAYERS: [Layer; 11] = [
     (
         FACE,
         &[
-            "op", "resource", "sched", "driver", "fiber", "stack", "atomic", "forked",
+            "op", "resource", "sched", "driver", "fiber", "stack", "atomic", "class", "forked",
         ],
     ),
     (
         &["sched"],
         &[
-            "op", "resource", "driver", "fiber", "stack", "pool", "atomic", "forked",
+            "op", "resource", "driver", "fiber", "stack", "pool", "atomic", "class", "forked",
         ],
     ),
     (&["driver"], &["op", "resource", "pool", "atomic"]),
     (&["op"], &["resource"]),
     (&["resource"], &["atomic"]),
     (&["pool"], &["atomic", "forked"]),
-    (&["fiber"], &["stack", "atomic", "forked"]),
+    (&["fiber"], &["stack", "atomic", "class", "forked"]),
     (&["stack"], &["atomic"]),
     (&["atomic"], &[]),
+    (&["class"], &[]),
     (&["forked"], &[]),
 ];
 
@@ -57,6 +58,7 @@ pub(super) const FACE: &[&str] = &[
     "diagnosis",
     "simulation",
     "join",
+    "priority",
 ];
 
 /// The ring and the context switch are each the secret of one place, but for the entries of raw requests, which

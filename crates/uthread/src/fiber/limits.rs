@@ -8,6 +8,9 @@
 //!
 //! Only `cancelled` is set by others; the fiber changes the rest as it enters and leaves. A plain thread has
 //! limits, too.
+//!
+//! A priority other than normal counts as a limit: calls then take the path on which they look at it, and all other fibers
+//! do without a look.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use std::time::Instant;
 
 use super::last_worker::LastWorker;
 use super::seldom::Seldom;
+use crate::class::Priority;
 
 /// Set once the fiber is cancelled.
 const CANCELLED: u8 = 1;
@@ -23,10 +27,14 @@ const CANCELLED: u8 = 1;
 /// Set while a deadline, a region or a shield is entered. Usually none is, and `inner` is empty as well.
 const RESTRICTED: u8 = 2;
 
+/// Set in a fiber of this priority. A normal one has neither.
+const URGENT: u8 = 4;
+const BACKGROUND: u8 = 8;
+
 #[derive(Default)]
 pub(crate) struct Limits {
     /// In one word, as nearly every call checks whether there are any. Relaxed throughout: after setting `CANCELLED`,
-    /// the canceller ends the fiber's wait, which orders the two; only the fiber changes `RESTRICTED`.
+    /// the canceller ends the fiber's wait, which orders the two; only the fiber changes the others.
     state: AtomicU8,
     /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
     pub(crate) last_worker: LastWorker,
@@ -83,10 +91,35 @@ impl Limits {
         self.inner.get().is_some()
     }
 
-    /// Returns `false` if the fiber may wait without limit, so that there is nothing else to check.
+    /// Returns `false` if the fiber may wait without limit and its priority is normal, so that there is nothing else to
+    /// check.
     #[inline(always)]
     pub(crate) fn are_any(&self) -> bool {
         self.state.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the priority of the fiber's present work. Called by the fiber, or by the holder of the suspended fiber.
+    #[inline(always)]
+    pub(crate) fn priority(&self) -> Priority {
+        match self.state.load(Ordering::Relaxed) & (URGENT | BACKGROUND) {
+            0 => Priority::Normal,
+            URGENT => Priority::Urgent,
+            _ => Priority::Background,
+        }
+    }
+
+    /// Sets the priority, and returns the previous one. Called by the fiber, or before it is queued for the first time.
+    pub(crate) fn set_priority(&self, priority: Priority) -> Priority {
+        let before = self.priority();
+        let bits = match priority {
+            Priority::Urgent => URGENT,
+            Priority::Normal => 0,
+            Priority::Background => BACKGROUND,
+        };
+        self.state
+            .fetch_and(!(URGENT | BACKGROUND), Ordering::Relaxed);
+        self.state.fetch_or(bits, Ordering::Relaxed);
+        before
     }
 
     /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the runtime shuts

@@ -17,7 +17,7 @@
 //!
 //! - [`blocking`]: what blocks a worker, how to find it, and what to do about it.
 //! - [`cancellation`]: how to end a fiber, a block or a scope, and what its calls return.
-//! - [`tuning`]: workers, stack size, polling, registered memory, and what to measure first.
+//! - [`tuning`]: workers, priorities, stack size, polling, registered memory, and what to measure first.
 //! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, unwinding and `fork`.
 
 pub mod first_server;

@@ -40,6 +40,28 @@
 //! for I/O and compute for long, [`Builder::migrating`](crate::Builder::migrating) lets idle workers take started fibers, too. It is
 //! `unsafe`: read its contract first. Split pure computation with [`join`](crate::join()) and [`scope`](crate::scope) instead.
 //!
+//! # Priorities
+//!
+//! [`priority`](crate::priority) lets requests that somebody waits for overtake the rest. Give the work that can wait the priority
+//! `Background`, rather than everything else `Urgent`: an urgent fiber overtakes only as long as urgent ones are few.
+//!
+//! ```
+//! use uthread::priority::{self, Priority};
+//! use uthread::thread::Builder;
+//!
+//! uthread::run(|| {
+//!     let compaction = Builder::new().priority(Priority::Background).spawn(|| {
+//!         for _ in 0..100 {
+//!             uthread::yield_now(); // Others run first, but not forever.
+//!         }
+//!         priority::current()
+//!     })?;
+//!     assert_eq!(compaction.join().unwrap(), Priority::Background);
+//!     Ok::<(), std::io::Error>(())
+//! })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! # Stack size
 //!
 //! A fiber's stack is 256 KiB of address space by default, and 2 MiB in builds with debug assertions. The kernel commits memory page by

@@ -22,6 +22,7 @@
 //! | [`inbox`] | messages to one worker |
 //! | [`idle`] | which workers sleep, and which are woken (with a README) |
 //! | [`ready`] | the ready fibers of a worker |
+//! | [`classes`] | the fibers whose priority is not normal (with a section in the README) |
 //! | [`reactor`] | a worker's operations, timers and completions |
 //! | [`reap_gate`] | whether other workers may reap its completions |
 //! | [`operations`] | the operations of a worker in flight |
@@ -33,6 +34,7 @@
 //! A module uses only modules below it.
 
 pub(crate) mod budget;
+mod classes;
 pub(crate) mod counters;
 pub(crate) mod fast_rand;
 pub(crate) mod fork;

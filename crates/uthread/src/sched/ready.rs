@@ -3,14 +3,19 @@
 //! A fiber that the running fiber has woken runs next: the data that the two share is still in the cache, and the
 //! running fiber probably waits for an answer. This happens only a few times in a row, so that two fibers that wake
 //! each other do not starve the rest.
+//!
+//! Usually all fibers stay and are normal, and one flag says so. Otherwise those of another priority are in queues of
+//! their own ([`Classes`]).
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::atomic::AtomicCell;
 
+use super::classes::{Classes, SharedClasses};
 use super::run_queue::RunQueue;
+use crate::class::Priority;
 use crate::fiber::Started;
 
 /// Maximum number of times in a row that a woken fiber runs next: for a request, its response, and one more.
@@ -18,10 +23,14 @@ const NEXT_IN_A_ROW_MAX: u32 = 3;
 
 /// Each fiber is contained at most once, so the number of live fibers bounds it.
 pub(crate) struct Ready {
-    /// All fibers or, if fibers migrate, those that must stay.
+    /// `true` if fibers neither migrate nor are ordered, so that all are in `staying`.
+    is_plain: Cell<bool>,
+    /// The normal fibers or, if fibers migrate, those that must stay.
     staying: RunQueue,
-    /// If fibers migrate: those that may leave.
+    /// If fibers migrate: the normal ones that may leave.
     stealable: Option<Stealable>,
+    /// If fibers are ordered: those of other priorities that need not stay.
+    classes: OnceCell<Box<Classes>>,
     /// The switch during which a fiber was last put first.
     next_at: Cell<u64>,
     /// Number of successive switches during which a fiber was put first.
@@ -45,8 +54,10 @@ impl Ready {
     /// Fibers do not migrate.
     pub(crate) fn local() -> Ready {
         Ready {
+            is_plain: Cell::new(true),
             staying: RunQueue::default(),
             stealable: None,
+            classes: OnceCell::new(),
             next_at: Cell::new(u64::MAX),
             next_in_a_row: Cell::new(0),
         }
@@ -60,15 +71,53 @@ impl Ready {
             next: Arc::clone(&next),
         };
         let ready = Ready {
+            is_plain: Cell::new(false),
             stealable: Some(Stealable { next, queue }),
             ..Ready::local()
         };
         (ready, steal_handle)
     }
 
+    /// Orders the fibers that are added from now on by their priorities.
+    pub(crate) fn order(&self, shared: &Arc<SharedClasses>, migrating: bool) {
+        let new = || Box::new(Classes::new(Arc::clone(shared), migrating));
+        self.classes.get_or_init(new);
+        self.is_plain.set(false);
+    }
+
+    /// Returns `true` if fibers neither migrate nor are ordered.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain.get()
+    }
+
+    /// Returns `true` if fibers are ordered by their priorities.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.classes.get().is_some()
+    }
+
+    /// Returns the fibers of other priorities than normal, if fibers are ordered.
+    pub(crate) fn classes(&self) -> Option<&Classes> {
+        self.classes.get().map(|classes| &**classes)
+    }
+
     /// Appends a fiber.
     #[inline]
     pub(crate) fn push(&self, fiber: Started) {
+        match self.is_plain.get() {
+            true => self.staying.push(fiber),
+            false => self.push_by_kind(fiber),
+        }
+    }
+
+    /// Appends a fiber if fibers migrate or are ordered.
+    #[inline(never)]
+    fn push_by_kind(&self, fiber: Started) {
+        if let Some(classes) = self.classes.get()
+            && fiber.control().limits.priority() != Priority::Normal
+        {
+            return classes.push(fiber);
+        }
         match &self.stealable {
             None => self.staying.push(fiber),
             Some(stealable) => stealable.queue.push(fiber),
@@ -85,26 +134,58 @@ impl Ready {
     /// end of the queue. `now` is the number of switches made.
     #[inline]
     pub(crate) fn push_next(&self, fiber: Started, now: u64) {
+        if !self.is_plain.get() {
+            return self.push_next_by_kind(fiber, now);
+        }
         let is_first = self.has_no_next(now);
+        match self.may_run_next(is_first, now) {
+            true => self.put_first(fiber, is_first),
+            false => self.staying.push(fiber),
+        }
+    }
+
+    /// Returns `true` if another fiber may be put first, the `is_first` since the last switch, and counts it.
+    #[inline(always)]
+    fn may_run_next(&self, is_first: bool, now: u64) -> bool {
         if is_first && self.next_at.get().wrapping_add(1) != now {
             self.next_in_a_row.set(0);
         }
         if is_first && self.next_in_a_row.get() == NEXT_IN_A_ROW_MAX {
-            return self.push(fiber);
+            return false;
         }
         self.next_at.set(now);
         self.next_in_a_row
             .update(|count| count + u32::from(is_first));
-        let displaced = match &self.stealable {
-            None => {
-                let displaced = if is_first { None } else { self.staying.pop() };
-                self.staying.push_first(fiber);
-                displaced
-            }
-            Some(stealable) => stealable.next.swap(Some(fiber)),
-        };
+        true
+    }
+
+    /// Inserts a fiber before the others that stay, in the place of the one that is there unless it `is_first`.
+    #[inline(always)]
+    fn put_first(&self, fiber: Started, is_first: bool) {
+        let displaced = if is_first { None } else { self.staying.pop() };
+        self.staying.push_first(fiber);
         if let Some(displaced) = displaced {
-            self.push(displaced);
+            self.staying.push(displaced);
+        }
+    }
+
+    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before others of its class.
+    #[inline(never)]
+    fn push_next_by_kind(&self, fiber: Started, now: u64) {
+        if fiber.control().limits.priority() != Priority::Normal {
+            return self.push_by_kind(fiber);
+        }
+        let is_first = self.has_no_next(now);
+        if !self.may_run_next(is_first, now) {
+            return self.push_by_kind(fiber);
+        }
+        match &self.stealable {
+            None => self.put_first(fiber, is_first),
+            Some(stealable) => {
+                if let Some(displaced) = stealable.next.swap(Some(fiber)) {
+                    self.push_by_kind(displaced);
+                }
+            }
         }
     }
 
@@ -131,11 +212,29 @@ impl Ready {
 
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
-        self.staying.remove(fiber)
+        self.staying.remove(fiber) || self.classes().is_some_and(|classes| classes.remove(fiber))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.staying.is_empty() && self.stealable.as_ref().is_none_or(Stealable::is_empty)
+        self.staying.is_empty() && (self.is_plain.get() || self.are_others_empty())
+    }
+
+    #[inline(never)]
+    fn are_others_empty(&self) -> bool {
+        self.stealable.as_ref().is_none_or(Stealable::is_empty)
+            && self.classes().is_none_or(Classes::is_empty)
+    }
+
+    /// Returns `true` if there is a normal fiber.
+    pub(crate) fn has_normal(&self) -> bool {
+        let stealable = self.stealable.as_ref();
+        !self.staying.is_empty() || stealable.is_some_and(|stealable| !stealable.is_empty())
+    }
+
+    /// Returns `true` if any worker may take a started fiber of another priority than normal.
+    pub(crate) fn offers_classed(&self) -> bool {
+        self.classes()
+            .is_some_and(|classes| classes.shared.has_started())
     }
 
     /// Returns the queue that others steal from, if fibers migrate.

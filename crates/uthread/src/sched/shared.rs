@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector, Worker as Deque};
 
+use super::classes::SharedClasses;
 use super::counters::{Counter, Counters};
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
@@ -16,6 +17,7 @@ use super::reactor::Reactor;
 use super::ready::{Ready, StealHandle};
 use super::shortage::Shortage;
 use crate::atomic::lock;
+use crate::class::Priority;
 use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
 use crate::fiber::{Control, FiberRef, Started};
@@ -32,10 +34,11 @@ pub(crate) struct Shared {
     pub(super) spread: AtomicUsize,
     pub(super) remotes: Vec<Arc<Remote>>,
     pub(super) idle: Arc<Idle>,
-    shut_down: AtomicBool,
+    /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all of them suffices.
+    state: AtomicU8,
     pub(super) shortage: Shortage,
-    /// `true` if the runtime shuts down once no fiber is left.
-    joining: AtomicBool,
+    /// Set before [`ORDERED`].
+    classes: OnceLock<Arc<SharedClasses>>,
     abandonment: Decision,
     /// Number of fibers that wait for an event from outside the runtime: for calls on other threads, or
     /// fibers of other runtimes.
@@ -46,6 +49,15 @@ pub(crate) struct Shared {
     ended: AtomicUsize,
     pub(crate) notifier: Notifier,
 }
+
+/// Set once the runtime shuts down.
+const SHUT_DOWN: u8 = 1;
+
+/// Set if the runtime shuts down once no fiber is left.
+const JOINING: u8 = 2;
+
+/// Set from the moment at which a fiber has a priority other than normal.
+const ORDERED: u8 = 4;
 
 /// How long a dropped runtime without progress waits for another thread to wake one of its fibers: a thread
 /// may hold a lock that a fiber needs to end.
@@ -171,9 +183,9 @@ impl Shared {
             woken: Injector::new(),
             remotes,
             idle,
-            shut_down: AtomicBool::new(false),
+            state: AtomicU8::new(0),
             shortage: Shortage::default(),
-            joining: AtomicBool::new(false),
+            classes: OnceLock::new(),
             abandonment: Decision::default(),
             outside: AtomicUsize::new(0),
             abandoned: Mutex::default(),
@@ -206,6 +218,49 @@ impl Shared {
                 .remotes
                 .iter()
                 .any(|remote| remote.has_stealable_work())
+            || self.classes().is_some_and(|classes| !classes.is_empty())
+    }
+
+    /// Returns the queues of fibers whose priority is not normal, if the workers order fibers.
+    #[inline(always)]
+    pub(super) fn classes(&self) -> Option<&Arc<SharedClasses>> {
+        // Acquire pairs with the release in `begin_ordering`.
+        match self.state.load(Ordering::Acquire) & ORDERED {
+            0 => None,
+            _ => self.classes.get(),
+        }
+    }
+
+    /// Makes the workers order fibers by their priorities. Each begins to with its next iteration.
+    pub(super) fn begin_ordering(&self) -> &SharedClasses {
+        let classes = self.classes.get_or_init(Arc::default);
+        if self.state.load(Ordering::Relaxed) & ORDERED == 0 {
+            // Release pairs with the acquire in `classes`.
+            self.state.fetch_or(ORDERED, Ordering::Release);
+        }
+        classes
+    }
+
+    /// Queues a new fiber, whose priority is not normal, where all workers find it. The caller then wakes one.
+    pub(super) fn queue_classed(&self, fiber: FiberRef) {
+        self.begin_ordering().push_new(fiber);
+    }
+
+    /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The caller then wakes a worker.
+    pub(super) fn queue_woken(&self, fiber: Started) {
+        match self.classes() {
+            Some(classes) if fiber.control().limits.priority() != Priority::Normal => {
+                classes.push_started(fiber);
+            }
+            _ => self.woken.push(fiber),
+        }
+    }
+
+    /// Returns `true` if the runtime shuts down, or if the workers order fibers.
+    #[inline(always)]
+    pub(super) fn is_unusual(&self) -> bool {
+        // Relaxed: whoever acts on it looks again.
+        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
     }
 
     /// Returns the counters of each worker.
@@ -258,13 +313,13 @@ impl Shared {
 
     pub(crate) fn is_shut_down(&self) -> bool {
         // Acquire pairs with the release in `shut_down`.
-        self.shut_down.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & SHUT_DOWN != 0
     }
 
     /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is one of them, does so at
     /// once.
     pub(crate) fn shut_down(&self) {
-        self.shut_down.store(true, Ordering::Release);
+        self.state.fetch_or(SHUT_DOWN, Ordering::Release);
         self.cancel_fibers_here();
         // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
         fence(Ordering::SeqCst);
@@ -295,7 +350,7 @@ impl Shared {
 
     /// Makes the runtime shut down once no fiber is left.
     pub(crate) fn join(&self) {
-        self.joining.store(true, Ordering::Release);
+        self.state.fetch_or(JOINING, Ordering::Release);
         // Pairs with the fence in `announce_sleep`, as in `shut_down`.
         fence(Ordering::SeqCst);
         self.wake_all();
@@ -303,7 +358,13 @@ impl Shared {
 
     pub(super) fn is_joining(&self) -> bool {
         // Acquire pairs with the release in `join`.
-        self.joining.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & JOINING != 0
+    }
+
+    /// Returns `true` if the runtime neither shuts down nor is about to.
+    pub(super) fn goes_on(&self) -> bool {
+        // Acquire pairs with the releases in `shut_down` and `join`.
+        self.state.load(Ordering::Acquire) & (SHUT_DOWN | JOINING) == 0
     }
 
     /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has announced its
@@ -377,7 +438,8 @@ impl Shared {
     /// `join`). This matters if no worker is free to start them.
     pub(super) fn do_unstarted_wait(&self) -> bool {
         let queued = self.remotes.iter().map(|remote| remote.new_fibers());
-        let queued = self.injector.len() + queued.sum::<usize>();
+        let classed = self.classes().map_or(0, |classes| classes.new_fibers());
+        let queued = self.injector.len() + queued.sum::<usize>() + classed;
         let parts = self.counters().map(|counters| counters.forks.get());
         // Briefly negative, if one worker has counted and another one has not yet.
         let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);

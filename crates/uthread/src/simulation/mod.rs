@@ -3,7 +3,7 @@
 //! fiber computes.
 //!
 //! Start reading here: this is the scheduler without a kernel. `programs.rs`, `operations.rs`, `channels.rs`,
-//! `choices.rs` and `locks.rs` check properties that hold whatever the seed chooses. To try more seeds than
+//! `choices.rs`, `locks.rs` and `priorities.rs` check properties that hold whatever the seed chooses. To try more seeds than
 //! usual, or to repeat one:
 //!
 //! ```sh
@@ -22,6 +22,7 @@ mod channels;
 mod choices;
 mod ending;
 mod locks;
+mod priorities;
 mod readiness;
 mod spreading;
 

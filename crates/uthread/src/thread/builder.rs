@@ -1,9 +1,10 @@
-//! `spawn`, and the builder that sets the name and the stack size of a fiber.
+//! `spawn`, and the builder that sets the name, the stack size and the priority of a fiber.
 
 use std::io;
 use std::panic::Location;
 
 use super::{JoinHandle, Scope, ScopedJoinHandle};
+use crate::class::Priority;
 use crate::fiber::{Fiber, FiberRef, Identity};
 use crate::runtime::Runtime;
 use crate::sched::wait;
@@ -46,36 +47,43 @@ where
 /// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
 /// fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
-    let runtime = match wait::is_unlimited() {
-        true => None,
-        false => prepare(),
-    };
+    let is_ordinary = wait::is_unlimited();
+    if !is_ordinary {
+        prepare();
+    }
     let (fiber, handle) = make();
-    match runtime {
-        None => wait::spawn_ordinary(fiber),
-        Some(runtime) => inject(runtime, fiber),
+    match is_ordinary {
+        true => wait::spawn_ordinary(fiber),
+        false => start_other(fiber),
     }
     handle
 }
 
-/// Returns the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a caller that has limits.
+/// Starts the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a caller that has limits.
 #[inline(never)]
-fn prepare() -> Option<&'static Runtime> {
-    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
+fn prepare() {
+    if !wait::is_inside() {
+        Runtime::default_runtime();
+    }
     wait::count_spawn();
-    runtime
 }
 
-#[cold]
-fn inject(runtime: &Runtime, fiber: FiberRef) {
+/// Queues the new fiber of a caller that has limits or a priority, or that belongs to no runtime.
+#[inline(never)]
+fn start_other(fiber: FiberRef) {
+    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
+    wait::pass_priority(&fiber, None);
     // The fiber's outcome holds the error as well.
-    let _ = runtime.inject(fiber, None);
+    let _ = queue(runtime, fiber, None);
 }
 
 /// Creates a fiber and queues it in the runtime of the caller, or returns an error. If the fiber cannot be
 /// queued, it has ended, and `forget` disposes of its handle.
 fn try_start<R>(
-    stack_size: Option<usize>,
+    Settings {
+        stack_size,
+        priority,
+    }: Settings,
     make: impl FnOnce() -> (FiberRef, R),
     forget: impl FnOnce(R),
 ) -> io::Result<R> {
@@ -94,6 +102,7 @@ fn try_start<R>(
         (Some(bytes), None) => wait::take_larger_stack(bytes)?,
     };
     let (fiber, handle) = make();
+    wait::pass_priority(&fiber, priority);
     if let Some(stack) = stack {
         fiber.control().reserve(stack);
     }
@@ -127,7 +136,15 @@ fn queue(runtime: Option<&Runtime>, fiber: FiberRef, stack_size: Option<usize>) 
 #[must_use = "a builder does nothing until `spawn` is called"]
 pub struct Builder {
     name: Option<Box<str>>,
+    settings: Settings,
+}
+
+/// The settings of a builder beside the name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Settings {
     stack_size: Option<usize>,
+    /// `None` is that of the spawning fiber.
+    priority: Option<Priority>,
 }
 
 impl Builder {
@@ -177,7 +194,25 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn stack_size(mut self, bytes: usize) -> Builder {
-        self.stack_size = Some(bytes);
+        self.settings.stack_size = Some(bytes);
+        self
+    }
+
+    /// Sets the [priority](crate::priority) of the fiber. Without this, it is that of the fiber that spawns it.
+    ///
+    /// ```
+    /// use uthread::priority::{self, Priority};
+    /// use uthread::thread::Builder;
+    ///
+    /// let fiber = Builder::new().priority(Priority::Background).spawn(|| {
+    ///     let child = uthread::spawn(priority::current);
+    ///     (priority::current(), child.join().unwrap())
+    /// })?;
+    /// assert_eq!(fiber.join().unwrap(), (Priority::Background, Priority::Background));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Builder {
+        self.settings.priority = Some(priority);
         self
     }
 
@@ -201,8 +236,8 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (identity, stack_size) = self.split(Location::caller());
-        try_start(stack_size, || fiber(identity, f), drop)
+        let (identity, settings) = self.split(Location::caller());
+        try_start(settings, || fiber(identity, f), drop)
     }
 
     /// Spawns the fiber without requiring that its borrows are `'static`.
@@ -231,12 +266,12 @@ impl Builder {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let (identity, stack_size) = self.split(Location::caller());
+        let (identity, settings) = self.split(Location::caller());
         let make = || {
             let (fiber, joinable) = Fiber::borrowing(identity, None, f, None);
             (fiber, JoinHandle::new(joinable))
         };
-        try_start(stack_size, make, drop)
+        try_start(settings, make, drop)
     }
 
     /// Spawns a fiber in a scope; see [`Scope::spawn`].
@@ -266,17 +301,17 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (identity, stack_size) = self.split(Location::caller());
+        let (identity, settings) = self.split(Location::caller());
         // Joined, so that the failure does not count as a panic in the scope.
         let forget = |handle: ScopedJoinHandle<'_, T>| drop(handle.join());
-        try_start(stack_size, || scope.fiber(identity, f), forget)
+        try_start(settings, || scope.fiber(identity, f), forget)
     }
 
-    fn split(self, spawn_site: &'static Location<'static>) -> (Identity, Option<usize>) {
+    fn split(self, spawn_site: &'static Location<'static>) -> (Identity, Settings) {
         let identity = Identity {
             name: self.name,
             spawn_site,
         };
-        (identity, self.stack_size)
+        (identity, self.settings)
     }
 }

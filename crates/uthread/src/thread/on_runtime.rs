@@ -25,6 +25,7 @@ impl Runtime {
         wait::count_spawn();
         let identity = Identity::anonymous(Location::caller());
         let (fiber, joinable) = Fiber::owning(identity, f);
+        wait::pass_priority(&fiber, None);
         // The fiber's outcome holds the error as well.
         let _ = self.inject(fiber, None);
         JoinHandle::new(joinable)
@@ -56,6 +57,7 @@ impl Runtime {
         };
         let deadline = wait::deadline_to_inherit();
         let (body, joinable) = Fiber::borrowing(identity, deadline, f, None);
+        wait::pass_priority(&body, None);
         // The fiber's outcome holds the error as well; it is joined below.
         let _ = self.inject(body, None);
         // Joined here, before anything that `f` borrows can end.

@@ -15,6 +15,7 @@ use crate::harness::place::Place;
 use crate::harness::{MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, POLLING, THREADS, behaviours};
 use crate::support::{FREE, Flag, file_of, join, pair, pair_with_std, peer};
 use uthread::net::{TcpListener, TcpStream, UnixStream};
+use uthread::priority::{self, Priority};
 use uthread::thread::{park, sleep_until};
 use uthread::{current, sleep, spawn, yield_now};
 
@@ -30,6 +31,8 @@ behaviours![
         &[OUTSIDE, THREADS, MORE_WORKERS, POLLING],
         [
             a_loop_that_yields_starves_nobody,
+            an_urgent_loop_that_yields_starves_nobody,
+            an_urgent_loop_that_spawns_and_joins_starves_nobody,
             fibers_that_wake_each_other_starve_nobody,
             a_loop_that_spawns_and_joins_starves_nobody,
             a_loop_of_sleeps_that_are_over_starves_nobody,
@@ -260,6 +263,27 @@ fn a_loop_that_yields_starves_nobody(place: Place) {
         while rounds.again() {
             yield_now();
         }
+    });
+}
+
+/// It gets every second turn beside others, and they the rest.
+fn an_urgent_loop_that_yields_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        priority::with(Priority::Urgent, || {
+            while rounds.again() {
+                yield_now();
+            }
+        });
+    });
+}
+
+fn an_urgent_loop_that_spawns_and_joins_starves_nobody(place: Place) {
+    starves_nobody(place, |rounds| {
+        priority::with(Priority::Urgent, || {
+            while rounds.again() {
+                spawn(|| ()).join().unwrap();
+            }
+        });
     });
 }
 

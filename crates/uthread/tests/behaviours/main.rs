@@ -106,6 +106,7 @@ mod trimming;
 // Last, beside each other: what takes turns or time is disturbed by what needs many threads.
 mod fairness;
 mod metrics;
+mod priorities;
 mod stalls;
 
 use std::process::ExitCode;
@@ -203,6 +204,7 @@ const MODULES: &[harness::Module] = &modules![
     timers,
     trimming,
     fairness,
+    priorities,
     metrics,
     stalls,
     panic_messages,

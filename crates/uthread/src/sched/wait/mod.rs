@@ -5,6 +5,7 @@ pub(crate) mod cancellation;
 mod panics;
 mod park;
 mod perform;
+mod priority;
 mod spawn;
 mod yielding;
 
@@ -23,6 +24,7 @@ pub(crate) use self::park::{
     park_until, park_until_or_cancel, park_until_or_cancel_outside, sleep_until,
 };
 pub(crate) use self::perform::perform;
+pub(crate) use self::priority::{pass_priority, priority, set_priority};
 pub(crate) use self::spawn::{
     fork_here, spawn_here, spawn_ordinary, spread_next, take_back, take_larger_stack,
 };

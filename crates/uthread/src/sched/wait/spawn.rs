@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::pass_priority;
+use crate::class::Priority;
 use crate::fiber::FiberRef;
 use crate::sched::threads;
 use crate::sched::worker::{Worker, current};
@@ -17,8 +19,8 @@ pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
     current::with_worker(|worker| worker.shared().stacks.take_larger(bytes)).unwrap_or(Ok(None))
 }
 
-/// Queues a new fiber on the caller's worker. With the threads driver, starts its thread instead, with a
-/// stack of `stack_size` bytes if that is given.
+/// Queues a new fiber on the caller's worker or, if its priority is not normal, for all workers. With the threads driver,
+/// starts its thread instead, with a stack of `stack_size` bytes if that is given.
 ///
 /// # Errors
 ///
@@ -28,7 +30,11 @@ pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
 ///
 /// Panics if the caller belongs to no runtime.
 pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
-    queue_here(fiber, stack_size, Worker::spawn)
+    let queue = match fiber.control().limits.priority() {
+        Priority::Normal => Worker::spawn,
+        _ => Worker::spawn_ordered,
+    };
+    queue_here(fiber, queue).map_or(Ok(()), |fiber| start_thread(fiber, stack_size))
 }
 
 /// Queues a new fiber on the caller's worker, like [`spawn_here`]. If it cannot be queued, its outcome has the error.
@@ -45,8 +51,10 @@ pub(crate) fn spawn_ordinary(fiber: FiberRef) {
 
 #[inline(never)]
 fn spawn_elsewhere(fiber: FiberRef) {
-    // The fiber's outcome holds the error as well.
-    let _ = spawn_here(fiber, None);
+    if let Some(fiber) = queue_here(fiber, Worker::spawn) {
+        // The fiber's outcome holds the error as well.
+        let _ = start_thread(fiber, None);
+    }
 }
 
 /// Queues a new fiber that is a part of the calling fiber's work, for which [`take_back`] is called later.
@@ -59,20 +67,22 @@ fn spawn_elsewhere(fiber: FiberRef) {
 ///
 /// Panics if the caller belongs to no runtime.
 pub(crate) fn fork_here(fiber: FiberRef) -> io::Result<()> {
-    queue_here(fiber, None, Worker::fork)
+    queue_here(fiber, Worker::fork).map_or(Ok(()), |fiber| {
+        pass_priority(&fiber, None);
+        start_thread(fiber, None)
+    })
 }
 
+/// Queues a new fiber on the caller's worker. Returns it if the caller is on none.
 #[inline(always)]
-fn queue_here(
-    fiber: FiberRef,
-    stack_size: Option<usize>,
-    queue: impl FnOnce(&Worker, FiberRef),
-) -> io::Result<()> {
+fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Worker, FiberRef)) -> Option<FiberRef> {
     let mut fiber = Some(fiber);
     current::with_worker(|worker| fiber.take().map(|fiber| queue(worker, fiber)));
-    let Some(fiber) = fiber else {
-        return Ok(());
-    };
+    fiber
+}
+
+/// Starts the thread of a new fiber, whose spawner is a thread, too.
+fn start_thread(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     let context = threads::current().expect("only who belongs to a runtime spawns here");
     context.spawn(fiber, stack_size)
 }

@@ -14,6 +14,9 @@ impl Alerts {
     /// It matters whether fibers panic.
     pub(super) const PANICS: u8 = 2;
 
+    /// Fibers are ordered by their priorities.
+    pub(super) const PRIORITIES: u8 = 4;
+
     /// Returns `true` if there is anything to check.
     #[inline(always)]
     pub(super) fn are_any(&self) -> bool {

@@ -25,7 +25,7 @@ const LOOKS_SPARED: u32 = 7;
 
 /// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
 /// keep it from starting.
-const NEW_FIBER_TURN: u64 = 4;
+pub(super) const NEW_FIBER_TURN: u64 = 4;
 
 /// The state of the present batch.
 #[derive(Default)]
@@ -40,9 +40,10 @@ pub(super) struct Batch {
 
 impl Worker {
     pub(super) fn run_batch(&self) {
-        match self.migrating {
-            false => self.run_batch_of(Worker::next_fiber),
-            true => self.run_batch_of(Worker::next_migrating),
+        match self.ready.is_plain() {
+            true => self.run_batch_of(Worker::next_fiber),
+            false if self.ready.is_ordered() => self.run_ordered_batch(),
+            false => self.run_batch_of(Worker::next_migrating),
         }
     }
 
@@ -75,7 +76,7 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn next_fiber(&self, oldest: Option<Started>) -> Option<Started> {
+    pub(super) fn next_fiber(&self, oldest: Option<Started>) -> Option<Started> {
         oldest
             .or_else(|| self.ready.pop_staying())
             .or_else(|| self.start_newest())
@@ -89,7 +90,7 @@ impl Worker {
     }
 
     /// Takes the fiber to run next, if fibers migrate and none is to start first.
-    fn next_stealable(&self) -> Option<Started> {
+    pub(super) fn next_stealable(&self) -> Option<Started> {
         self.ready.pop_stealable().or_else(|| self.start_newest())
     }
 
@@ -119,6 +120,12 @@ impl Worker {
             .looks_spared
             .set(if is_due { 0 } else { LOOKS_SPARED });
         is_due
+    }
+
+    /// Ends the batch after the running fiber.
+    pub(super) fn end_batch(&self) {
+        self.batch.flush_at.set(Some(self.now()));
+        self.alerts.set(Alerts::BATCH_END, true);
     }
 
     /// Submits the driver's operations without sleeping.
@@ -157,7 +164,7 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn start_oldest(&self) -> Option<Started> {
+    pub(super) fn start_oldest(&self) -> Option<Started> {
         current::set_running(None);
         let oldest = self.new.pop_oldest();
         oldest.and_then(|fiber| self.start(fiber))

@@ -44,6 +44,10 @@ impl Worker {
     /// [`take_back`](Worker::take_back) is called later.
     pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
         self.remote.counters.forks.add(1);
+        if self.shared.classes().is_some() {
+            let priority = self.running_fiber().control().limits.priority();
+            fiber.control().limits.set_priority(priority);
+        }
         self.queue(fiber);
     }
 

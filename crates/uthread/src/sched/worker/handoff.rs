@@ -3,13 +3,17 @@
 //! A caller on a worker's own thread queues without a lock; any other caller uses the inbox or the injector.
 
 use super::current;
+use crate::class::Priority;
 use crate::fiber::{FiberRef, Scheduler, Started};
 use crate::sched::shared::{Mail, Remote, Shared};
 
 impl Shared {
     /// Queues a new fiber from outside the workers.
     pub(crate) fn inject(&self, fiber: FiberRef) {
-        self.injector.push(fiber);
+        match fiber.control().limits.priority() {
+            Priority::Normal => self.injector.push(fiber),
+            _ => self.queue_classed(fiber),
+        }
         self.wake_one();
     }
 
@@ -75,7 +79,7 @@ impl Scheduler for Shared {
         if let Some(index) = fiber.control().stays_on() {
             self.remotes[index as usize].mail(Mail::Ready(fiber));
         } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
-            self.woken.push(fiber);
+            self.queue_woken(fiber);
             self.wake_one();
         }
     }

@@ -36,6 +36,14 @@ impl Worker {
         self.ready.push(fiber);
     }
 
+    /// Appends a fiber that only this worker may run to the ready fibers.
+    pub(super) fn make_ready_here(&self, fiber: Started) {
+        match self.migrating {
+            false => self.ready.push(fiber),
+            true => self.ready.push_staying(fiber),
+        }
+    }
+
     /// Makes a fiber run next that the running one has woken.
     #[inline]
     pub(super) fn make_next(&self, fiber: Started) {
@@ -58,7 +66,7 @@ impl Worker {
     #[inline]
     pub(super) fn announce_rest(&self) {
         if let Some(queue) = self.ready.stealable_queue()
-            && !queue.is_empty()
+            && (!queue.is_empty() || self.ready.offers_classed())
         {
             self.wake_one();
         }
@@ -104,6 +112,14 @@ impl Worker {
 
     /// Takes ready fibers from elsewhere. Returns one, and may put others into the queue.
     pub(super) fn take_started(&self) -> Option<Started> {
+        match self.ready.is_plain() {
+            true => None,
+            false => self.next_ordered().or_else(|| self.take_migrating()),
+        }
+    }
+
+    #[inline(never)]
+    fn take_migrating(&self) -> Option<Started> {
         let queue = self.ready.stealable_queue()?;
         self.shared
             .take_woken(queue)
@@ -112,6 +128,7 @@ impl Worker {
                 stolen.inspect(|_| self.count_steal())
             })
             .or_else(|| self.serve_others())
+            .or_else(|| self.next_ordered())
             .or_else(|| self.take_next_of_others())
     }
 

@@ -17,6 +17,7 @@
 //! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
+//! | [`ordering`] | picking fibers by their priorities |
 //! | [`migration`] | taking fibers from others, while busy or after they have started |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`spreading`] | handing connections to the workers in turn |
@@ -38,6 +39,7 @@ mod fibers;
 mod handoff;
 mod hot_runners;
 mod migration;
+mod ordering;
 pub(super) mod panics;
 mod search;
 pub(super) mod shutdown;
@@ -232,8 +234,8 @@ impl Worker {
     /// is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
     fn look_around(&self) -> bool {
-        if self.shared.is_shut_down() {
-            self.cancel_all();
+        if self.shared.is_unusual() {
+            self.follow_state();
         }
         if self.has_own_work() {
             self.flush();
@@ -256,6 +258,18 @@ impl Worker {
         found
     }
 
+    /// Begins what the state of the runtime demands of each worker.
+    #[inline(never)]
+    fn follow_state(&self) {
+        if self.shared.is_shut_down() {
+            self.cancel_all();
+        }
+        self.order_if_others_do();
+        if let Some(classes) = self.ready.classes() {
+            classes.searches.set(self.sleep.searching.get());
+        }
+    }
+
     /// Collects mail, completions and expired timers, and publishes the driver's counts: the last iteration
     /// before a sleep leaves them complete.
     #[inline(always)]
@@ -273,7 +287,7 @@ impl Worker {
     fn take_mail(&self) {
         for mail in self.remote.inbox().take() {
             match mail {
-                Mail::Ready(fiber) => self.ready.push_staying(fiber),
+                Mail::Ready(fiber) => self.make_ready_here(fiber),
                 Mail::New(fiber) => self.start_spread(fiber),
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),

@@ -84,6 +84,9 @@ impl Worker {
     /// Returns `true` if [`cancel_all`](Worker::cancel_all) has work to do, or if the runtime shuts down now.
     /// Called in the last check before a sleep.
     pub(super) fn is_end_due(&self) -> bool {
+        if self.shared.goes_on() {
+            return false;
+        }
         if !self.shared.is_shut_down() {
             let joined = self.shared.is_joining() && self.shared.is_deserted();
             if joined {

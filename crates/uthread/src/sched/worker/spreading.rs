@@ -34,7 +34,7 @@ impl Worker {
     /// Starts a fiber that another worker, or this one, has handed to this worker.
     pub(super) fn start_spread(&self, fiber: FiberRef) {
         if let Some(fiber) = self.start(fiber) {
-            self.ready.push_staying(fiber);
+            self.make_ready_here(fiber);
         }
     }
 }

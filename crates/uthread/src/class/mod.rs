@@ -1,0 +1,41 @@
+//! Classes of priority, and how they take turns.
+//!
+//! Outside the layers, as all of them have something to order: a fiber has a class, and ready fibers, submissions and
+//! calls on the thread pool are ordered by it. The rule and its bounds are in the README of `sched`.
+
+pub(crate) mod arbiter;
+
+pub(crate) use arbiter::Arbiter;
+
+/// The priority of a fiber, or of a part of its work.
+///
+/// ```
+/// use uthread::priority::{self, Priority};
+/// use uthread::thread::Builder;
+///
+/// uthread::run(|| {
+///     let urgent = Builder::new().priority(Priority::Urgent);
+///     let fiber = urgent.spawn(|| priority::current())?;
+///     assert_eq!(fiber.join().unwrap(), Priority::Urgent);
+///     assert_eq!(priority::current(), Priority::default());
+///     Ok::<(), std::io::Error>(())
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Priority {
+    /// Before all others, for work that somebody waits for: a short request, a heartbeat.
+    Urgent,
+    /// The priority of all work that has no other.
+    #[default]
+    Normal,
+    /// After all others, for work that nobody waits for: compaction, a backup.
+    Background,
+}
+
+impl Priority {
+    /// From the most urgent one.
+    #[cfg(test)]
+    pub(crate) const ALL: [Priority; 3] =
+        [Priority::Urgent, Priority::Normal, Priority::Background];
+}
