@@ -27,6 +27,8 @@
 //!
 //! - The fibers of a worker that can run, and new fibers that wait for any worker. A fiber keeps its worker until its next call
 //!   that waits or yields, whatever its priority is: split long computations, or pass them to [`blocking`](crate::blocking()).
+//! - The requests of one flush: a worker submits the requests of its fibers together, now and then, and urgent ones come before
+//!   normal ones, and those before background ones. The requests of one [`submit_all`](crate::ring::submit_all) stay together.
 //!
 //! # Nothing starves
 //!

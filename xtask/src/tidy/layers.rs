@@ -26,7 +26,7 @@ const LAYERS: [Layer; 11] = [
             "op", "resource", "driver", "fiber", "stack", "pool", "atomic", "class", "forked",
         ],
     ),
-    (&["driver"], &["op", "resource", "pool", "atomic"]),
+    (&["driver"], &["op", "resource", "pool", "atomic", "class"]),
     (&["op"], &["resource"]),
     (&["resource"], &["atomic"]),
     (&["pool"], &["atomic", "forked"]),

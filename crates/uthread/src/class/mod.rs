@@ -4,8 +4,10 @@
 //! calls on the thread pool are ordered by it. The rule and its bounds are in the README of `sched`.
 
 pub(crate) mod arbiter;
+mod by_class;
 
 pub(crate) use arbiter::Arbiter;
+pub(crate) use by_class::ByClass;
 
 /// The priority of a fiber, or of a part of its work.
 ///
@@ -35,7 +37,6 @@ pub enum Priority {
 
 impl Priority {
     /// From the most urgent one.
-    #[cfg(test)]
     pub(crate) const ALL: [Priority; 3] =
         [Priority::Urgent, Priority::Normal, Priority::Background];
 }

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use crate::class::Priority;
 use crate::op::Operation;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
@@ -64,6 +65,11 @@ pub(crate) trait Driver {
     /// multishot operation need only live until the driver [is flushed](Driver::is_flushed).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start;
+
+    /// Sets the priority of the operations that are started from now on; it is normal at first. The next flush begins them in
+    /// the order of their priorities and, within one, of their starts. An operation of several entries keeps them together. An
+    /// operation that is done at once, or that waits for an event without a request, is in no order.
+    fn set_priority(&mut self, priority: Priority);
 
     /// Requests the end of an operation whose last completion was not handed out. That completion still
     /// follows, cancelled or not.

@@ -10,6 +10,8 @@
 //!
 //! Nothing sleeps here. The simulation ([`World`]) moves the clock, and decides whose wait ends next.
 
+mod world;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -21,74 +23,17 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
+pub(crate) use self::world::{Submitted, World};
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
 use super::{Completion, Completions, Counts, Driver, Start, Token, Wake};
+use crate::class::{ByClass, Priority};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 
-/// Maximum duration of an operation: some ticks of the timers, so that timeouts win and lose.
-const LATENCY_MAX: Duration = Duration::from_millis(2);
-
 /// Number of entries: as few as a driver may have, so that it is often full.
 const ENTRIES_MAX: usize = 3;
-
-/// The state that all drivers of a simulation share: the clock, and the choices of the seed.
-pub(crate) struct World {
-    origin: Instant,
-    clock: Duration,
-    random: fastrand::Rng,
-    /// Maximum time that an operation has waited to be submitted.
-    gathered_max: Duration,
-    /// Returns the number of operations that were done at once.
-    attempted: usize,
-}
-
-impl World {
-    pub(crate) fn new(seed: u64) -> World {
-        World {
-            origin: Instant::now(),
-            clock: Duration::ZERO,
-            gathered_max: Duration::ZERO,
-            attempted: 0,
-            random: fastrand::Rng::with_seed(seed),
-        }
-    }
-
-    /// Returns the time since the start of the simulation.
-    pub(crate) fn clock(&self) -> Duration {
-        self.clock
-    }
-
-    fn now(&self) -> Instant {
-        self.origin + self.clock
-    }
-
-    pub(crate) fn advance_to(&mut self, clock: Duration) {
-        assert!(clock >= self.clock, "time does not go back");
-        self.clock = clock;
-    }
-
-    /// Returns the maximum time that an operation has waited to be submitted.
-    pub(crate) fn gathered_max(&self) -> Duration {
-        self.gathered_max
-    }
-
-    /// Returns the number of operations that were done at once.
-    pub(crate) fn attempted(&self) -> usize {
-        self.attempted
-    }
-
-    /// Returns a number below `bound`, which is not zero.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.random.u64(..bound)
-    }
-
-    fn latency(&mut self) -> Duration {
-        Duration::from_nanos(self.below(LATENCY_MAX.as_nanos() as u64))
-    }
-}
 
 /// The driver of one worker.
 pub(crate) struct Sim {
@@ -112,7 +57,9 @@ enum Arrival {
 /// The simulated kernel of one worker, which the simulation reads while the worker sleeps.
 #[derive(Default)]
 pub(crate) struct Kernel {
-    submitted: Vec<Flight>,
+    submitted: ByClass<Flight>,
+    /// The priority of the operations that are started.
+    priority: Priority,
     in_flight: Vec<Flight>,
     counts: Counts,
 }
@@ -120,6 +67,9 @@ pub(crate) struct Kernel {
 /// An operation in flight.
 struct Flight {
     token: Token,
+    /// The number of the operation among those that were to be submitted.
+    number: u64,
+    priority: Priority,
     submitted_at: Duration,
     /// `true` if it ends by itself.
     ends: bool,
@@ -234,7 +184,13 @@ impl Kernel {
         if !self.submitted.is_empty() || cancellations.next(|| now) == Some(Duration::ZERO) {
             self.counts.enters += 1;
         }
-        for mut flight in self.submitted.drain(..) {
+        world.flushes += u64::from(!self.submitted.is_empty());
+        for (_, mut flight) in self.submitted.drain() {
+            world.submitted.push(Submitted {
+                flush: world.flushes,
+                priority: flight.priority,
+                number: flight.number,
+            });
             let gathered = world.clock - flight.submitted_at;
             world.gathered_max = world.gathered_max.max(gathered);
             flight.due = flight.ends.then(|| world.clock + world.latency());
@@ -325,8 +281,11 @@ impl Flight {
             Operation::Socket(SocketOperation::Poll { events, .. }) => (polled(*events), None),
             _ => (0, None),
         };
+        world.gathered += 1;
         Flight {
             token,
+            number: world.gathered,
+            priority: Priority::Normal,
             submitted_at: world.clock,
             ends: !is_endless(operation),
             more: matches!(operation, Operation::Multishot(_)),
@@ -437,9 +396,15 @@ impl Driver for Sim {
             flight.due = Some(world.clock + world.latency());
             kernel.in_flight.push(flight);
         } else {
-            kernel.submitted.push(flight);
+            flight.priority = kernel.priority;
+            let priority = flight.priority;
+            kernel.submitted.push(priority, flight);
         }
         Start::Pending
+    }
+
+    fn set_priority(&mut self, priority: Priority) {
+        self.kernel.borrow_mut().priority = priority;
     }
 
     fn cancel(&mut self, target: Token) {

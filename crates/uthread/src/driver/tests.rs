@@ -106,6 +106,59 @@ fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Op
     (0..count).map(poll).collect()
 }
 
+/// The pipe is ready, so the kernel completes each poll while it takes it: the completions have the order of the submissions.
+#[test]
+fn a_flush_begins_operations_in_the_order_of_their_priorities() {
+    on_each(|mut both| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        let state = FdState::new();
+        for seed in 0..20 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let count = random.usize(1..24);
+            let priorities = (0..count).map(|_| Priority::ALL[random.usize(..3)]);
+            let priorities = Vec::from_iter(priorities);
+            let mut operations = polls(&reader, &state, count);
+            // From the first operation of another priority on, a ring gathers them.
+            both.driver.set_priority(Priority::Urgent);
+            for (index, operation) in operations.iter_mut().enumerate() {
+                both.driver.set_priority(priorities[index]);
+                // SAFETY: `operations` and the pipe outlive the completions awaited below.
+                let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+                assert_eq!(start, Start::Pending);
+            }
+            both.driver.set_priority(Priority::Normal);
+            let done = both.wait_for(count).into_iter();
+            let done: Vec<_> = done.map(|(token, _)| token.0 as usize).collect();
+            let mut expected = Vec::from_iter(0..count);
+            expected.sort_by_key(|index| priorities[*index] as usize);
+            assert_eq!(done, expected, "seed {seed}: {priorities:?}");
+        }
+    });
+}
+
+#[test]
+fn an_operation_of_any_priority_is_cancelled_before_it_is_submitted() {
+    on_each(|mut both| {
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let state = FdState::new();
+        let mut operations = polls(&reader, &state, 3);
+        for (index, operation) in operations.iter_mut().enumerate() {
+            both.driver.set_priority(Priority::ALL[index]);
+            // SAFETY: `operations` and the pipe outlive the completions awaited below.
+            let start = unsafe { both.driver.start(operation, Token(index as u64)) };
+            assert_eq!(start, Start::Pending);
+        }
+        both.driver.set_priority(Priority::Normal);
+        (0..3).for_each(|index| both.driver.cancel(Token(index)));
+        let mut done = both.wait_for(3);
+        done.sort_unstable_by_key(|(token, _)| token.0);
+        let cancelled = -Errno::CANCELED.raw_os_error();
+        let expected = [0, 1, 2].map(|index| (Token(index), cancelled));
+        assert_eq!(done, expected);
+    });
+}
+
 #[test]
 fn more_operations_than_the_queue_holds_all_complete() {
     const COUNT: u64 = 10_000;

@@ -1,12 +1,16 @@
 //! Properties of fibers of several priorities: the order of their turns, and the bounds of the README of `sched`.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
 use crate::class::Priority;
 use crate::class::arbiter::{NORMAL_IN_A_ROW_MAX, URGENT_AHEAD_MAX};
+use crate::driver::sim::Submitted;
 use crate::priority;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{Builder, JoinHandle, yield_now};
@@ -253,5 +257,39 @@ fn a_runtime_with_priorities_may_end_at_any_moment() {
         drop(simulation);
         drop(fibers);
         assert_eq!(Arc::strong_count(&alive), 1);
+    });
+}
+
+#[test]
+fn a_flush_submits_in_the_order_of_the_priorities() {
+    under_seeds(|seed, mode| {
+        let simulation = Simulation::new(seed, 2, mode);
+        let world = Rc::clone(simulation.world());
+        simulation.run(move || {
+            let fibers: Vec<_> = (0..12)
+                .map(|index| {
+                    let mut choices = Choices(seed * 29 + index);
+                    let priority = Priority::ALL[choices.below(3) as usize];
+                    spawn(priority, move || {
+                        for _ in 0..10 {
+                            let _ = receive_and_check(&mut choices);
+                        }
+                    })
+                })
+                .collect();
+            fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
+        });
+        let world = world.borrow();
+        let key = |submitted: &Submitted| {
+            let Submitted {
+                flush,
+                priority,
+                number,
+            } = *submitted;
+            (flush, priority as usize, number)
+        };
+        assert!(world.submitted().is_sorted_by_key(key), "out of order");
+        // A flush leaves nothing behind: what is submitted later was started later, on the same worker or another.
+        assert!(world.gathered_max() <= Duration::from_millis(1));
     });
 }

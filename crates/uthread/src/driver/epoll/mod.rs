@@ -33,6 +33,7 @@ use super::latest::Latest;
 use super::readiness::{self, Event, Interest, Readiness, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
+use crate::class::{ByClass, Priority};
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
 use crate::op::net::SocketOperation;
@@ -52,7 +53,9 @@ const WAKE_UP: u64 = u64::MAX;
 /// The submitting end of one worker.
 pub(crate) struct Epoll {
     core: Arc<Core>,
-    gathered: Vec<Waiting>,
+    gathered: ByClass<Waiting>,
+    /// The priority of the operations that are started.
+    priority: Priority,
     /// `true` if other threads than the worker reap.
     shared: bool,
     counts: Counts,
@@ -128,7 +131,8 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     };
     let driver = Epoll {
         core,
-        gathered: Vec::new(),
+        gathered: ByClass::default(),
+        priority: Priority::Normal,
         shared,
         counts: Counts::default(),
         blind_waits: 0,
@@ -143,7 +147,7 @@ impl Epoll {
             return;
         }
         let mut state = self.core.state();
-        for waiting in self.gathered.drain(..) {
+        for (_, waiting) in self.gathered.drain() {
             self.core.proceed(&mut state, waiting);
         }
     }
@@ -203,24 +207,19 @@ impl Driver for Epoll {
         self.counts.submissions += 1;
         // SAFETY: promised by the caller.
         let waiting = unsafe { Waiting::new(operation, token) };
-        self.gathered.push(waiting);
+        self.gathered.push(self.priority, waiting);
         Start::Pending
     }
 
+    fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+    }
+
     fn cancel(&mut self, target: Token) {
-        let gathered = self
-            .gathered
-            .iter()
-            .position(|waiting| waiting.token == target);
+        let gathered = self.gathered.remove(|waiting| waiting.token == target);
         let mut state = self.core.state();
-        let found = match gathered {
-            Some(index) => {
-                self.gathered.remove(index);
-                true
-            }
-            // An operation that a thread has started ends by itself.
-            None => state.interests.cancel(target) || state.withdraw(target),
-        };
+        // An operation that a thread has started ends by itself.
+        let found = gathered.is_some() || state.interests.cancel(target) || state.withdraw(target);
         if found {
             state.done.push_back((target, -op::CANCELLED));
         }

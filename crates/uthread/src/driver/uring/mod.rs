@@ -45,6 +45,7 @@ use self::submissions::{PendingSubmissions, Submissions};
 use self::user_data::UserData;
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Start, Token, Wake};
+use crate::class::Priority;
 use crate::op::Operation;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
@@ -219,7 +220,7 @@ impl Uring {
             let entry = opcode::AsyncCancel::new(UserData::Entry(target).encode()).build();
             let entry = entry.user_data(UserData::Cancel(target).encode());
             // SAFETY: a cancel request points to no memory.
-            unsafe { self.submissions.push([&entry]) };
+            unsafe { self.submissions.push_last(&entry) };
         }
         self.ring.cancellations.next(Instant::now)
     }
@@ -347,6 +348,17 @@ impl Driver for Uring {
         probe
             .as_ref()
             .is_some_and(|probe| probe.is_supported(opcode))
+    }
+
+    fn set_priority(&mut self, priority: Priority) {
+        if priority != Priority::Normal && !self.submissions.are_ordered() {
+            if self.submissions.are_unpublished() {
+                // Of a flush of its own, as the queue has them in their order already.
+                self.flush();
+            }
+            self.submissions.order();
+        }
+        self.submissions.set_priority(priority);
     }
 
     fn cancel(&mut self, target: Token) {

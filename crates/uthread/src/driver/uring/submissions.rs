@@ -4,6 +4,10 @@
 //! the queue instead, that thread takes an entry as soon as it sees it. But an operation must not end before
 //! its fiber has left its stack, and a chain that is seen in part is split; so entries gather beside the
 //! queue until all of them are published at once.
+//!
+//! Once an operation has had a priority other than normal, entries gather in any case, so that those of a
+//! flush are published in the order of their priorities. The entries of a chain have one priority and are added together, so they stay
+//! together. No entry has the flag `IO_DRAIN`, whose place among the others would matter.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,12 +16,18 @@ use io_uring::squeue::Entry;
 use io_uring::{EnterFlags, SubmissionQueue};
 
 use super::Ring;
+use crate::class::{ByClass, Priority};
 
 /// The submission queue of one ring, used only by its owner.
 pub(super) struct Submissions {
     ring: Arc<Ring>,
-    /// Entries not published yet, if a kernel thread polls. Never more than the queue has space for.
-    gathered: Option<Vec<Entry>>,
+    /// `true` if a kernel thread takes entries as soon as they are published.
+    kernel_polls: bool,
+    /// Entries not published yet, if a kernel thread polls or entries are ordered. Never more than the queue has space
+    /// for.
+    gathered: Option<ByClass<Entry>>,
+    /// The priority of the entries that are added.
+    priority: Priority,
     /// `true` if entries were added since the last publication.
     are_unpublished: bool,
 }
@@ -42,7 +52,9 @@ impl Submissions {
         let kernel_polls = ring.io.params().is_setup_sqpoll();
         Submissions {
             ring,
-            gathered: kernel_polls.then(Vec::new),
+            kernel_polls,
+            gathered: kernel_polls.then(ByClass::default),
+            priority: Priority::Normal,
             are_unpublished: false,
         }
     }
@@ -52,6 +64,21 @@ impl Submissions {
         // SAFETY: there is one `Submissions` per ring, whose handle is borrowed mutably here, and nothing
         // else submits.
         unsafe { ring.io.submission_shared() }
+    }
+
+    /// Sets the priority of the entries that are added from now on.
+    pub(super) fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+    }
+
+    /// Returns `true` if entries are ordered by their priorities.
+    pub(super) fn are_ordered(&self) -> bool {
+        self.gathered.is_some()
+    }
+
+    /// Orders the entries that are added from now on by their priorities. Those added before come first.
+    pub(super) fn order(&mut self) {
+        self.gathered.get_or_insert_default();
     }
 
     /// Adds entries, for which there must be room. They reach the kernel together.
@@ -64,7 +91,9 @@ impl Submissions {
         self.are_unpublished = true;
         let mut queue = Self::queue(&mut self.ring);
         if let Some(gathered) = &mut self.gathered {
-            gathered.extend(entries.into_iter().cloned());
+            for entry in entries {
+                gathered.push(self.priority, entry.clone());
+            }
             let room = queue.capacity() - queue.len();
             return assert!(
                 gathered.len() <= room,
@@ -78,8 +107,21 @@ impl Submissions {
         }
     }
 
+    /// Adds an entry like [`push`](Submissions::push), behind all that have gathered, as it refers to one of them.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`push`](Submissions::push).
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) unsafe fn push_last(&mut self, entry: &Entry) {
+        let priority = std::mem::replace(&mut self.priority, Priority::Background);
+        // SAFETY: promised by the caller.
+        unsafe { self.push([entry]) };
+        self.priority = priority;
+    }
+
     pub(super) fn has_room(&mut self, entries: usize) -> bool {
-        let gathered = self.gathered.as_ref().map_or(0, Vec::len);
+        let gathered = self.gathered.as_ref().map_or(0, ByClass::len);
         let queue = Self::queue(&mut self.ring);
         let has_room = queue.capacity() - queue.len() - gathered >= entries;
         drop(queue);
@@ -95,14 +137,15 @@ impl Submissions {
     /// Returns `true` if the kernel has taken all entries.
     pub(super) fn are_taken(&mut self) -> bool {
         let is_empty = Self::queue(&mut self.ring).is_empty();
-        let are_taken = is_empty && self.gathered.as_ref().is_none_or(Vec::is_empty);
+        let are_taken = is_empty && self.gathered.as_ref().is_none_or(ByClass::is_empty);
         self.let_thread_run(!are_taken);
         are_taken
     }
 
     /// Called between two checks: the thread that takes published entries may need this CPU.
     fn let_thread_run(&self, is_awaited: bool) {
-        if is_awaited && self.gathered.as_ref().is_some_and(Vec::is_empty) {
+        let gathered = self.gathered.as_ref();
+        if is_awaited && self.kernel_polls && gathered.is_some_and(ByClass::is_empty) {
             thread::yield_now();
         }
     }
@@ -117,10 +160,15 @@ impl Submissions {
             let entries = queue.len() as u32;
             return PendingSubmissions { entries, flags };
         };
-        // SAFETY: by the contract of `push`.
-        let pushed = unsafe { queue.push_multiple(gathered) };
-        assert!(pushed.is_ok(), "there was room, and there is only more");
-        gathered.clear();
+        for (_, entry) in gathered.drain() {
+            // SAFETY: by the contract of `push`.
+            let pushed = unsafe { queue.push(&entry) };
+            assert!(pushed.is_ok(), "there was room, and there is only more");
+        }
+        if !self.kernel_polls {
+            let entries = queue.len() as u32;
+            return PendingSubmissions { entries, flags };
+        }
         // Made visible before checking whether the thread sleeps, which it announces before its last check.
         queue.sync();
         if !queue.is_empty() && queue.need_wakeup() {

@@ -6,6 +6,7 @@
 
 mod cancelled;
 mod disk;
+mod priorities;
 
 use std::io::PipeReader;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -44,7 +44,7 @@ fn perform_in_fiber(
         let deadline = cancellation::deadline();
         // SAFETY: as above.
         let start = |worker: &Worker, fiber| unsafe {
-            worker.start_call(fiber, operation, timeout, deadline)
+            worker.start_limited_call(fiber, operation, timeout, deadline)
         };
         call = current::with_running(start)?;
     }

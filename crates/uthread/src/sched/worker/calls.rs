@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
+use crate::class::Priority;
 use crate::driver::Start;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::Operation;
@@ -133,6 +134,37 @@ impl Worker {
         unsafe { self.start_call(fiber, operation, timeout, None) }
     }
 
+    /// Starts a call of the running fiber as [`start_call`](Worker::start_call) does, with the fiber's priority.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Worker::start_call`].
+    #[allow(unsafe_code, reason = "the contract's")]
+    pub(in crate::sched) unsafe fn start_limited_call(
+        &self,
+        fiber: Started,
+        operation: &mut Operation<'_>,
+        timeout: Option<Duration>,
+        deadline: Option<Instant>,
+    ) -> Call {
+        self.with_priority_of(fiber, || {
+            // SAFETY: by the caller's contract.
+            unsafe { self.start_call(fiber, operation, timeout, deadline) }
+        })
+    }
+
+    /// Calls `start` while the driver takes operations as ones of this fiber's priority.
+    fn with_priority_of<R>(&self, fiber: Started, start: impl FnOnce() -> R) -> R {
+        let priority = fiber.control().limits.priority();
+        if priority == Priority::Normal {
+            return start();
+        }
+        self.with_driver(|driver| driver.set_priority(priority));
+        let started = start();
+        self.with_driver(|driver| driver.set_priority(Priority::Normal));
+        started
+    }
+
     /// Starts a call of the running fiber that ends after `timeout` or at `deadline`.
     ///
     /// # Safety
@@ -203,6 +235,25 @@ impl Worker {
     /// All that the operation borrows, and itself, stays alive and untouched until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
     pub(in crate::sched) unsafe fn begin(
+        &self,
+        operation: &mut Operation<'_>,
+        sink: Arc<dyn CompletionSink>,
+    ) -> OperationId {
+        // SAFETY: by the caller's contract.
+        let begin = || unsafe { self.begin_with(operation, sink) };
+        match self.shared.classes() {
+            None => begin(),
+            Some(_) => self.with_priority_of(self.running_fiber(), begin),
+        }
+    }
+
+    /// Begins an operation as [`begin`](Worker::begin) does, with the priority that the driver has.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Worker::begin`].
+    #[allow(unsafe_code, reason = "the contract's")]
+    unsafe fn begin_with(
         &self,
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
