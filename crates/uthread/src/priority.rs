@@ -29,6 +29,11 @@
 //!   that waits or yields, whatever its priority is: split long computations, or pass them to [`blocking`](crate::blocking()).
 //! - The requests of one flush: a worker submits the requests of its fibers together, now and then, and urgent ones come before
 //!   normal ones, and those before background ones. The requests of one [`submit_all`](crate::ring::submit_all) stay together.
+//! - Reads and writes of files, in the queue of the disk: they carry an I/O priority of the class *best effort*, 0 if urgent and 7 if
+//!   background, which the schedulers BFQ and mq-deadline respect. Normal ones have the I/O priority of the process, see `ionice(1)`.
+//! - Calls that a [pool of threads](crate::blocking()) performs, such as those on files with [`Driver::Epoll`](crate::Driver::Epoll), while all
+//!   its threads are busy.
+//! - Packets, if you ask for it with [`set_socket_priority`].
 //!
 //! # Nothing starves
 //!
@@ -42,6 +47,9 @@
 //! A lock has no priority: an urgent fiber that waits for a lock waits for the fiber that holds it, whatever the priority of
 //! that one is. With [`Driver::Threads`](crate::Driver::Threads), fibers are threads and the kernel schedules them: a priority is inherited and
 //! returned there, but orders no fibers. Outside of fibers, [`with`] only calls its closure.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::sched::wait;
 
@@ -87,4 +95,76 @@ impl Drop for Restored {
 /// ```
 pub fn current() -> Priority {
     wait::priority()
+}
+
+/// Sets `SO_PRIORITY` of a socket: the order in which the queue of a network device sends its packets.
+///
+/// The values are those of `tc-prio(8)` for interactive, best effort and bulk traffic: 6, 0 and 2, which any process may set. A socket
+/// inherits nothing from the fiber that uses it, as that would take a system call for each connection.
+///
+/// # Errors
+///
+/// `ENOTSOCK` if it is no socket; any other error that `setsockopt(2)` reports.
+///
+/// ```
+/// use uthread::net::UdpSocket;
+/// use uthread::priority::{Priority, set_socket_priority};
+///
+/// let heartbeats = UdpSocket::bind("127.0.0.1:0")?;
+/// set_socket_priority(&heartbeats, Priority::Urgent)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[allow(unsafe_code, reason = "a socket option that rustix does not support")]
+pub fn set_socket_priority(socket: impl AsFd, priority: Priority) -> io::Result<()> {
+    // `TC_PRIO_INTERACTIVE`, `TC_PRIO_BESTEFFORT` and `TC_PRIO_BULK`.
+    let value: libc::c_int = match priority {
+        Priority::Urgent => 6,
+        Priority::Normal => 0,
+        Priority::Background => 2,
+    };
+    // SAFETY: the pointer is to a live integer, the value of this option, and the length is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PRIORITY,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "a socket option that rustix does not support")]
+    fn the_priority_of_a_socket_is_that_of_its_traffic() {
+        let socket = crate::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let values = Priority::ALL.map(|priority| {
+            set_socket_priority(&socket, priority).unwrap();
+            let mut value: libc::c_int = -1;
+            let mut length = size_of_val(&value) as libc::socklen_t;
+            // SAFETY: the pointers are to a live integer, the value of this option, and to its size.
+            let result = unsafe {
+                libc::getsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_PRIORITY,
+                    (&raw mut value).cast(),
+                    &raw mut length,
+                )
+            };
+            assert_eq!(result, 0);
+            value
+        });
+        assert_eq!(values, [6, 0, 2]);
+        let refused = set_socket_priority(std::io::pipe().unwrap().0, Priority::Urgent);
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::ENOTSOCK));
+    }
 }

@@ -29,7 +29,7 @@ const LAYERS: [Layer; 11] = [
     (&["driver"], &["op", "resource", "pool", "atomic", "class"]),
     (&["op"], &["resource"]),
     (&["resource"], &["atomic"]),
-    (&["pool"], &["atomic", "forked"]),
+    (&["pool"], &["atomic", "class", "forked"]),
     (&["fiber"], &["stack", "atomic", "class", "forked"]),
     (&["stack"], &["atomic"]),
     (&["atomic"], &[]),

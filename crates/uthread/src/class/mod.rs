@@ -39,4 +39,16 @@ impl Priority {
     /// From the most urgent one.
     pub(crate) const ALL: [Priority; 3] =
         [Priority::Urgent, Priority::Normal, Priority::Background];
+
+    /// Returns the kernel's I/O priority: the ends of the class *best effort*, which any process may use. Zero stands for the
+    /// priority of the process, whose default is in the middle of that class.
+    pub(crate) fn io_priority(self) -> u16 {
+        /// `IOPRIO_CLASS_BE`, with the levels 0 to 7 in the lower bits.
+        const BEST_EFFORT: u16 = 2 << 13;
+        match self {
+            Priority::Urgent => BEST_EFFORT,
+            Priority::Normal => 0,
+            Priority::Background => BEST_EFFORT | 7,
+        }
+    }
 }

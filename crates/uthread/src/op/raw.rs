@@ -124,6 +124,12 @@ impl Head {
     }
 }
 
+/// Returns the field of an entry that holds the I/O priority of a read or write.
+#[cfg(test)]
+pub(crate) fn priority_of(entry: &Entry) -> u16 {
+    Head::of(entry).priority
+}
+
 #[cfg(test)]
 mod tests {
     use io_uring::types::{Fd, Timespec};

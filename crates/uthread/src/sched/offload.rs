@@ -91,7 +91,7 @@ impl<T: Send> Sent<T> {
         let generation = forked::generation();
         let registered = outcome.await_done(wait::wake_handle());
         debug_assert!(registered, "nothing completes it yet");
-        let ticket = pool::run(erase_lifetime(Box::new(move || {
+        let job = erase_lifetime(Box::new(move || {
             let _caller = Caller::enter(caller);
             let called = panic::catch_unwind(AssertUnwindSafe(call));
             if forked::generation() != generation {
@@ -99,7 +99,8 @@ impl<T: Send> Sent<T> {
                 forked::end(called.is_err());
             }
             result.complete(called);
-        })));
+        }));
+        let ticket = pool::run(job, wait::priority());
         if outcome.is_done() {
             // A loop of such short calls must not occupy the worker.
             wait::pass_turn();
@@ -134,7 +135,7 @@ impl<T: Send> Sent<T> {
 
     /// Sends a withdrawn job again.
     fn send_again(&mut self, job: Job) {
-        self.ticket = pool::run(job);
+        self.ticket = pool::run(job, wait::priority());
     }
 
     /// Returns the result of a call that has ended.

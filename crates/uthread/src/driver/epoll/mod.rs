@@ -80,6 +80,8 @@ struct Core {
 
 struct State {
     interests: InterestTable,
+    /// The priority of what is passed to the pool. An operation that has waited for an event is normal then.
+    priority: Priority,
     /// Operations passed to the pool.
     pooled: Latest<Ticket>,
     /// Results not yet reaped. Bounded by the number of fibers.
@@ -117,6 +119,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
         epoll: Arc::clone(&epoll),
         state: Mutex::new(State {
             interests: InterestTable::new(epoll),
+            priority: Priority::Normal,
             pooled: Latest::default(),
             done: VecDeque::new(),
             woken: false,
@@ -147,9 +150,11 @@ impl Epoll {
             return;
         }
         let mut state = self.core.state();
-        for (_, waiting) in self.gathered.drain() {
+        for (priority, waiting) in self.gathered.drain() {
+            state.priority = priority;
             self.core.proceed(&mut state, waiting);
         }
+        state.priority = Priority::Normal;
     }
 
     fn look(&mut self, timeout: Option<Duration>) {
@@ -418,14 +423,15 @@ impl Core {
     fn send_to_pool(self: &Arc<Core>, state: &mut State, mut waiting: Waiting, done: usize) {
         let core = Arc::clone(self);
         let token = waiting.token;
-        let ticket = pool::run(Box::new(move || {
+        let job = Box::new(move || {
             // Captured as a whole, as only the whole is `Send`.
             let waiting = &mut waiting;
             let result = in_one(file::block(waiting.operation(), done));
             if core.returned.give((waiting.token, result)) {
                 core.eventfd.wake();
             }
-        }));
+        });
+        let ticket = pool::run(job, state.priority);
         state.pooled.insert(token, ticket);
     }
 

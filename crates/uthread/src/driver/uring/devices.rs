@@ -18,6 +18,7 @@ use super::encode::encode;
 use super::registered::Registered;
 use super::user_data::{Target, UserData};
 use crate::atomic::lock;
+use crate::class::Priority;
 use crate::driver::Token;
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
@@ -69,13 +70,18 @@ impl Devices {
         })
     }
 
-    /// Adds an operation if it may be polled for and there is space. It is submitted with the next poll.
+    /// Adds an operation of this priority if it may be polled for and there is space. It is submitted with the next poll.
     ///
     /// # Safety
     ///
     /// Everything that the operation borrows stays alive until its completion. Called only by the worker.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    pub(super) unsafe fn submit(&self, operation: &mut Operation<'_>, token: Token) -> bool {
+    pub(super) unsafe fn submit(
+        &self,
+        operation: &mut Operation<'_>,
+        token: Token,
+        priority: Priority,
+    ) -> bool {
         let Some(fd_state) = fd_state(operation).filter(|fd_state| fd_state.may_poll_device())
         else {
             return false;
@@ -85,7 +91,7 @@ impl Devices {
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         let fd_state = NonNull::from(fd_state);
-        let entry = encode(operation, &self.registered);
+        let entry = encode(operation, &self.registered, priority);
         let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
         // SAFETY: only the worker submits, by the caller's contract.
         let mut queue = unsafe { self.ring.submission_shared() };

@@ -8,14 +8,19 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{self, Fd, FsyncFlags};
 
 use super::registered::Registered;
+use crate::class::Priority;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::{Operation, transfer_length};
 
-/// Returns the entry for an operation. It points into the memory that the operation borrows, and into the
-/// operation.
-pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> Entry {
+/// Returns the entry for an operation of this priority. It points into the memory that the operation borrows, and into
+/// the operation.
+pub(super) fn encode(
+    operation: &mut Operation<'_>,
+    registered: &Registered,
+    priority: Priority,
+) -> Entry {
     let (fd, flags) = match operation.target() {
         // An entry without a descriptor uses neither.
         None => (Fd(-1), Flags::empty()),
@@ -26,7 +31,7 @@ pub(super) fn encode(operation: &mut Operation<'_>, registered: &Registered) -> 
     };
     let entry = match operation {
         Operation::Socket(operation) => encode_socket(operation, fd),
-        Operation::File(operation) => encode_file(operation, fd, registered),
+        Operation::File(operation) => encode_file(operation, fd, registered, priority),
         Operation::Multishot(operation) => encode_multishot(operation, fd),
         Operation::Raw(_) => unreachable!("it has its entries"),
     };
@@ -83,7 +88,13 @@ fn encode_multishot(operation: &MultishotOperation<'_>, fd: Fd) -> Entry {
     }
 }
 
-fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registered) -> Entry {
+fn encode_file(
+    operation: &mut FileOperation<'_>,
+    fd: Fd,
+    registered: &Registered,
+    priority: Priority,
+) -> Entry {
+    let io_priority = priority.io_priority();
     match operation {
         FileOperation::Open {
             directory,
@@ -95,9 +106,13 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             let length = transfer_length(buffer);
             let (start, offset) = (buffer.as_mut_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
-                None => opcode::Read::new(fd, start, length).offset(offset).build(),
+                None => opcode::Read::new(fd, start, length)
+                    .offset(offset)
+                    .ioprio(io_priority)
+                    .build(),
                 Some(slot) => opcode::ReadFixed::new(fd, start, length, slot)
                     .offset(offset)
+                    .ioprio(io_priority)
                     .build(),
             }
         }
@@ -105,9 +120,13 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             let length = transfer_length(buffer);
             let (start, offset) = (buffer.as_ptr(), offset.unwrap_or(CURRENT_POSITION));
             match registered.buffer_of(buffer) {
-                None => opcode::Write::new(fd, start, length).offset(offset).build(),
+                None => opcode::Write::new(fd, start, length)
+                    .offset(offset)
+                    .ioprio(io_priority)
+                    .build(),
                 Some(slot) => opcode::WriteFixed::new(fd, start, length, slot)
                     .offset(offset)
+                    .ioprio(io_priority)
                     .build(),
             }
         }
@@ -120,11 +139,13 @@ fn encode_file(operation: &mut FileOperation<'_>, fd: Fd, registered: &Registere
             buffers.len() as u32,
         )
         .offset(offset.unwrap_or(CURRENT_POSITION))
+        .ioprio(io_priority)
         .build(),
         FileOperation::WriteVectored {
             buffers, offset, ..
         } => opcode::Writev::new(fd, buffers.as_ptr().cast(), buffers.len() as u32)
             .offset(offset.unwrap_or(CURRENT_POSITION))
+            .ioprio(io_priority)
             .build(),
         FileOperation::Sync { data_only, .. } => {
             let mut flags = FsyncFlags::empty();

@@ -223,6 +223,7 @@ mod tests {
     use rustix::event::PollFlags;
 
     use super::*;
+    use crate::class::Priority;
     use crate::driver::uring::encode::encode;
     use crate::driver::uring::registered::Registered;
     use crate::op::fs::{FileOperation, OpenHow};
@@ -233,7 +234,7 @@ mod tests {
 
     /// A new operation has to be added to the list, too.
     fn check(mut operation: crate::op::Operation<'_>) {
-        let code = encode(&mut operation, &Registered::new()).get_opcode();
+        let code = encode(&mut operation, &Registered::new(), Priority::Normal).get_opcode();
         let listed = OPERATIONS
             .iter()
             .any(|(_, listed, usage, _)| u32::from(*listed) == code && *usage == Usage::Used);

@@ -96,8 +96,10 @@ impl Uring {
             unsafe { self.submissions.push(entries) };
             return Start::Pending;
         }
+        let priority = self.submissions.priority();
         // SAFETY: by the caller's contract; there is one `Uring` per ring, borrowed mutably here.
-        let submit_polled = |devices: &Devices| unsafe { devices.submit(operation, token) };
+        let submit_polled =
+            |devices: &Devices| unsafe { devices.submit(operation, token, priority) };
         if self.ring.devices.as_ref().is_some_and(submit_polled) {
             return Start::Pending;
         }
@@ -105,7 +107,7 @@ impl Uring {
             self.batch_sizer.count();
         }
         let user_data = UserData::Entry(Target::Operation(token)).encode();
-        let entry = encode::encode(operation, &self.registered).user_data(user_data);
+        let entry = encode::encode(operation, &self.registered, priority).user_data(user_data);
         // SAFETY: the caller keeps the memory that the entry points to alive.
         unsafe { self.submissions.push([&entry]) };
         Start::Pending

@@ -71,6 +71,11 @@ impl Submissions {
         self.priority = priority;
     }
 
+    /// Returns the priority of the entries that are added.
+    pub(super) fn priority(&self) -> Priority {
+        self.priority
+    }
+
     /// Returns `true` if entries are ordered by their priorities.
     pub(super) fn are_ordered(&self) -> bool {
         self.gathered.is_some()

@@ -247,7 +247,12 @@ fn unix_socket() -> OwnedFd {
 }
 
 fn code_of(registered: &Registered, operation: FileOperation<'_>) -> u8 {
-    encode::encode(&mut Operation::File(operation), registered).get_opcode() as u8
+    encode::encode(
+        &mut Operation::File(operation),
+        registered,
+        Priority::Normal,
+    )
+    .get_opcode() as u8
 }
 
 /// Returns `true` if a read into these bytes, and a write from them, use registered memory.

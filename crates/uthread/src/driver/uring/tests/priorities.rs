@@ -1,6 +1,76 @@
-//! Tests of the order of submissions.
+//! Tests of the order of submissions, and of the priority that they carry.
 
 use super::*;
+
+/// Only reads and writes have an I/O priority: the field has other meanings elsewhere.
+#[test]
+fn reads_and_writes_carry_the_priority_to_the_disk() {
+    let (pipe, _writer) = std::io::pipe().unwrap();
+    let state = FdState::new();
+    let file = Descriptor {
+        fd: pipe.as_fd(),
+        state: &state,
+    };
+    let registered = Registered::new();
+    let (mut bytes, offset) = ([0; 8], Some(0));
+    let mut more = [0; 8];
+    let mut into = [io::IoSliceMut::new(&mut more)];
+    let mut from = [io::IoSlice::new(&[0; 8])];
+    let operations = [
+        (
+            FileOperation::Read {
+                file,
+                buffer: &mut bytes,
+                offset,
+            },
+            true,
+        ),
+        (
+            FileOperation::Write {
+                file,
+                buffer: &[0; 8],
+                offset,
+            },
+            true,
+        ),
+        (
+            FileOperation::ReadVectored {
+                file,
+                buffers: &mut into,
+                offset,
+            },
+            true,
+        ),
+        (
+            FileOperation::WriteVectored {
+                file,
+                buffers: &mut from,
+                offset,
+            },
+            true,
+        ),
+        (
+            FileOperation::Sync {
+                file,
+                data_only: true,
+            },
+            false,
+        ),
+    ];
+    for (operation, carries) in operations {
+        let mut operation = Operation::File(operation);
+        let found = Priority::ALL.map(|priority| {
+            let entry = encode::encode(&mut operation, &registered, priority);
+            crate::op::raw::priority_of(&entry)
+        });
+        let expected = if carries {
+            [2 << 13, 0, 2 << 13 | 7]
+        } else {
+            [0; 3]
+        };
+        assert_eq!(found, expected);
+    }
+}
 
 /// The first entry of each chain fails, so that the second one is cancelled, and no entry of another chain.
 #[test]
