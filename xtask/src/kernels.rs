@@ -14,9 +14,9 @@ pub(crate) mod programs;
 
 mod initramfs;
 
-mod cpio;
+pub(crate) mod cpio;
 
-mod guest;
+pub(crate) mod guest;
 
 mod doctor;
 
@@ -29,6 +29,7 @@ use std::io;
 use std::path::Path;
 
 use archive::Archive;
+use guest::{Execution, Guest};
 use plan::{MACHINES, Machine};
 use results::Results;
 
@@ -39,7 +40,7 @@ const REPORT: &str = "docs/results/kernels.md";
 /// running all.
 pub(crate) fn run(root: &Path, names: &[&str]) -> io::Result<bool> {
     let machines = chosen(names)?;
-    tools::check()?;
+    tools::check(&[])?;
     let folder = programs::target(root).join("kernels");
     fs::create_dir_all(&folder)?;
     let archive = Archive::of_this_machine(&folder)?;
@@ -53,7 +54,14 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> io::Result<bool> {
         let kernel = archive.suite(machine.suite)?.kernel()?;
         let folder = folder.join(machine.name);
         fs::create_dir_all(&folder)?;
-        let output = guest::run(&kernel, &initramfs, machine.arguments, &folder)?;
+        let guest = Guest {
+            kernel: &kernel,
+            initramfs: &initramfs,
+            arguments: machine.arguments,
+            execution: Execution::Emulated,
+            limit: plan::GUEST_LIMIT,
+        };
+        let output = guest.run(&folder)?;
         all.push((machine, Results::parse(&output)));
     }
     let report = report::markdown(&all);

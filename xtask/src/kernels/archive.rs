@@ -17,6 +17,9 @@ const KERNEL: &str = "linux-image-cloud-amd64";
 /// The tools of the guest in one static program.
 const BUSYBOX: &str = "busybox-static";
 
+/// The sources of the longterm kernel that the patches in `kernel` are for.
+const LINUX: &str = "linux-source-6.12";
+
 /// The sources of the standard library, including its tests.
 const RUST: &str = "rust-src";
 
@@ -104,6 +107,14 @@ impl Suite {
             let places = ["bin/busybox", "usr/bin/busybox"].map(|place| unpacked.join(place));
             let found = places.into_iter().find(|place| place.exists());
             found.ok_or_else(|| io::Error::other(format!("{BUSYBOX} contains no busybox")))
+        })
+    }
+
+    /// Returns the archive of the sources of the longterm kernel, with Debian's patches.
+    pub(crate) fn linux_sources(&self) -> io::Result<PathBuf> {
+        self.cached("linux.tar.xz", || {
+            let sources = self.unpack(LINUX)?.join("usr/src");
+            Ok(sources.join(format!("{LINUX}.tar.xz")))
         })
     }
 

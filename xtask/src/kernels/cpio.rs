@@ -13,7 +13,7 @@ const PROGRAM: u32 = 0o100_755;
 const MAGIC: &str = "070701";
 
 #[derive(Default)]
-pub(super) struct Cpio {
+pub(crate) struct Cpio {
     bytes: Vec<u8>,
     folders: BTreeSet<String>,
     entries: u32,
@@ -21,12 +21,12 @@ pub(super) struct Cpio {
 
 impl Cpio {
     /// Adds an executable file by its absolute path, and its parent folders.
-    pub(super) fn file(&mut self, path: &str, contents: &[u8]) {
+    pub(crate) fn file(&mut self, path: &str, contents: &[u8]) {
         self.folders_above(path);
         self.entry(path, PROGRAM, contents);
     }
 
-    pub(super) fn folder(&mut self, path: &str) {
+    pub(crate) fn folder(&mut self, path: &str) {
         self.folders_above(path);
         if self.folders.insert(path.to_owned()) {
             self.entry(path, FOLDER, &[]);
@@ -41,7 +41,7 @@ impl Cpio {
     }
 
     /// Returns the whole archive.
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("/TRAILER!!!", 0, &[]);
         self.bytes
     }

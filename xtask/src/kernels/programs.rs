@@ -15,9 +15,9 @@ use super::tools::output;
 const PROFILE: &str = "guest";
 
 /// A program by the name of its target; `lib` for the library's unit tests.
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) name: String,
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 /// Returns cargo's target folder.
@@ -27,25 +27,37 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 
 pub(super) fn build(root: &Path) -> io::Result<Vec<Program>> {
     let names: BTreeSet<_> = RUNS.iter().map(|(name, _)| *name).collect();
-    let mut tests = cargo(root, PACKAGE, &["test", "--no-run"]);
+    let mut tests = cargo(root, PROFILE, PACKAGE, &["test", "--no-run"]);
     for name in &names {
         match *name {
             UNIT_TESTS => tests.arg("--lib"),
             name => tests.args(["--test", name]),
         };
     }
-    let mut doctor = cargo(root, DOCTOR_PACKAGE, &["build", "--bin", DOCTOR]);
-    let messages = output(&mut tests)? + &output(&mut doctor)?;
-    let programs: Vec<_> = messages.lines().filter_map(program).collect();
+    let mut doctor = cargo(root, PROFILE, DOCTOR_PACKAGE, &["build", "--bin", DOCTOR]);
+    let mut programs = built(&mut tests)?;
+    programs.extend(built(&mut doctor)?);
     let expected = names.len() + 1;
     assert_eq!(programs.len(), expected, "cargo says what it has built");
     Ok(programs)
 }
 
-fn cargo(root: &Path, package: &str, arguments: &[&str]) -> Command {
+/// Builds the only program of a package.
+pub(crate) fn only(root: &Path, profile: &str, package: &str) -> io::Result<Program> {
+    let mut programs = built(&mut cargo(root, profile, package, &["build"]))?;
+    let program = programs.pop();
+    program.ok_or_else(|| io::Error::other(format!("{package} has no program")))
+}
+
+/// Runs cargo, and returns the programs in its messages.
+fn built(command: &mut Command) -> io::Result<Vec<Program>> {
+    Ok(output(command)?.lines().filter_map(program).collect())
+}
+
+fn cargo(root: &Path, profile: &str, package: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(arguments);
-    command.args(["--message-format=json", "--profile", PROFILE]);
+    command.args(["--message-format=json", "--profile", profile]);
     command.args(["--package", package]);
     command
 }
@@ -66,7 +78,7 @@ fn program(message: &str) -> Option<Program> {
 }
 
 /// Returns the shared libraries of a program, and its loader.
-pub(super) fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let text = output(Command::new("ldd").arg(program))?;
     Ok(text.lines().filter_map(library).collect())
 }

@@ -17,20 +17,22 @@ const TOOLS: [(&str, &str); 5] = [
 /// Keys that sign Debian's archive, from the package `debian-archive-keyring`.
 pub(super) const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Checks that all tools exist.
+/// Checks that all tools exist, also those of `more`: programs or files, with the package of each.
 ///
 /// # Errors
 ///
 /// `NotFound` if a tool is missing; the message names the packages to install.
-pub(super) fn check() -> io::Result<()> {
+pub(crate) fn check(more: &[(&str, &'static str)]) -> io::Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(io::Error::other(
-            "this command needs x86-64: it builds the tests here, and runs them on Debian's kernels",
+            "this command needs x86-64: it builds the tests here, and runs them in machines of that kind",
         ));
     }
     let path = env::var_os("PATH").unwrap_or_default();
+    // Joining an absolute path to a folder results in that path.
     let exists = |tool: &str| env::split_paths(&path).any(|folder| folder.join(tool).is_file());
-    let missing = missing(exists, Path::new(KEYS).exists());
+    let tools = [&TOOLS[..], more].concat();
+    let missing = missing(&tools, exists, Path::new(KEYS).exists());
     if missing.is_empty() {
         return Ok(());
     }
@@ -40,8 +42,12 @@ pub(super) fn check() -> io::Result<()> {
 }
 
 /// Returns the packages to install.
-fn missing(exists: impl Fn(&str) -> bool, keys: bool) -> Vec<&'static str> {
-    let tools = TOOLS.iter().filter(|(tool, _)| !exists(tool));
+fn missing(
+    tools: &[(&str, &'static str)],
+    exists: impl Fn(&str) -> bool,
+    keys: bool,
+) -> Vec<&'static str> {
+    let tools = tools.iter().filter(|(tool, _)| !exists(tool));
     let mut packages: Vec<_> = tools.map(|(_, package)| *package).collect();
     if !keys {
         packages.push("debian-archive-keyring");
@@ -76,8 +82,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_by_its_package() {
-        assert_eq!(missing(|_| true, true), [""; 0]);
-        let packages = missing(|tool| tool == "ldd", false);
+        assert_eq!(missing(&TOOLS, |_| true, true), [""; 0]);
+        let packages = missing(&TOOLS, |tool| tool == "ldd", false);
         let expected = ["qemu-system-x86", "apt", "dpkg", "debian-archive-keyring"];
         assert_eq!(packages, expected);
     }
