@@ -35,8 +35,6 @@ pub(crate) struct Guest<'a> {
 pub(crate) enum Execution {
     /// By emulation, on two CPUs.
     Emulated,
-    /// By the CPU if the machine has KVM, else by emulation, on two CPUs.
-    Fastest,
     /// By emulation, on one CPU whose clock is their number: a nanosecond each.
     Counted,
 }
@@ -45,7 +43,6 @@ impl Execution {
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Execution::Emulated => &["-accel", "tcg,thread=multi", "-smp", "2"],
-            Execution::Fastest => &["-accel", "kvm", "-accel", "tcg,thread=multi", "-smp", "2"],
             Execution::Counted => &["-accel", "tcg,thread=single", "-icount", "shift=0"],
         }
     }
