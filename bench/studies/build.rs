@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// Sources of everything that a report measures, from this folder.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "src",
     "../../crates/uthread/src",
     "../../tools/load/src",
+    "../../tools/report/src",
     "../peers",
 ];
 

@@ -134,7 +134,7 @@ mod tests {
     fn clients_connect_again_and_repeat_their_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let cpus = crate::place::allowed_cpus().unwrap();
+        let cpus = uthread_report::machine::allowed_cpus().unwrap();
         let read = |bytes| {
             let mut received = vec![0; bytes];
             let (mut server, _) = listener.accept().unwrap();

@@ -23,8 +23,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use uthread_load::{Crowd, Pattern, Percentiles, Plan, Report, Target};
+use uthread_report::say;
 
-use crate::say::say;
 use crate::servers::pinned;
 use crate::setup::own_path;
 

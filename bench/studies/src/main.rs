@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 measured, 1 failed, 2 cannot start here or wrong arguments.
 
+mod alone;
 mod files;
 mod hostile;
 mod limits;
@@ -12,25 +13,25 @@ mod page;
 mod peers;
 mod place;
 mod report;
-mod results;
-mod say;
 mod servers;
 mod setup;
 mod studies;
-mod study;
 mod summary;
 mod targets;
+
+#[cfg(test)]
+mod sample;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use uthread_report::study::Journal;
+use uthread_report::{Unavailable, tell};
 
-use crate::say::tell;
-use crate::study::{Alone, Journal};
+use crate::alone::Alone;
 use load::Load;
-use setup::Unavailable;
 use studies::{disk, drivers, echo, http, idle, paths, programs, requests, search, slow};
 
 const FAILED: u8 = 1;

@@ -1,6 +1,6 @@
 //! Merges new results with the studies of an earlier report.
 
-use crate::results::Study;
+use uthread_report::results::Study;
 
 /// Returns each study once, in this order, and others last. A measured study replaces the earlier one; after an interrupted run,
 /// only if it has at least as many measurements.
@@ -27,9 +27,10 @@ pub(crate) fn merge(
 
 #[cfg(test)]
 mod tests {
+    use uthread_report::results::{Better, Metric, Panel, Point};
+
     use super::*;
-    use crate::results::tests::taken;
-    use crate::results::{Better, Metric, Panel, Point};
+    use crate::sample::taken;
 
     /// Returns studies, each with so many rounds of one figure: `echo 7 1`.
     fn studies(list: &str) -> Vec<Study> {

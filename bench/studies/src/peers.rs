@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
+use uthread_report::results::Subject;
+use uthread_report::{Unavailable, say, tell};
 
-use crate::results::Subject;
-use crate::say::{say, tell};
-use crate::setup::{Unavailable, peer_path};
-use crate::study::Measuring;
+use crate::alone::Measuring;
+use crate::setup::peer_path;
 
 /// The repository this program was built from.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

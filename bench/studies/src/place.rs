@@ -1,10 +1,8 @@
 //! The CPUs of a server and those of its load.
 
-use anyhow::{Context, Result};
-use procfs::{CpuInfo, Current as _};
-use rustix::thread::{CpuSet, sched_getaffinity};
-
-use crate::setup::Unavailable;
+use anyhow::Result;
+use uthread_report::Unavailable;
+use uthread_report::machine::allowed_cpus;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
@@ -38,18 +36,6 @@ impl Place {
             false => format!("{server}, which the load shares."),
         }
     }
-}
-
-/// Returns the model name of the CPUs.
-pub(crate) fn processor() -> Option<String> {
-    CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
-}
-
-/// Returns the CPUs that this process may use.
-pub(crate) fn allowed_cpus() -> Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
-    let all = 0..CpuSet::MAX_CPU;
-    Ok(all.filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
 fn divide(allowed: &[usize], workers: usize) -> Result<Place> {

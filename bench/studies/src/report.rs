@@ -5,21 +5,23 @@
 //! in the report, and the next one starts its own journal.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use uthread_report::file::write_whole;
+use uthread_report::results::Results;
+use uthread_report::study::{Journal, Settings, Study, run as run_studies, stop_on_interrupt};
+use uthread_report::{Unavailable, say, tell};
 
+use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
-use crate::results::Results;
-use crate::say::{say, tell};
-use crate::setup::Unavailable;
+use crate::setup::{own_path, peer_path};
 use crate::studies::{disk, echo, http, programs, requests, search};
-use crate::study::{Journal, Measuring, Settings, Study, run as run_studies, stop_on_interrupt};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         [&journal_path, &json].into_iter().try_for_each(forget)?;
     }
     let earlier = read_earlier(&json)?;
-    let settings = Settings::of_this_program(args.measuring.seconds)?;
+    let settings = settings(args.measuring.seconds)?;
     let mut journal = Journal::open(&journal_path, &settings)?;
     let mut studies = Vec::new();
     for which in Which::value_variants() {
@@ -95,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             studies.push(prepare(*which, args, &mut journal)?);
         }
     }
-    let found = run_studies(&mut studies, &args.measuring, &mut journal, &stop)?;
+    let found = run_studies(&mut studies, &args.measuring.extent(), &mut journal, &stop)?;
     let was_stopped = stop.load(Ordering::Relaxed);
     let names: Vec<&str> = studies
         .iter()
@@ -113,6 +115,18 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         journal.forget(&names)?;
     }
     Ok(!was_stopped)
+}
+
+/// Returns the settings of measurements by this program and ours among the peers.
+fn settings(seconds: u64) -> Result<Settings> {
+    let mut hasher = DefaultHasher::new();
+    for path in [own_path()?, peer_path()?] {
+        hasher.write(&fs::read(&path).unwrap_or_default());
+    }
+    Ok(Settings {
+        program: format!("{:016x}", hasher.finish()),
+        seconds,
+    })
 }
 
 /// Returns the names of all studies in the order of the page.
@@ -159,21 +173,6 @@ fn write(results: &Results, json: &Path) -> Result<()> {
 fn write_page(results: &Results, output: &Path) -> Result<()> {
     let page = page::draw(results, &targets::judge(results));
     write_whole(output, page.as_bytes()).with_context(|| format!("write {}", output.display()))
-}
-
-/// Replaces a file as a whole, so that a concurrent reader finds either the old or the new content.
-pub(crate) fn write_whole(output: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // A temporary file is private by default, unlike other files written here.
-    let mut file = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o644))
-        .tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(output)?;
-    Ok(())
 }
 
 fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {

@@ -1,26 +1,14 @@
 //! Preconditions of a study: programs that are installed, and ours in their present state.
 
 use std::env;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use uthread_report::Unavailable;
 
 /// Descriptors that a process needs besides its connections: listeners, rings, pipes, files in `/proc`.
 pub(crate) const OPEN_FILES_SPARE: u64 = 128;
-
-/// The study cannot start here: exit code 2. The message has the remedy.
-#[derive(Debug)]
-pub(crate) struct Unavailable(pub(crate) String);
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unavailable {}
 
 /// Finds the program `uthread`: at `given`, or beside this program.
 pub(crate) fn find_uthread(given: Option<&Path>) -> Result<PathBuf> {

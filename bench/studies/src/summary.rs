@@ -3,9 +3,9 @@
 //! They are written into the JSON of a report, and `cargo xtask figures` compares them with the README. `summary.json` lists them.
 
 use serde::Deserialize;
+use uthread_report::measure::stats::Verdict;
+use uthread_report::results::{Facts, Panel, Results, Study, significant};
 
-use crate::measure::stats::Verdict;
-use crate::results::{Facts, Panel, Results, Study, significant};
 use crate::targets;
 
 /// A subject that bounds the others and is no peer.
@@ -123,7 +123,7 @@ impl Headline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::committed;
+    use crate::sample::committed;
 
     /// The committed report has the lines that the program wrote when it was measured.
     #[test]

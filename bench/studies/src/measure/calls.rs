@@ -13,9 +13,10 @@ use perf_event::{Builder, Counter};
 use procfs::process::Task;
 use rustix::io::Errno;
 
-use super::proc::{if_alive, threads, tree};
-use crate::setup::OPEN_FILES_SPARE;
 use uthread_load::raise_open_files;
+use uthread_report::measure::proc::{if_alive, threads, tree};
+
+use crate::setup::OPEN_FILES_SPARE;
 
 /// Files with the number of the tracepoint: where tracefs is mounted now, and where older systems had it.
 const TRACEPOINTS: [&str; 2] = [

@@ -5,8 +5,7 @@
 
 use anyhow::{Context, Result};
 use procfs::{Current, Meminfo};
-
-use super::proc::{if_alive, tree};
+use uthread_report::measure::proc::{if_alive, tree};
 
 /// With fewer connections, a server grows mainly by its own start-up.
 const CONNECTIONS_TO_SHARE_RSS: u32 = 100;

@@ -1,9 +1,9 @@
 //! The targets with their verdicts: a line for each with its worst point, and all its points on demand.
 
 use maud::{Markup, html};
+use uthread_report::measure::stats::Ratio;
+use uthread_report::page::ratio_text;
 
-use super::table::ratio_text;
-use crate::measure::stats::Ratio;
 use crate::targets::{Judged, Outcome, Verdict};
 
 pub(super) fn draw(verdicts: &[Verdict]) -> Markup {

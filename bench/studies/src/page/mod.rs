@@ -1,182 +1,85 @@
-//! The page of a report: one HTML file with nothing loaded from elsewhere and no script.
-//!
-//! It is a pure function of the results. The README beside this file describes the layout.
+//! The page of the benchmarks: targets and method before the studies.
 
 mod board;
-mod chart;
-mod method;
-mod table;
 
-#[cfg(test)]
-mod tests;
+use maud::{PreEscaped, html};
+use uthread_report::page::{Page, Section, counts, draw as draw_page};
+use uthread_report::results::Results;
 
-use maud::{Markup, PreEscaped, html};
-
-use crate::results::{Facts, Panel, Results, Study};
 use crate::targets::Verdict;
-use chart::Looks;
 
-const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Where uthread stands";
 const LEAD: &str = "User-level threads for Rust beside other runtimes, servers and the bare kernel: the same work, on one machine, in \
                     interleaved rounds. What could not be measured is named, not guessed.";
-const ALL_FIGURES: &str = "Medians of the rounds with the least and the most; \u{d7}: the ratio to the first subject in the same rounds, \
-                           with its 95 % interval, grey where it shows no difference.";
-/// Elements without an end tag, closed as XML wants it.
-const HEAD: &str = "<meta charset=\"utf-8\"/>\
-    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-    <meta name=\"color-scheme\" content=\"light dark\"/>\
-    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>";
+/// How the figures came about, for readers who doubt them.
+const METHOD: &str = include_str!("method.html");
 
-/// Draws a whole document, which is XML too.
 pub(crate) fn draw(results: &Results, verdicts: &[Verdict]) -> String {
-    let looks = Looks::of(results);
-    let common = results.common_facts();
-    let is_measured = results.studies.iter().any(|study| !study.facts.is_empty());
-    let page = html! {
-        (PreEscaped("<!doctype html>\n"))
-        html lang="en" {
-            head {
-                (PreEscaped(HEAD))
-                title { (TITLE) }
-                style { (PreEscaped(STYLE)) (PreEscaped(chart::dark_style())) }
-            }
-            body {
-                main {
-                    header {
-                        h1 { (TITLE) }
-                        p .lead { (LEAD) }
-                        @match common {
-                            Some(common) => (facts("facts", common)),
-                            None if is_measured => p .d {
-                                "The studies are of several days, builds or machines: each has its own facts."
-                            },
-                            None => "",
-                        }
-                    }
-                    section #targets { h2 { "Targets" } (board::draw(verdicts)) }
-                    section #method { h2 { "Method" } (method::draw(results)) }
-                    (contents(results))
-                    @for study in &results.studies {
-                        (draw_study(study, common.is_none(), &looks))
-                    }
-                }
-            }
-        }
+    let section = |id, title, body| Section { id, title, body };
+    let method = html! { (counts(results)) (PreEscaped(METHOD)) };
+    let page = Page {
+        title: TITLE,
+        lead: LEAD,
+        command: "uthread-bench",
+        sections: vec![
+            section("targets", "Targets", board::draw(verdicts)),
+            section("method", "Method", method),
+        ],
     };
-    page.into_string() + "\n"
+    draw_page(&page, results)
 }
 
-fn facts(class: &str, facts: &Facts) -> Markup {
-    html! {
-        @if !facts.is_empty() {
-            dl class=(class) {
-                @for (name, value) in facts { div { dt { (name) } " " dd { (value) } } }
-            }
+#[cfg(test)]
+mod tests {
+    use roxmltree::Document;
+    use uthread_report::measure::quiet::{OTHERS_SHARE_MAX, QUIET_FOR};
+    use uthread_report::measure::stats::PAIRS_FOR_A_VERDICT;
+    use uthread_report::study::FAILURES_MAX;
+
+    use super::*;
+    use crate::sample::committed;
+    use crate::targets;
+
+    #[test]
+    fn the_text_has_the_numbers_of_the_program() {
+        let share = format!("under {:.0} %", OTHERS_SHARE_MAX * 100.0);
+        let quiet = format!("for {} ms", QUIET_FOR.as_millis());
+        let pairs = format!("fewer than {PAIRS_FOR_A_VERDICT} pairs");
+        let failures = format!("failed in {FAILURES_MAX} rounds");
+        for words in [share, quiet, pairs, failures] {
+            assert!(METHOD.contains(&words), "{words}");
         }
     }
-}
 
-fn contents(results: &Results) -> Markup {
-    html! {
-        nav #contents {
-            h2 { "Studies" }
-            ul {
-                @for study in &results.studies {
-                    li {
-                        a href=(format!("#{}", anchor(study, None))) { (study.title) }
-                        ul {
-                            @for (index, panel) in study.panels.iter().enumerate() {
-                                li { a href=(format!("#{}", anchor(study, Some(index)))) { (panel.title) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Returns the id of a study or of one of its panels: small letters, digits and hyphens.
-fn anchor(study: &Study, panel: Option<usize>) -> String {
-    let letter = |letter: char| match letter.to_ascii_lowercase() {
-        plain @ ('a'..='z' | '0'..='9') => plain,
-        _ => '-',
-    };
-    let name: String = study.name.chars().map(letter).collect();
-    let panel = panel.map_or(String::new(), |index| format!("-{}", index + 1));
-    format!("study-{name}{panel}")
-}
-
-fn draw_study(study: &Study, has_own_facts: bool, looks: &Looks) -> Markup {
-    let versions = study.subjects.iter().filter_map(|subject| {
-        let version = subject.version.as_ref()?;
-        Some(format!("{} {version}", subject.name))
-    });
-    let versions: Vec<String> = versions.collect();
-    let missing = study
-        .subjects
-        .iter()
-        .filter_map(|subject| Some((&subject.name, subject.missing.as_ref()?)));
-    let missing: Vec<_> = missing.collect();
-    html! {
-        section .study #(anchor(study, None)) {
-            h2 { (study.title) }
-            @if has_own_facts { (facts("facts own", &study.facts)) }
-            p .question { (prose(&study.question)) }
-            @for note in &study.notes { p { (prose(note)) } }
-            p .d { "Alone: " code { "uthread-bench " (study.name) } }
-            @if !versions.is_empty() { p .d { "Versions: " (versions.join(", ")) "." } }
-            @if !missing.is_empty() {
-                ul .missing {
-                    @for (name, reason) in missing { li { b { (name) } " is missing: " (prose(reason)) } }
-                }
-            }
-            @for (index, panel) in study.panels.iter().enumerate() {
-                (draw_panel(study, index, panel, looks))
-            }
-        }
-    }
-}
-
-fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Markup {
-    let absent = study
-        .subjects
-        .iter()
-        .enumerate()
-        .filter(|(index, subject)| {
-            // Missing programs are listed above the panels.
-            subject.missing.is_none() && !panel.takes_part(*index)
-        });
-    let absent: Vec<&str> = absent.map(|(_, subject)| subject.name.as_str()).collect();
-    html! {
-        section .panel #(anchor(study, Some(index))) {
-            h3 { (panel.title) }
-            div .charts {
-                @for metric in (0..panel.metrics.len()).filter(|&metric| panel.metrics[metric].is_drawn) {
-                    @if let Some(drawing) = chart::draw(panel, metric, &study.subjects, looks) {
-                        figure {
-                            figcaption { (table::metric_head(&panel.metrics[metric])) }
-                            (drawing)
-                        }
-                    }
-                }
-            }
-            details {
-                summary { "All figures" }
-                p .d { (ALL_FIGURES) }
-                (table::draw(panel, &study.subjects))
-            }
-            @if !absent.is_empty() { p .d { "Not measured here: " (absent.join(", ")) "." } }
-        }
-    }
-}
-
-/// Marks the parts of a sentence between backticks as code.
-fn prose(text: &str) -> Markup {
-    html! {
-        @for (index, part) in text.split('`').enumerate() {
-            @if index % 2 == 0 { (part) } @else { code { (part) } }
-        }
+    #[test]
+    fn targets_and_method_are_drawn() {
+        let mut results = committed();
+        // Ratios take time.
+        let panels = results
+            .studies
+            .iter_mut()
+            .flat_map(|study| &mut study.panels);
+        let cells = panels.flat_map(|panel| panel.rounds.iter_mut().flatten());
+        cells.for_each(|cell| cell.truncate(1));
+        let verdicts = targets::judge(&results);
+        let page = draw(&results, &verdicts);
+        let body = page.strip_prefix("<!doctype html>\n").unwrap();
+        let document = Document::parse(body).unwrap();
+        let section = |id| {
+            let mut nodes = document.descendants();
+            nodes.find(|node| node.attribute("id") == Some(id)).unwrap()
+        };
+        let of_class = |class| {
+            let nodes = section("targets").descendants();
+            nodes
+                .filter(|node| node.attribute("class") == Some(class))
+                .count()
+        };
+        assert_eq!(of_class("target"), verdicts.len());
+        assert!(
+            section("method")
+                .descendants()
+                .any(|node| node.has_tag_name("li"))
+        );
     }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use uthread_report::measure::proc;
 
-use crate::measure::proc;
 use crate::peers::Program;
 
 /// A server that has not begun to listen after this long has hung; both need under 100 ms.

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use uthread_load::Report;
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::{Usage, Window, wait_until_quiet};
+use uthread_report::results::{Better, Metric, Subject};
+
+use crate::alone::Measuring;
 use crate::limits;
 use crate::load::{Load, fairness, latency};
-use crate::measure::Taken;
 use crate::measure::calls::{self, Switches};
 use crate::measure::memory::Memory;
-use crate::measure::quiet::{Usage, Window, wait_until_quiet};
 use crate::peers::{self, Program};
 use crate::place::Place;
-use crate::results::{Better, Metric, Subject};
 use crate::servers::Server;
-use crate::study::Measuring;
-use uthread_load::Report;
 
 /// Our programs by driver and mode. The others are compared with the first.
 pub(super) const OURS: [(&str, &[&str]); 5] = [

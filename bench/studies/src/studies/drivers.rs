@@ -6,20 +6,21 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use uthread::{Driver, Runtime};
+use uthread_report::results::{Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
 use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::plan;
+use crate::alone::Alone;
 use crate::files::{Files, SMALL};
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{Panel, Point, Subject};
 use crate::servers::http::{HttpServer, Launch};
 use crate::servers::{pinned, start_listening};
 use crate::setup::find_uthread;
-use crate::study::{Alone, Cell, Study};
 
 const DRIVERS: [Driver; 3] = [Driver::Uring, Driver::Epoll, Driver::Threads];
 /// Index of the panel of `uthread echo`.

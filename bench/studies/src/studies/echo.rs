@@ -2,14 +2,15 @@
 //! be woken.
 
 use anyhow::Result;
+use uthread_report::results::{Limit, Metric, Panel, Point};
+use uthread_report::study::{Journal, Study};
+use uthread_report::tell;
 
 use super::contest::{AROUND_SECONDS, Contest, OURS, Task, metrics};
 use super::plan;
+use crate::alone::{Alone, Measuring};
 use crate::load::Load;
 use crate::place::Place;
-use crate::results::{Limit, Metric, Panel, Point};
-use crate::say::tell;
-use crate::study::{Alone, Journal, Measuring, Study};
 
 pub(crate) const ECHO_CONNECTIONS: [u32; 6] = [1, 10, 100, 1_000, 5_000, 15_000];
 /// The panels of `compute`: microseconds of work, and workers.

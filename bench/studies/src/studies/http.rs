@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use uthread::Driver;
+use uthread_report::results::{Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
 use super::contest::{self, AROUND_SECONDS, metrics};
 use super::plan;
+use crate::alone::{Alone, Measuring};
 use crate::files::{Files, LARGE, MIDDLE, SMALL, Size};
 use crate::load::Load;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{Panel, Point, Subject};
 use crate::servers::http::{FIXED, HttpServer, Launch};
 use crate::setup::find_uthread;
-use crate::study::{Alone, Cell, Measuring, Study};
 
 const SIZES: [Size; 3] = [SMALL, MIDDLE, LARGE];
 const SIZE_NAMES: [&str; 3] = ["1 KiB", "16 KiB", "1 MiB"];

@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use uthread_load::raise_open_files;
+use uthread_report::measure::Taken;
+use uthread_report::results::{Better, Metric, Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
+
 use super::contest::{self, AROUND_SECONDS};
 use super::plan;
 use super::slow::{Http, Servers};
+use crate::alone::Alone;
 use crate::files::SMALL;
 use crate::load::{Load, WARM_UP_SECONDS};
-use crate::measure::Taken;
 use crate::measure::memory::Memory;
-use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::setup::OPEN_FILES_SPARE;
-use crate::study::{Alone, Cell, Study};
-use uthread_load::raise_open_files;
 
 /// Time from the last request of the idle connections until their memory is measured: servers give some back when a
 /// connection has been idle for a while.

@@ -15,8 +15,7 @@ pub(crate) mod slow;
 use std::collections::HashMap;
 
 use serde::Deserialize;
-
-use crate::results::{Panel, Study, Subject};
+use uthread_report::results::{Panel, Study, Subject};
 
 #[derive(Deserialize)]
 struct Words {

@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::net::sockopt::set_socket_linger;
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::Window;
+use uthread_report::results::{Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
 use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
 use super::plan;
+use crate::alone::Alone;
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
-use crate::measure::Taken;
-use crate::measure::quiet::Window;
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{Panel, Point, Subject};
 use crate::servers::Server;
-use crate::study::{Alone, Cell, Study};
 
 /// The subjects, and the option of `own echo` that chooses their requests.
 const WAYS: [(&str, &str); 6] = [

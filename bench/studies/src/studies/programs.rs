@@ -4,21 +4,23 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use uthread_report::machine::allowed_cpus;
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::Window;
+use uthread_report::program::output;
+use uthread_report::results::{Better, Metric, Panel, Point};
+use uthread_report::study::{Cell, Study};
 
 use super::plan;
-use crate::measure::Taken;
+use crate::alone::Measuring;
 use crate::measure::memory::available;
-use crate::measure::quiet::Window;
 use crate::peers;
-use crate::place::{Place, allowed_cpus};
-use crate::results::{Better, Metric, Panel, Point};
+use crate::place::Place;
 use crate::servers::pinned;
 use crate::setup::{built, own_path};
-use crate::study::{Cell, Measuring, Study};
 
 /// The slowest commands take some seconds.
 const SECONDS_EACH: f64 = 2.0;
@@ -126,21 +128,6 @@ fn use_memory(bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end without a standard input. Returns its output, or fails with its last line of errors.
-pub(super) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()
-        .with_context(|| format!("run {}", command.get_program().display()))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rfind(|line| !line.trim().is_empty());
-    let (status, last) = (output.status, last.unwrap_or_default());
-    ensure!(status.success(), "{status}: {last}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// Parses the numbers of the last line.
 pub(super) fn numbers(text: &str) -> Result<Vec<f64>> {
     let words = text
@@ -157,13 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_prints_numbers_or_says_why_not() {
-        let run = |script: &str| output(Command::new("sh").args(["-c", script]));
-        assert_eq!(run("echo 1.5 20; echo x >&2").unwrap(), "1.5 20\n");
-        let error = run("echo 1; echo none left >&2; echo >&2; exit 3").unwrap_err();
-        assert_eq!(error.to_string(), "exit status: 3: none left");
-        assert_eq!(run("cat").unwrap(), "", "it has no input");
-        assert!(output(&mut Command::new("no-such-program")).is_err());
+    fn the_last_line_has_the_numbers() {
         assert_eq!(numbers("ready\n1.5 20\n").unwrap(), [1.5, 20.0]);
         assert!(
             numbers("1.5 many\n")

@@ -6,14 +6,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::Window;
+use uthread_report::program::output;
+use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
-use super::programs::{numbers, output};
-use crate::measure::Taken;
+use super::programs::numbers;
+use crate::alone::Measuring;
 use crate::measure::calls::{self, Switches};
-use crate::measure::quiet::Window;
 use crate::peers::{self, Program};
-use crate::results::{self, Better, Metric, Panel, Point, Subject};
-use crate::study::{Cell, Measuring, Study};
 
 /// Our subjects, by name and number of fibers. The others are compared with the first.
 const OURS: [(&str, &str); 2] = [("uthread", "32"), ("uthread alone", "1")];

@@ -13,15 +13,17 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::Value;
+use uthread_report::Unavailable;
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::Window;
+use uthread_report::program::output;
+use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
 use super::disk::fio;
-use super::programs::output;
-use crate::measure::quiet::Window;
-use crate::measure::{Taken, calls};
+use crate::alone::{Alone, Measuring};
+use crate::measure::calls;
 use crate::peers::{self, Program};
-use crate::results::{self, Better, Metric, Panel, Point, Subject};
-use crate::setup::Unavailable;
-use crate::study::{Alone, Cell, Measuring, Study};
 
 /// Our subjects, with the arguments of `uthread-peer`. The others are compared with the first.
 const OURS: [(&str, &[&str]); 4] = [

@@ -7,20 +7,22 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use uthread_load::raise_open_files;
+use uthread_report::measure::Taken;
+use uthread_report::results::{Better, Metric, Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
+
 use super::contest::{self, AROUND_SECONDS};
 use super::plan;
+use crate::alone::Alone;
 use crate::files::{Files, LARGE, SMALL, Size};
 use crate::hostile::Attack;
 use crate::load::{Load, latency};
-use crate::measure::Taken;
 use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
-use crate::results::{Better, Metric, Panel, Point, Subject};
 use crate::servers::http::{HttpServer, Launch};
 use crate::setup::{OPEN_FILES_SPARE, find_uthread};
-use crate::study::{Alone, Cell, Study};
-use uthread_load::raise_open_files;
 
 /// Time in which all hostile clients connect and fill their buffers.
 const ATTACK_BEFORE: Duration = Duration::from_millis(500);

@@ -3,9 +3,10 @@
 //! Doubt counts against us: if ours failed, the target is missed; if a peer that it names was not measured, or the rounds are too
 //! few to tell, it is not met. A peer that was tried and failed is no obstacle.
 
+use uthread_report::measure::stats::{self, Ratio, Verdict as Sureness};
+use uthread_report::results::{Better, Panel, Results, Study};
+
 use super::{Beside, Goal, Judged, OURS, Outcome, Target, Verdict};
-use crate::measure::stats::{self, Ratio, Verdict as Sureness};
-use crate::results::{Better, Panel, Results, Study};
 
 /// A metric at a point of a panel.
 #[derive(Clone, Copy)]

@@ -12,9 +12,8 @@ use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-
-use crate::measure::stats::Ratio;
-use crate::results::Results;
+use uthread_report::measure::stats::Ratio;
+use uthread_report::results::Results;
 
 pub(crate) use judge::best;
 

@@ -1,11 +1,11 @@
 //! Each rule against results that keep it, and against the same with one fault. `tests.json` has the cases.
 
 use serde::de::DeserializeOwned;
+use uthread_report::results::{Better, Limit, Metric, Panel, Point, Round, Study, Subject};
 
 use super::judge::best;
 use super::*;
-use crate::results::tests::{committed, taken};
-use crate::results::{Better, Limit, Metric, Panel, Point, Round, Study, Subject};
+use crate::sample::{committed, taken};
 
 const ROUNDS: usize = 7;
 

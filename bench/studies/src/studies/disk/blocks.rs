@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::fs::{Advice, fadvise};
 
-use crate::say::tell;
-use crate::setup::Unavailable;
 use uthread::fs::OpenOptions;
 use uthread_load::SplitMix;
+use uthread_report::{Unavailable, tell};
 
 const MIB: u64 = 1024 * 1024;
 const BLOCK_BYTES: usize = 4096;

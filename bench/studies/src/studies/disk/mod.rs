@@ -8,14 +8,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use uthread_report::measure::Taken;
+use uthread_report::measure::quiet::Window;
+use uthread_report::program::output;
+use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
+use uthread_report::study::{Cell, Study};
 
-use super::programs::output;
-use crate::measure::Taken;
-use crate::measure::quiet::Window;
+use crate::alone::{Alone, Measuring};
 use crate::peers::{self, Program};
-use crate::results::{self, Better, Metric, Panel, Point, Subject};
 use crate::setup::peer_path;
-use crate::study::{Alone, Cell, Measuring, Study};
 
 /// Our subjects: a name, the arguments before the pattern, and those after. The others are compared with the first.
 const OURS: [(&str, &[&str], &[&str]); 4] = [

@@ -22,17 +22,21 @@ const HELPERS: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 
 /// CPU time that a process tree has used since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Cpu {
-    pub(crate) threads_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) system_ns: u64,
+pub struct Cpu {
+    /// Time of the living threads, by the scheduler.
+    pub threads_ns: u64,
+    /// Time in user space, in ticks.
+    pub user_ns: u64,
+    /// Time in the kernel, in ticks.
+    pub system_ns: u64,
     /// The part of `threads_ns` that the kernel's own threads used for the process's rings.
-    pub(crate) helpers_ns: u64,
+    pub helpers_ns: u64,
 }
 
 impl Cpu {
-    /// Returns the best figure for the whole: see [`TICK_SLACK_NS`].
-    pub(crate) fn total_ns(&self) -> u64 {
+    /// Returns the best figure for the whole: the ticks only if a thread has ended.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
         let ticks_ns = self.user_ns + self.system_ns;
         match ticks_ns > self.threads_ns + TICK_SLACK_NS {
             true => ticks_ns,
@@ -41,7 +45,8 @@ impl Cpu {
     }
 
     /// Splits the total into user and system time, in the proportion of the ticks.
-    pub(crate) fn split_ns(&self) -> (f64, f64) {
+    #[must_use]
+    pub fn split_ns(&self) -> (f64, f64) {
         let ticks_ns = (self.user_ns + self.system_ns).max(1);
         let total_ns = self.total_ns() as f64;
         let user_ns = total_ns * self.user_ns as f64 / ticks_ns as f64;
@@ -71,13 +76,20 @@ impl Sub for Cpu {
 
 /// CPU time of the whole machine since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Machine {
-    pub(crate) busy_ns: u64,
-    pub(crate) steal_ns: u64,
+pub struct Machine {
+    /// Time of all CPUs that was not idle.
+    pub busy_ns: u64,
+    /// Time that the hypervisor gave to others.
+    pub steal_ns: u64,
 }
 
 impl Machine {
-    pub(crate) fn read() -> Result<Machine> {
+    /// Reads the counters of the machine.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading `/proc/stat`.
+    pub fn read() -> Result<Machine> {
         let total = KernelStats::current()?.total;
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
         let busy_ticks = total.user + total.nice + total.system + interrupts;
@@ -89,7 +101,11 @@ impl Machine {
 }
 
 /// Returns the CPU time of `root` and its descendants.
-pub(crate) fn tree_cpu(root: u32) -> Result<Cpu> {
+///
+/// # Errors
+///
+/// The errors of reading `/proc`; or if `root` has ended.
+pub fn tree_cpu(root: u32) -> Result<Cpu> {
     let mut sum = Cpu::default();
     for process in tree(root)? {
         let Some(stat) = if_alive(process.stat())? else {
@@ -109,7 +125,11 @@ pub(crate) fn tree_cpu(root: u32) -> Result<Cpu> {
 
 /// Returns the CPU time that a load uses: that of this process, of its descendants without the server's, and of the children
 /// it has waited for.
-pub(crate) fn own_cpu_ns(server_pid: Option<u32>) -> Result<u64> {
+///
+/// # Errors
+///
+/// The errors of reading `/proc`.
+pub fn own_cpu_ns(server_pid: Option<u32>) -> Result<u64> {
     let server = server_pid.map_or_else(|| Ok(Vec::new()), tree)?;
     let mut ticks = 0;
     for process in tree(std::process::id())? {
@@ -123,7 +143,11 @@ pub(crate) fn own_cpu_ns(server_pid: Option<u32>) -> Result<u64> {
 }
 
 /// Returns `root` and its descendants.
-pub(crate) fn tree(root: u32) -> Result<Vec<Process>> {
+///
+/// # Errors
+///
+/// The errors of reading `/proc`; or if `root` has ended or has thousands of descendants.
+pub fn tree(root: u32) -> Result<Vec<Process>> {
     let gone = || format!("process {root} has ended while it was being measured");
     let mut found = vec![if_alive(Process::new(root as i32))?.with_context(gone)?];
     let mut next = 0;
@@ -142,14 +166,23 @@ pub(crate) fn tree(root: u32) -> Result<Vec<Process>> {
     Ok(found)
 }
 
-pub(super) fn threads(process: &Process) -> Result<Vec<Task>> {
+/// Returns the threads of a process.
+///
+/// # Errors
+///
+/// The errors of reading `/proc`; a process that has ended has none.
+pub fn threads(process: &Process) -> Result<Vec<Task>> {
     let tasks = if_alive(process.tasks())?;
     let tasks = tasks.into_iter().flatten().map(if_alive);
     tasks.filter_map(Result::transpose).collect()
 }
 
 /// Returns `None` where the process or thread has ended between being listed and being read.
-pub(super) fn if_alive<T>(read: ProcResult<T>) -> Result<Option<T>> {
+///
+/// # Errors
+///
+/// Any other error of reading.
+pub fn if_alive<T>(read: ProcResult<T>) -> Result<Option<T>> {
     let srch = Some(Errno::SRCH.raw_os_error());
     match read {
         Ok(value) => Ok(Some(value)),

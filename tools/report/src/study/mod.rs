@@ -4,7 +4,6 @@
 //! Each round starts one subject further, so that drift (temperature, neighbours, page cache) affects all subjects alike. A
 //! study is finished before the next begins, so that an interrupted run has whole studies to show.
 
-mod alone;
 mod facts;
 mod journal;
 mod progress;
@@ -17,16 +16,15 @@ use anyhow::{Context, Error, Result};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
-pub(crate) use alone::{Alone, Measuring};
-pub(crate) use journal::{Journal, Settings};
+pub use journal::{Journal, Settings};
 
 use crate::measure::{Taken, least_disturbed};
-use crate::results::{self, Round, significant};
-use crate::say::tell;
+use crate::results::{self, Facts, Round, significant};
+use crate::tell;
 use progress::Progress;
 
 /// A cell that failed in this many rounds is not tried again: each attempt may take as long as the timeout of a server.
-pub(crate) const FAILURES_MAX: usize = 2;
+pub const FAILURES_MAX: usize = 2;
 /// Length of a reason, which has to fit under a table.
 const REASON_CHARS_MAX: usize = 300;
 /// Exit code of a program that Ctrl-C ended, as shells have it.
@@ -34,25 +32,47 @@ const EXIT_INTERRUPTED: i32 = 130;
 
 /// One measurement of the plan, by its indices.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cell {
-    pub(crate) panel: usize,
-    pub(crate) point: usize,
-    pub(crate) subject: usize,
-    pub(crate) round: usize,
+pub struct Cell {
+    /// Index into the panels of the study.
+    pub panel: usize,
+    /// Index into the points of the panel.
+    pub point: usize,
+    /// Index into the subjects of the study.
+    pub subject: usize,
+    /// Number of the round, from 0.
+    pub round: usize,
+}
+
+/// The part of the studies that a run measures, and its facts.
+#[derive(Clone, Debug, Default)]
+pub struct Extent {
+    /// Number of rounds; each measures every subject once.
+    pub rounds: usize,
+    /// Names of the subjects to measure; all if it is empty.
+    pub only: Vec<String>,
+    /// Build and machine. Each study adds its date.
+    pub facts: Facts,
+}
+
+impl Extent {
+    fn includes(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
 }
 
 /// A study that can be run.
-pub(crate) struct Study {
+pub struct Study {
     /// Everything but the rounds.
-    pub(crate) plan: results::Study,
+    pub plan: results::Study,
     /// Roughly the duration of one measurement.
-    pub(crate) seconds_each: f64,
+    pub seconds_each: f64,
     measure: Box<dyn FnMut(Cell) -> Result<Taken>>,
     applies: Box<dyn Fn(usize, usize) -> bool>,
 }
 
 impl Study {
-    pub(crate) fn new(
+    /// Combines a plan with the closure that measures one cell of it.
+    pub fn new(
         plan: results::Study,
         seconds_each: f64,
         measure: impl FnMut(Cell) -> Result<Taken> + 'static,
@@ -66,7 +86,8 @@ impl Study {
     }
 
     /// Leaves out the subjects of a panel for which `applies(panel, subject)` is false.
-    pub(crate) fn where_it(self, applies: impl Fn(usize, usize) -> bool + 'static) -> Study {
+    #[must_use]
+    pub fn where_it(self, applies: impl Fn(usize, usize) -> bool + 'static) -> Study {
         Study {
             applies: Box::new(applies),
             ..self
@@ -74,7 +95,7 @@ impl Study {
     }
 
     /// Describes a study that cannot be run here, and why.
-    pub(crate) fn absent(name: &str, reason: &str) -> Study {
+    pub fn absent(name: &str, reason: &str) -> Study {
         let title = format!("Not measured: {name}");
         let plan = results::Study::new([name, &title, reason], vec![], vec![], vec![]);
         Study::new(plan, 0.0, |_| unreachable!("it has no cells"))
@@ -82,7 +103,11 @@ impl Study {
 }
 
 /// Returns a flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
-pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
+///
+/// # Errors
+///
+/// The errors of `sigaction(2)`.
+pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     flag::register_conditional_shutdown(SIGINT, EXIT_INTERRUPTED, Arc::clone(&stop))
         .and_then(|_| flag::register(SIGINT, Arc::clone(&stop)))
@@ -91,24 +116,27 @@ pub(crate) fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
 }
 
 /// Measures every cell that is not in the journal yet, until all are measured or `stop` is set.
-pub(crate) fn run(
+///
+/// # Errors
+///
+/// The errors of writing the journal. A measurement that fails is a result.
+pub fn run(
     studies: &mut [Study],
-    measuring: &Measuring,
+    extent: &Extent,
     journal: &mut Journal,
     stop: &AtomicBool,
 ) -> Result<Vec<results::Study>> {
     let mut progress = Progress::default();
     let mut found = Vec::new();
-    let of_run = facts::of_this_run(measuring);
     for study in &*studies {
         let mut results = study.plan.clone();
-        journal.fill(&mut results, measuring.rounds as usize);
-        progress.expect(cells(study, measuring).len(), study.seconds_each);
+        journal.fill(&mut results, extent.rounds);
+        progress.expect(cells(study, extent).len(), study.seconds_each);
         found.push(results);
     }
     for (study, results) in studies.iter_mut().zip(&mut found) {
         let seconds_each = study.seconds_each;
-        for cell in cells(study, measuring) {
+        for cell in cells(study, extent) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(found);
             }
@@ -129,7 +157,7 @@ pub(crate) fn run(
             progress.add(seconds_each, Some(begin.elapsed()));
             tell!("{described}: {}", show(results, cell, &round));
             if results.facts.is_empty() {
-                results.facts = facts::with_day(&facts::today(), &of_run);
+                results.facts = facts::with_day(&facts::today(), &extent.facts);
             }
             results.panels[cell.panel].rounds[cell.point][cell.subject].push(round);
             journal.keep(results)?;
@@ -139,15 +167,15 @@ pub(crate) fn run(
 }
 
 /// Returns the cells in the order of measuring.
-fn cells(study: &Study, measuring: &Measuring) -> Vec<Cell> {
+fn cells(study: &Study, extent: &Extent) -> Vec<Cell> {
     let subjects = &study.plan.subjects;
     let is_present = |subject: &usize| {
         let subject = &subjects[*subject];
-        subject.missing.is_none() && measuring.includes(&subject.name)
+        subject.missing.is_none() && extent.includes(&subject.name)
     };
     let present: Vec<usize> = (0..subjects.len()).filter(is_present).collect();
     let mut cells = Vec::new();
-    for round in 0..measuring.rounds as usize {
+    for round in 0..extent.rounds {
         for (panel, described) in study.plan.panels.iter().enumerate() {
             for point in 0..described.points.len() {
                 let further = present.iter().cycle().skip(round % present.len().max(1));

@@ -8,29 +8,42 @@ use uthread_load::SplitMix;
 /// With so many, the interval's third digit no longer depends on the seed.
 const RESAMPLES: usize = 10_000;
 /// With fewer pairs even a sign test cannot reach 95 %: five coins show the same side once in sixteen throws.
-pub(crate) const PAIRS_FOR_A_VERDICT: usize = 6;
+pub const PAIRS_FOR_A_VERDICT: usize = 6;
 /// Fixed, so that the same samples give the same interval each time a report is drawn.
 const BOOTSTRAP_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The middle and both ends of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+pub struct Summary {
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
 }
 
+/// A ratio of two subjects over several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ratio {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    pub(crate) verdict: Verdict,
+pub struct Ratio {
+    /// Median of the ratios within the rounds.
+    pub median: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// The conclusion from the interval.
+    pub verdict: Verdict,
 }
 
+/// The conclusion from the interval of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// The interval excludes 1.
     Difference,
+    /// The interval includes 1.
     NoDifference,
+    /// No interval of so few pairs means much.
     TooFewRounds,
 }
 
@@ -43,7 +56,9 @@ impl Verdict {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns it in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Verdict::Difference => "difference",
             Verdict::NoDifference => "no difference",
@@ -53,7 +68,8 @@ impl Verdict {
 }
 
 /// Returns the median and both ends, or `None` without samples.
-pub(crate) fn summarise(samples: &[f64]) -> Option<Summary> {
+#[must_use]
+pub fn summarise(samples: &[f64]) -> Option<Summary> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     Some(Summary {
@@ -65,7 +81,8 @@ pub(crate) fn summarise(samples: &[f64]) -> Option<Summary> {
 
 /// Returns the median of the ratios of pairs with its 95 % confidence interval, or `None` without pairs or if a figure is not
 /// above zero.
-pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+#[must_use]
+pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     if pairs
         .iter()
         .any(|&(above, below)| !(above > 0.0 && below > 0.0))

@@ -4,12 +4,22 @@ use roxmltree::{Document, Node};
 
 use super::*;
 use crate::results::tests::{committed, taken};
-use crate::results::{Better, Limit, Metric, Point, Round, Subject};
-use crate::targets;
+use crate::results::{Better, Limit, Metric, Point, Subject};
 
 /// Draws and parses the page, and passes the document to `ask`.
 fn check(results: &Results, ask: impl FnOnce(&Document<'_>)) {
-    let page = draw(results, &targets::judge(results));
+    let method = Section {
+        id: "method",
+        title: "Method",
+        body: counts(results),
+    };
+    let words = Page {
+        title: "A title",
+        lead: "A lead.",
+        command: "uthread-bench",
+        sections: vec![method],
+    };
+    let page = draw(&words, results);
     let body = page
         .strip_prefix("<!doctype html>\n")
         .expect("a document type");

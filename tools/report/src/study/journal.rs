@@ -6,40 +6,27 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{DefaultHasher, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::report::write_whole;
+use crate::file::write_whole;
 use crate::results;
-use crate::setup::{own_path, peer_path};
 
 /// The settings that all measurements of a journal share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Settings {
-    /// Hash of this program and of ours among the peers.
-    pub(crate) program: String,
-    pub(crate) seconds: u64,
+pub struct Settings {
+    /// Hash of the programs that measure.
+    pub program: String,
+    /// Length of one measurement.
+    pub seconds: u64,
 }
 
-impl Settings {
-    pub(crate) fn of_this_program(seconds: u64) -> Result<Settings> {
-        let mut hasher = DefaultHasher::new();
-        for path in [own_path()?, peer_path()?] {
-            hasher.write(&fs::read(&path).unwrap_or_default());
-        }
-        Ok(Settings {
-            program: format!("{:016x}", hasher.finish()),
-            seconds,
-        })
-    }
-}
-
+/// Results of an unfinished run. The default one is not written to a file.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Journal {
+pub struct Journal {
     /// `None`: nothing is written.
     #[serde(skip)]
     path: Option<PathBuf>,
@@ -51,7 +38,11 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Opens the journal at `path`, or starts one.
-    pub(crate) fn open(path: &Path, settings: &Settings) -> Result<Journal> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the file; or if it is not a journal, or one with other settings.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Journal> {
         let at = || format!("the journal {}", path.display());
         let mut journal = match fs::read(path) {
             Ok(json) => serde_json::from_slice(&json).with_context(at)?,
@@ -72,7 +63,11 @@ impl Journal {
     }
 
     /// Removes these studies, and the file with the last of them.
-    pub(crate) fn forget(mut self, studies: &[&str]) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of writing or removing the file.
+    pub fn forget(mut self, studies: &[&str]) -> Result<()> {
         self.studies
             .retain(|study| !studies.contains(&&*study.name));
         self.found.retain(|study, _| !studies.contains(&&**study));
@@ -86,7 +81,11 @@ impl Journal {
     }
 
     /// Returns the figure that the measurements of a study depend on. It is found once, also for a later run.
-    pub(crate) fn found(&mut self, study: &str, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
+    ///
+    /// # Errors
+    ///
+    /// The error of `find`, and those of writing the file.
+    pub fn found(&mut self, study: &str, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
         if let Some(&figure) = self.found.get(study) {
             return Ok(figure);
         }

@@ -76,7 +76,8 @@ fn figure(panel: &Panel, point: usize, subject: usize, metric: usize) -> Markup 
 }
 
 /// Formats a ratio: "1.12 [1.08..1.17]".
-pub(super) fn ratio_text(ratio: Ratio) -> String {
+#[must_use]
+pub fn ratio_text(ratio: Ratio) -> String {
     let [median, low, high] = [ratio.median, ratio.low, ratio.high].map(significant);
     format!("{median} [{low}..{high}]")
 }

@@ -13,38 +13,45 @@ use serde::{Deserialize, Serialize};
 use super::proc::{self, Cpu, Machine};
 
 /// Above this share of one CPU, others are no longer noise: on 2 CPUs it would move a median by several per cent.
-pub(crate) const OTHERS_SHARE_MAX: f64 = 0.10;
+pub const OTHERS_SHARE_MAX: f64 = 0.10;
 /// Long enough that a tick of 10 ms is 2 % of it.
-pub(crate) const QUIET_FOR: Duration = Duration::from_millis(500);
+pub const QUIET_FOR: Duration = Duration::from_millis(500);
 /// Time after an undisturbed window or wait for which the machine counts as quiet. A study opens thousands of windows, and each
 /// is checked again when it closes.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// A machine that has not been quiet for a minute will not be soon; measure and flag rather than hang.
-pub(crate) const QUIET_WAIT_SECONDS_MAX: u64 = 60;
+pub const QUIET_WAIT_SECONDS_MAX: u64 = 60;
 
 /// CPU use while a window was open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// CPU time of the server, from which a study computes figures.
     #[serde(skip)]
-    pub(crate) server: Cpu,
-    pub(crate) others_share: f64,
-    pub(crate) steal_share: f64,
-    pub(crate) quiet_before: bool,
+    pub server: Cpu,
+    /// CPU time of other processes, as a share of one CPU.
+    pub others_share: f64,
+    /// Time that the hypervisor took, as a share of one CPU.
+    pub steal_share: f64,
+    /// `true` if the machine was quiet when the measurement began.
+    pub quiet_before: bool,
 }
 
 impl Usage {
-    pub(crate) fn is_disturbed(&self) -> bool {
+    /// Returns `true` if others used too much CPU time, or the machine was not quiet before.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
         !self.quiet_before || self.disturbance() > OTHERS_SHARE_MAX
     }
 
     /// Returns the CPU time that went to neither the server nor its load, as a share of one CPU.
-    pub(crate) fn disturbance(&self) -> f64 {
+    #[must_use]
+    pub fn disturbance(&self) -> f64 {
         self.others_share + self.steal_share
     }
 }
 
-pub(crate) struct Window {
+/// A measurement in progress.
+pub struct Window {
     server_pid: Option<u32>,
     opened: Reading,
     quiet_before: bool,
@@ -53,7 +60,11 @@ pub(crate) struct Window {
 impl Window {
     /// Waits until the machine is quiet, then starts counting. Without a server, the measured processes are children that this
     /// program waits for.
-    pub(crate) fn open(server_pid: Option<u32>, wait_max: Duration) -> Result<Window> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading `/proc`.
+    pub fn open(server_pid: Option<u32>, wait_max: Duration) -> Result<Window> {
         let quiet_before = wait_until_quiet(server_pid, wait_max)?;
         Ok(Window {
             server_pid,
@@ -63,12 +74,21 @@ impl Window {
     }
 
     /// Starts counting again without another wait, after preparations.
-    pub(crate) fn restart(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading `/proc`.
+    pub fn restart(&mut self) -> Result<()> {
         self.opened = Reading::take(self.server_pid)?;
         Ok(())
     }
 
-    pub(crate) fn close(self) -> Result<Usage> {
+    /// Returns the CPU use since the start.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading `/proc`.
+    pub fn close(self) -> Result<Usage> {
         let usage = Reading::take(self.server_pid)?.since(&self.opened, self.quiet_before);
         QUIET_UNTIL.set((!usage.is_disturbed()).then(|| Instant::now() + QUIET_AFTER));
         Ok(usage)
@@ -81,7 +101,11 @@ thread_local! {
 }
 
 /// Waits for a quiet machine. Returns whether it became quiet in time.
-pub(crate) fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
+///
+/// # Errors
+///
+/// The errors of reading `/proc`.
+pub fn wait_until_quiet(server_pid: Option<u32>, wait_max: Duration) -> Result<bool> {
     if QUIET_UNTIL
         .get()
         .is_some_and(|until| Instant::now() < until)

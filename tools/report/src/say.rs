@@ -2,6 +2,7 @@
 //! writes its results to files too.
 
 /// Writes a line to stdout.
+#[macro_export]
 macro_rules! say {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{}\n", format_args!($($text)*)));
@@ -9,10 +10,9 @@ macro_rules! say {
 }
 
 /// Writes a line to stderr.
+#[macro_export]
 macro_rules! tell {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($text)*)));
     }};
 }
-
-pub(crate) use {say, tell};

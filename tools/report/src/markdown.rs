@@ -1,78 +1,11 @@
-//! Runs one study by itself: its options, and its tables as Markdown.
+//! A study as Markdown: its notes, and a table for each panel.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-
-use super::{Journal, Study, run, stop_on_interrupt};
-use crate::measure::quiet::QUIET_WAIT_SECONDS_MAX;
 use crate::measure::stats::{Ratio, Verdict};
-use crate::report::write_whole;
-use crate::results::{Metric, Panel, Results, Study as Found, significant};
-use crate::say::say;
+use crate::results::{Metric, Panel, Study, significant};
 
-/// Options of every study.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Measuring {
-    /// Number of rounds; each measures every subject once
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=100))]
-    pub(crate) rounds: u64,
-    /// Length of one measurement
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub(crate) seconds: u64,
-    /// Wait at most this long for a quiet machine before each measurement
-    #[arg(long, default_value_t = QUIET_WAIT_SECONDS_MAX,
-        value_parser = clap::value_parser!(u64).range(0..=QUIET_WAIT_SECONDS_MAX))]
-    pub(crate) quiet_wait_seconds: u64,
-    /// Measure only these subjects, by their names in the tables [default: all that are available]
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub(crate) only: Vec<String>,
-}
-
-impl Measuring {
-    pub(crate) fn quiet_wait(&self) -> Duration {
-        Duration::from_secs(self.quiet_wait_seconds)
-    }
-
-    /// Returns whether a subject of that name is measured.
-    pub(crate) fn includes(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
-    }
-}
-
-/// Options of a study that runs by itself.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Alone {
-    #[command(flatten)]
-    pub(crate) measuring: Measuring,
-    /// Also write the figures of every round to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-impl Alone {
-    /// Runs the study until it is finished or interrupted, and prints its tables.
-    pub(crate) fn run(&self, study: Study) -> Result<()> {
-        let stop = stop_on_interrupt()?;
-        let mut journal = Journal::default();
-        let studies = run(&mut [study], &self.measuring, &mut journal, &stop)?;
-        for study in &studies {
-            say!("{}", show(study));
-        }
-        let results = Results {
-            studies,
-            ..Results::default()
-        };
-        match &self.json {
-            None => Ok(()),
-            Some(path) => write_whole(path, serde_json::to_string_pretty(&results)?.as_bytes())
-                .with_context(|| format!("write {}", path.display())),
-        }
-    }
-}
-
-fn show(study: &Found) -> String {
+/// Formats a study with the medians of its rounds; a drawn metric also has the ratio to the first subject.
+#[must_use]
+pub fn show(study: &Study) -> String {
     let mut text = format!("\n# {}\n\n", study.title);
     text.extend(study.notes.iter().map(|note| format!("- {note}\n")));
     for subject in &study.subjects {
@@ -86,8 +19,7 @@ fn show(study: &Found) -> String {
     text
 }
 
-/// Formats the medians; a drawn metric also has the ratio to the first subject.
-fn show_panel(study: &Found, panel: &Panel) -> String {
+fn show_panel(study: &Study, panel: &Panel) -> String {
     let mut head = vec![panel.axis.clone(), String::new()];
     for Metric { name, unit, .. } in &panel.metrics {
         let comma = if unit.is_empty() { "" } else { ", " };
@@ -192,7 +124,7 @@ mod tests {
             Subject::peer("go", None, Some("install golang".to_owned())),
         ];
         let notes = vec!["A note.".to_owned()];
-        let study = Found::new(["echo", "Echo", ""], notes, subjects, vec![panel]);
+        let study = Study::new(["echo", "Echo", ""], notes, subjects, vec![panel]);
         let expected = "
 # Echo
 

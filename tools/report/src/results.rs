@@ -10,91 +10,120 @@ use serde::{Deserialize, Serialize};
 use crate::measure::quiet::Usage;
 use crate::measure::stats::{self, Ratio, Summary};
 
-pub(crate) type Facts = Vec<(String, String)>;
+/// Names and values, in the order to be shown.
+pub type Facts = Vec<(String, String)>;
 
+/// All studies of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Results {
+pub struct Results {
     /// Lines of the table in the repository's README; `cargo xtask figures` compares both.
     #[serde(default)]
-    pub(crate) summary: Vec<String>,
-    pub(crate) studies: Vec<Study>,
+    pub summary: Vec<String>,
+    /// In the order of the page.
+    pub studies: Vec<Study>,
 }
 
+/// A study: its plan, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Study {
+pub struct Study {
     /// The command that runs it alone.
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) question: String,
+    pub name: String,
+    /// Its heading.
+    pub title: String,
+    /// The question that it answers.
+    pub question: String,
     /// Date, build and machine, as names and values in the order to be shown. Empty until something was measured.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
     /// Details of the measurement, beyond those of all studies.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// The others are compared with the first.
-    pub(crate) subjects: Vec<Subject>,
-    pub(crate) panels: Vec<Panel>,
+    pub subjects: Vec<Subject>,
+    /// Its parts, each of which varies one thing.
+    pub panels: Vec<Panel>,
 }
 
+/// A program or technique that is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Subject {
-    pub(crate) name: String,
-    pub(crate) is_ours: bool,
-    pub(crate) version: Option<String>,
+pub struct Subject {
+    /// Its name in tables and drawings.
+    pub name: String,
+    /// `true` if it is uthread.
+    pub is_ours: bool,
+    /// Its version, if it is a program of others.
+    pub version: Option<String>,
     /// Why it was not measured, and what to install.
-    pub(crate) missing: Option<String>,
+    pub missing: Option<String>,
 }
 
+/// A part of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Panel {
-    pub(crate) title: String,
+pub struct Panel {
+    /// Its heading.
+    pub title: String,
     /// The quantity that varies from point to point: "connections".
-    pub(crate) axis: String,
-    pub(crate) points: Vec<Point>,
-    pub(crate) metrics: Vec<Metric>,
+    pub axis: String,
+    /// The values that it has.
+    pub points: Vec<Point>,
+    /// The figures of each measurement.
+    pub metrics: Vec<Metric>,
     /// Bounds that no subject can pass.
-    pub(crate) limits: Vec<Limit>,
+    pub limits: Vec<Limit>,
     /// `[point][subject][round]`
-    pub(crate) rounds: Vec<Vec<Vec<Round>>>,
+    pub rounds: Vec<Vec<Vec<Round>>>,
 }
 
+/// A value of the quantity that varies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Point {
-    pub(crate) label: String,
+pub struct Point {
+    /// The value in words.
+    pub label: String,
     /// The position on the axis; points without one are names.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
 }
 
+/// A kind of figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Metric {
-    pub(crate) name: String,
-    pub(crate) unit: String,
-    pub(crate) better: Better,
+pub struct Metric {
+    /// Its name.
+    pub name: String,
+    /// Its unit; empty for a number.
+    pub unit: String,
+    /// Its better direction.
+    pub better: Better,
     /// `true` if the page has a chart of it. The tables have all metrics.
-    pub(crate) is_drawn: bool,
+    pub is_drawn: bool,
 }
 
+/// The better direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Better {
+pub enum Better {
+    /// Less is better.
     Less,
+    /// More is better.
     More,
     /// The metric explains others and has no better direction.
     Neither,
 }
 
+/// A bound that no subject can pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Limit {
-    pub(crate) name: String,
+pub struct Limit {
+    /// Its name.
+    pub name: String,
     /// Index into the panel's metrics.
-    pub(crate) metric: usize,
+    pub metric: usize,
     /// One for each point.
-    pub(crate) figures: Vec<f64>,
+    pub figures: Vec<f64>,
 }
 
+/// One measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Round {
+pub enum Round {
+    /// It succeeded.
     Taken {
         /// One for each metric; `None` where a metric does not apply or was not measured in this round.
         figures: Vec<Option<f64>>,
+        /// CPU use meanwhile.
         usage: Usage,
     },
     /// The measurement failed, for this reason.
@@ -102,12 +131,15 @@ pub(crate) enum Round {
 }
 
 impl Results {
-    pub(crate) fn study(&self, name: &str) -> Option<&Study> {
+    /// Returns the study of that name.
+    #[must_use]
+    pub fn study(&self, name: &str) -> Option<&Study> {
         self.studies.iter().find(|study| study.name == name)
     }
 
     /// Returns the facts that all measured studies share, if they are the same.
-    pub(crate) fn common_facts(&self) -> Option<&Facts> {
+    #[must_use]
+    pub fn common_facts(&self) -> Option<&Facts> {
         let facts = self.studies.iter().map(|study| &study.facts);
         let mut facts = facts.filter(|facts| !facts.is_empty());
         let first = facts.next()?;
@@ -117,7 +149,8 @@ impl Results {
 
 impl Study {
     /// Describes a study before anything was measured.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         [name, title, question]: [&str; 3],
         notes: Vec<String>,
         subjects: Vec<Subject>,
@@ -134,27 +167,34 @@ impl Study {
         }
     }
 
-    pub(crate) fn subject(&self, name: &str) -> Option<usize> {
+    /// Returns the index of the subject of that name.
+    #[must_use]
+    pub fn subject(&self, name: &str) -> Option<usize> {
         let mut subjects = self.subjects.iter();
         subjects.position(|subject| subject.name == name)
     }
 
     /// Counts the rounds of all points and subjects.
-    pub(crate) fn measurements(&self) -> usize {
+    #[must_use]
+    pub fn measurements(&self) -> usize {
         let points = self.panels.iter().flat_map(|panel| &panel.rounds);
         points.flatten().map(Vec::len).sum()
     }
 }
 
 impl Subject {
-    pub(crate) fn ours(name: &str) -> Subject {
+    /// Describes a subject of uthread.
+    #[must_use]
+    pub fn ours(name: &str) -> Subject {
         Subject {
             is_ours: true,
             ..Subject::peer(name, None, None)
         }
     }
 
-    pub(crate) fn peer(name: &str, version: Option<String>, missing: Option<String>) -> Subject {
+    /// Describes another subject, or one that is missing.
+    #[must_use]
+    pub fn peer(name: &str, version: Option<String>, missing: Option<String>) -> Subject {
         Subject {
             name: name.to_owned(),
             version,
@@ -165,7 +205,9 @@ impl Subject {
 }
 
 impl Point {
-    pub(crate) fn number(value: f64) -> Point {
+    /// Returns a point with a position on the axis.
+    #[must_use]
+    pub fn number(value: f64) -> Point {
         Point {
             label: grouped(value),
             value: Some(value),
@@ -173,12 +215,15 @@ impl Point {
     }
 
     /// Returns a point for each of these numbers.
-    pub(crate) fn numbers(values: &[u32]) -> Vec<Point> {
+    #[must_use]
+    pub fn numbers(values: &[u32]) -> Vec<Point> {
         let values = values.iter().map(|&value| f64::from(value));
         values.map(Point::number).collect()
     }
 
-    pub(crate) fn name(label: &str) -> Point {
+    /// Returns a point without a position on the axis.
+    #[must_use]
+    pub fn name(label: &str) -> Point {
         Point {
             label: label.to_owned(),
             value: None,
@@ -187,7 +232,9 @@ impl Point {
 }
 
 impl Metric {
-    pub(crate) fn new(name: &str, unit: &str, better: Better) -> Metric {
+    /// Describes a metric that is in the tables only.
+    #[must_use]
+    pub fn new(name: &str, unit: &str, better: Better) -> Metric {
         Metric {
             name: name.to_owned(),
             unit: unit.to_owned(),
@@ -196,7 +243,9 @@ impl Metric {
         }
     }
 
-    pub(crate) fn drawn(self) -> Metric {
+    /// Adds a chart of it to the page.
+    #[must_use]
+    pub fn drawn(self) -> Metric {
         Metric {
             is_drawn: true,
             ..self
@@ -206,7 +255,8 @@ impl Metric {
 
 impl Panel {
     /// Describes a panel before anything was measured.
-    pub(crate) fn new(title: &str, axis: &str, points: Vec<Point>, metrics: Vec<Metric>) -> Panel {
+    #[must_use]
+    pub fn new(title: &str, axis: &str, points: Vec<Point>, metrics: Vec<Metric>) -> Panel {
         Panel {
             title: title.to_owned(),
             axis: axis.to_owned(),
@@ -217,12 +267,15 @@ impl Panel {
         }
     }
 
-    pub(crate) fn metric(&self, name: &str) -> Option<usize> {
+    /// Returns the index of the metric of that name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
     /// Describes a point in words: "1 connection", "10,000 connections", "queue depth 32", "20 % of capacity", "16 at a time".
-    pub(crate) fn place(&self, point: usize) -> String {
+    #[must_use]
+    pub fn place(&self, point: usize) -> String {
         let (axis, label) = (&self.axis, &self.points[point].label);
         match (axis.strip_suffix('s'), &**label) {
             _ if axis.is_empty() => label.clone(),
@@ -234,7 +287,9 @@ impl Panel {
         }
     }
 
-    pub(crate) fn rounds(&self, point: usize, subject: usize) -> &[Round] {
+    /// Returns the measurements of a subject at a point.
+    #[must_use]
+    pub fn rounds(&self, point: usize, subject: usize) -> &[Round] {
         let of_point = self.rounds.get(point);
         of_point
             .and_then(|subjects| subjects.get(subject))
@@ -242,19 +297,22 @@ impl Panel {
     }
 
     /// Returns whether the subject has rounds at any point.
-    pub(crate) fn takes_part(&self, subject: usize) -> bool {
+    #[must_use]
+    pub fn takes_part(&self, subject: usize) -> bool {
         (0..self.points.len()).any(|point| !self.rounds(point, subject).is_empty())
     }
 
     /// Summarises the rounds that have this figure.
-    pub(crate) fn summary(&self, point: usize, subject: usize, metric: usize) -> Option<Summary> {
+    #[must_use]
+    pub fn summary(&self, point: usize, subject: usize, metric: usize) -> Option<Summary> {
         let rounds = self.rounds(point, subject).iter();
         let known: Vec<f64> = rounds.filter_map(|round| round.figure(metric)).collect();
         stats::summarise(&known)
     }
 
     /// Computes the ratio of two subjects over the rounds in which both have this figure.
-    pub(crate) fn ratio(
+    #[must_use]
+    pub fn ratio(
         &self,
         point: usize,
         metric: usize,
@@ -267,13 +325,16 @@ impl Panel {
         stats::paired_ratio(&pairs.collect::<Vec<_>>())
     }
 
-    pub(crate) fn disturbed(&self, point: usize, subject: usize) -> usize {
+    /// Counts the disturbed measurements of a subject at a point.
+    #[must_use]
+    pub fn disturbed(&self, point: usize, subject: usize) -> usize {
         let rounds = self.rounds(point, subject).iter();
         rounds.filter(|round| round.is_disturbed()).count()
     }
 
     /// Returns the reasons of failed rounds and how many rounds each one has.
-    pub(crate) fn failures(&self, point: usize, subject: usize) -> BTreeMap<&str, usize> {
+    #[must_use]
+    pub fn failures(&self, point: usize, subject: usize) -> BTreeMap<&str, usize> {
         let mut failures = BTreeMap::new();
         for round in self.rounds(point, subject) {
             if let Round::Cannot(reason) = round {
@@ -285,20 +346,25 @@ impl Panel {
 }
 
 impl Round {
-    pub(crate) fn figure(&self, metric: usize) -> Option<f64> {
+    /// Returns the figure of a metric, if the measurement has one.
+    #[must_use]
+    pub fn figure(&self, metric: usize) -> Option<f64> {
         match self {
             Round::Taken { figures, .. } => figures.get(metric).copied().flatten(),
             Round::Cannot(_) => None,
         }
     }
 
-    pub(crate) fn is_disturbed(&self) -> bool {
+    /// Returns `true` if the measurement succeeded, but was disturbed.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
         matches!(self, Round::Taken { usage, .. } if usage.is_disturbed())
     }
 }
 
 /// Formats a figure with three significant digits, or with all digits before the point, in groups.
-pub(crate) fn significant(figure: f64) -> String {
+#[must_use]
+pub fn significant(figure: f64) -> String {
     match figure.abs() {
         small if small < 10.0 => format!("{figure:.2}"),
         middle if middle < 100.0 => format!("{figure:.1}"),
@@ -307,7 +373,8 @@ pub(crate) fn significant(figure: f64) -> String {
 }
 
 /// Formats a whole number with commas between its thousands.
-pub(crate) fn grouped(number: f64) -> String {
+#[must_use]
+pub fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -1,0 +1,23 @@
+//! Measures subjects side by side and reports the results: a study is a plan and a closure that measures one cell of it.
+//!
+//! The README describes the rules of a measurement and the structure. `uthread iobench` and the benchmarks of the repository
+//! share this crate.
+
+#![forbid(unsafe_code)]
+
+pub mod results;
+
+pub mod study;
+
+pub mod measure;
+
+pub mod markdown;
+pub mod page;
+
+pub mod file;
+pub mod machine;
+pub mod program;
+mod say;
+mod unavailable;
+
+pub use unavailable::Unavailable;
