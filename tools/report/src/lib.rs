@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod plot;
 pub mod results;
 
 pub mod study;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::quiet::Usage;
 use crate::measure::stats::{self, Ratio, Summary};
+use crate::plot::Plot;
 
 /// Names and values, in the order to be shown.
 pub type Facts = Vec<(String, String)>;
@@ -40,6 +41,9 @@ pub struct Study {
     pub subjects: Vec<Subject>,
     /// Its parts, each of which varies one thing.
     pub panels: Vec<Panel>,
+    /// Drawings that are no charts of a panel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plots: Vec<Plot>,
 }
 
 /// A program or technique that is measured.
@@ -164,6 +168,7 @@ impl Study {
             notes,
             subjects,
             panels,
+            plots: Vec::new(),
         }
     }
 

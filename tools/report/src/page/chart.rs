@@ -4,24 +4,23 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::ops::Range;
 
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::axis::{Axis, short};
 use crate::measure::stats::Summary;
 use crate::results::{Limit, Panel, Results, Subject, significant};
 
-type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
+pub(super) type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 /// Size in units that are pixels on a phone.
-const WIDTH: i32 = 400;
+pub(super) const WIDTH: i32 = 400;
 const PLOT_HEIGHT: i32 = 230;
 /// Width of a wide letter.
 const LETTER: i32 = 6;
@@ -30,12 +29,6 @@ const FONT: (&str, i32) = ("sans-serif", 11);
 const ROW: i32 = 14;
 /// Length of the sample of a line before its name.
 const SAMPLE: i32 = 24;
-const TICKS: usize = 6;
-
-/// Points that span more than this have a logarithmic axis.
-const POINTS_SPAN_MAX: f64 = 100.0;
-/// On a linear axis, a thirtieth of the height can no longer be read.
-const FIGURES_SPAN_MAX: f64 = 30.0;
 
 /// Colours of the light theme with those of the dark one. The SVG has the light ones, and the style sheet replaces them.
 const COLOURS: [(RGBColor, &str); 12] = [
@@ -72,7 +65,7 @@ pub(super) fn dark_style() -> String {
 
 /// The look of a subject on the whole page: ours have one colour and different dashes, peers colours of their own.
 #[derive(Clone, Copy)]
-struct Look {
+pub(super) struct Look {
     is_ours: bool,
     index: usize,
 }
@@ -95,15 +88,24 @@ impl Looks {
         }
         Looks(looks)
     }
+
+    /// Returns the look of a curve: that of the subject of this name, or else of the peer with this index.
+    pub(super) fn of_curve(&self, name: &str, index: usize) -> Look {
+        let other = Look {
+            is_ours: false,
+            index,
+        };
+        self.0.get(name).copied().unwrap_or(other)
+    }
 }
 
 impl Look {
-    fn colour(self) -> RGBColor {
+    pub(super) fn colour(self) -> RGBColor {
         let peer = PEERS + self.index % (COLOURS.len() - PEERS);
         COLOURS[if self.is_ours { OURS } else { peer }].0
     }
 
-    fn line(self) -> ShapeStyle {
+    pub(super) fn line(self) -> ShapeStyle {
         let width = match (self.is_ours, self.index) {
             (true, 0) => 3,
             (true, _) => 2,
@@ -113,7 +115,7 @@ impl Look {
     }
 
     /// Returns the lengths of dashes and gaps.
-    fn dashes(self) -> Option<(u32, u32)> {
+    pub(super) fn dashes(self) -> Option<(u32, u32)> {
         let dashes = [(6, 3), (2, 3), (9, 4), (4, 2)];
         (self.is_ours && self.index > 0).then(|| dashes[(self.index - 1) % dashes.len()])
     }
@@ -165,91 +167,6 @@ pub(super) fn draw(
     Some(PreEscaped(svg))
 }
 
-/// A linear or logarithmic axis with its ticks.
-#[derive(Clone)]
-struct Axis {
-    is_log: bool,
-    range: Range<f64>,
-    ticks: Vec<f64>,
-    /// The share of its length that is kept free at both ends, so that marks do not touch them.
-    margin: f64,
-}
-
-impl Axis {
-    /// Reaches from the first to the last point, which are also its ticks.
-    fn of_points(values: &[f64]) -> Axis {
-        let (low, high) = extent(values);
-        Axis {
-            is_log: low > 0.0 && high / low > POINTS_SPAN_MAX,
-            range: low..high,
-            ticks: values.to_vec(),
-            margin: 0.03,
-        }
-    }
-
-    /// Includes `all` figures, and zero on a linear axis. The span of the medians decides which one it is.
-    fn of_figures(medians: &[f64], all: &[f64]) -> Axis {
-        let (low, high) = extent(all);
-        let (least, most) = extent(medians);
-        let is_log = low > 0.0 && most / least >= FIGURES_SPAN_MAX;
-        let range = match is_log {
-            true => 10_f64.powf(low.log10().floor())..high * 1.1,
-            false => low.min(0.0)..if high > 0.0 { high * 1.03 } else { 1.0 },
-        };
-        let ticks = match is_log {
-            true => LogCoord::<f64>::from(range.clone().log_scale()).key_points(TICKS),
-            false => RangedCoordf64::from(range.clone()).key_points(TICKS),
-        };
-        Axis {
-            is_log,
-            range,
-            ticks,
-            margin: 0.0,
-        }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        if self.is_log { value.log10() } else { value }
-    }
-}
-
-impl Ranged for Axis {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let (low, high) = (self.at(self.range.start), self.at(self.range.end));
-        let share = (self.at(*value) - low) / (high - low);
-        let share = self.margin + share * (1.0 - 2.0 * self.margin);
-        first + (share * f64::from(last - first)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.clone()
-    }
-}
-
-fn extent(values: &[f64]) -> (f64, f64) {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (low, high)
-}
-
-/// Shortens a tick's number: 250, 15k, 1.5M.
-fn short(value: f64) -> String {
-    let (value, unit) = match value.abs() {
-        millions if millions >= 1e6 => (value / 1e6, "M"),
-        thousands if thousands >= 1e3 => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    let text = format!("{value:.3}");
-    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 fn text(colour: usize, hpos: HPos) -> TextStyle<'static> {
     let style = TextStyle::from(FONT.into_font()).color(&COLOURS[colour].0);
     style.pos(Pos::new(hpos, VPos::Center))
@@ -260,7 +177,7 @@ fn width(text: &str) -> i32 {
 }
 
 /// A line's last figure, by which names are ordered, its name and its look; a limit has none.
-type Name = (f64, String, Option<Look>);
+pub(super) type Name = (f64, String, Option<Look>);
 
 fn lines(
     svg: &mut String,
@@ -284,22 +201,46 @@ fn lines(
             .map(|limit| (limit.figures[values.len() - 1], limit.name.clone(), None)),
     );
     names.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let widest = names
-        .iter()
-        .map(|(_, name, _)| width(name))
-        .max()
-        .unwrap_or(0);
-    let height = PLOT_HEIGHT.max(names.len() as i32 * ROW + 40);
-
-    let root = SVGBackend::with_string(svg, (WIDTH as u32, height as u32)).into_drawing_area();
-    let (left, right) = root.split_horizontally(WIDTH - widest - SAMPLE - 8);
     let x = Axis::of_points(values);
     let scale = if x.is_log { ", logarithmic" } else { "" };
-    let mut chart = ChartBuilder::on(&left)
+    let below = format!("{}{scale}", panel.axis);
+    let root = SVGBackend::with_string(svg, size(&names)).into_drawing_area();
+    let (left, right) = root.split_horizontally(WIDTH - legend_width(&names));
+    let mut chart = mesh(&left, x, Axis::of_figures(&medians, &all), below)?;
+    for limit in limits {
+        let places = values.iter().copied().zip(limit.figures.clone());
+        let style = COLOURS[DIM].0.stroke_width(1);
+        chart.draw_series(DashedLineSeries::new(places, 2, 3, style))?;
+    }
+    draw_series(&mut chart, series, values)?;
+    legend(&right, &names)?;
+    root.present()?;
+    Ok(())
+}
+
+/// Returns the size of a drawing with these names beside it.
+pub(super) fn size(names: &[Name]) -> (u32, u32) {
+    let height = PLOT_HEIGHT.max(names.len() as i32 * ROW + 40);
+    (WIDTH as u32, height as u32)
+}
+
+pub(super) fn legend_width(names: &[Name]) -> i32 {
+    let widest = names.iter().map(|(_, name, _)| width(name)).max();
+    widest.unwrap_or(0) + SAMPLE + 8
+}
+
+/// Draws both axes; `below` is the name of the horizontal one.
+pub(super) fn mesh<'a>(
+    area: &Drawing<'a>,
+    x: Axis,
+    y: Axis,
+    below: String,
+) -> Result<Chart<'a>, Box<dyn Error>> {
+    let mut chart = ChartBuilder::on(area)
         .margin(6)
         .x_label_area_size(34)
         .y_label_area_size(42)
-        .build_cartesian_2d(x, Axis::of_figures(&medians, &all))?;
+        .build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -307,29 +248,15 @@ fn lines(
         .bold_line_style(COLOURS[GRID].0)
         .axis_style(COLOURS[DIM].0)
         .label_style(text(DIM, HPos::Center))
-        .x_desc(format!("{}{scale}", panel.axis))
+        .x_desc(below)
         .x_label_formatter(&|at| short(*at))
         .y_label_formatter(&|at| short(*at))
         .draw()?;
-    for limit in limits {
-        let places = values.iter().copied().zip(limit.figures.clone());
-        let style = COLOURS[DIM].0.stroke_width(1);
-        chart.draw_series(DashedLineSeries::new(places, 2, 3, style))?;
-    }
-    draw_series(&mut chart, series, values)?;
-    for (name, row) in names.iter().zip(0..) {
-        legend(&right, name, 12 + row * ROW)?;
-    }
-    root.present()?;
-    Ok(())
+    Ok(chart)
 }
 
 /// Draws the lines with their whiskers: ours above the peers, and the first above all.
-fn draw_series(
-    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<Axis, Axis>>,
-    series: &[Series],
-    values: &[f64],
-) -> Drawn {
+fn draw_series(chart: &mut Chart<'_>, series: &[Series], values: &[f64]) -> Drawn {
     let (ours, peers): (Vec<_>, Vec<_>) = series.iter().partition(|series| series.look.is_ours);
     for Series { figures, look, .. } in peers.into_iter().rev().chain(ours.into_iter().rev()) {
         let places: Vec<_> = values.iter().zip(figures).collect();
@@ -356,8 +283,15 @@ fn draw_series(
     Ok(())
 }
 
-/// Writes a name with a sample of its line.
-fn legend(area: &Drawing<'_>, (_, name, look): &Name, y: i32) -> Drawn {
+/// Writes the names, each with a sample of its line.
+pub(super) fn legend(area: &Drawing<'_>, names: &[Name]) -> Drawn {
+    for (name, row) in names.iter().zip(0..) {
+        legend_line(area, name, 12 + row * ROW)?;
+    }
+    Ok(())
+}
+
+fn legend_line(area: &Drawing<'_>, (_, name, look): &Name, y: i32) -> Drawn {
     let (style, colour) = match look {
         Some(look) => (look.line(), if look.is_ours { OURS } else { INK }),
         None => (COLOURS[DIM].0.stroke_width(1), DIM),
@@ -421,27 +355,6 @@ fn bars(panel: &Panel, series: &[Series]) -> Markup {
 mod tests {
     use super::*;
     use crate::results::Study;
-
-    #[test]
-    fn an_axis_begins_at_zero_unless_the_medians_span_much() {
-        let check = |medians: &[f64], all: &[f64], is_log, low: f64| {
-            let axis = Axis::of_figures(medians, &[medians, all].concat());
-            assert_eq!(
-                (axis.is_log, axis.range.start),
-                (is_log, low),
-                "{medians:?}"
-            );
-            assert!((2..=10).contains(&axis.ticks.len()), "{:?}", axis.ticks);
-        };
-        check(&[7.0, 14.0], &[], false, 0.0);
-        check(&[-1.0, 3.0], &[], false, -1.0);
-        check(&[2.0, 90.0], &[1.5], true, 1.0);
-        // A single round does not decide for all, and a logarithmic axis has no zero.
-        check(&[1.0, 2.0], &[40.0], false, 0.0);
-        check(&[0.0, 3_000.0], &[], false, 0.0);
-        let numbers = [0.0, 0.05, 250.0, 15_000.0, 1_500_000.0];
-        assert_eq!(numbers.map(short), ["0", "0.05", "250", "15k", "1.5M"]);
-    }
 
     #[test]
     fn a_subject_looks_the_same_in_all_studies() {

@@ -2,7 +2,9 @@
 //!
 //! It is a pure function of the results and the words around them. The README beside this file describes the layout.
 
+mod axis;
 mod chart;
+mod plot;
 mod table;
 
 #[cfg(test)]
@@ -10,10 +12,11 @@ mod tests;
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::plot::Plot;
 use crate::results::{Facts, Panel, Results, Round, Study, grouped};
-pub use table::ratio_text;
-
 use chart::Looks;
+
+pub use table::ratio_text;
 
 const STYLE: &str = include_str!("style.css");
 const ALL_FIGURES: &str = "Medians of the rounds with the least and the most; \u{d7}: the ratio to the first subject in the same rounds, \
@@ -177,6 +180,9 @@ fn draw_study(command: &str, study: &Study, has_own_facts: bool, looks: &Looks) 
             @for (index, panel) in study.panels.iter().enumerate() {
                 (draw_panel(study, index, panel, looks))
             }
+            @if !study.plots.is_empty() {
+                div .charts { @for plot in &study.plots { (draw_plot(plot, looks)) } }
+            }
         }
     }
 }
@@ -210,6 +216,17 @@ fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Mark
                 (table::draw(panel, &study.subjects))
             }
             @if !absent.is_empty() { p .d { "Not measured here: " (absent.join(", ")) "." } }
+        }
+    }
+}
+
+fn draw_plot(plot: &Plot, looks: &Looks) -> Markup {
+    html! {
+        @if let Some(drawing) = plot::draw(plot, looks) {
+            figure {
+                figcaption { (plot.title) " " span .d { (plot::words(&plot.y)) } }
+                (drawing)
+            }
         }
     }
 }

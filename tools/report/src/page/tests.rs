@@ -3,6 +3,7 @@
 use roxmltree::{Document, Node};
 
 use super::*;
+use crate::plot::{Curve, Plot, Scale};
 use crate::results::tests::{committed, taken};
 use crate::results::{Better, Limit, Metric, Point, Subject};
 
@@ -245,6 +246,38 @@ fn facts_stand_once_if_all_studies_share_them() {
     results.studies[1].facts = facts("2026-11-23");
     check(&results, |document| {
         assert_eq!(lists(document), ["date 2026-11-22", "date 2026-11-23"])
+    });
+}
+
+#[test]
+fn a_plot_has_its_points() {
+    let mut results = results(&[None], &[&[Some(5.0)]]);
+    let curve = |name: &str, count: u32| Curve {
+        name: name.to_owned(),
+        points: (1..=count).map(|at| (f64::from(at), 7.0)).collect(),
+    };
+    let scale = |name: &str| Scale {
+        name: name.to_owned(),
+        is_log: false,
+    };
+    let plot = |is_scatter, curves| Plot {
+        title: "an order".to_owned(),
+        x: scale("first"),
+        y: scale("second"),
+        is_scatter,
+        curves,
+    };
+    results.studies[0].plots = vec![
+        plot(true, vec![curve("a", 3), curve("b", 2)]),
+        plot(false, vec![curve("uthread", 4)]),
+        plot(true, vec![curve("nothing", 0)]),
+    ];
+    check(&results, |document| {
+        assert_eq!(elements(document, "circle").len(), 5);
+        // A bar, and the plots with points.
+        assert_eq!(elements(document, "figure").len(), 3);
+        assert_eq!(text(document.root()).matches("an order").count(), 2);
+        check_places(document);
     });
 }
 
