@@ -20,6 +20,7 @@ Examples:
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       run a TCP echo server
   uthread load tcp 127.0.0.1:7000            measure its throughput, latency and fairness
+  uthread iobench rand-read --dir /mnt       measure random reads of a disk
   uthread search -F unwrap src               find text in files
   uthread port --main src                    port a std program to fibers
   uthread doctor                             check this machine, and print remedies
@@ -27,7 +28,8 @@ Examples:
 Exit codes:
   0  success; serve: stopped after finishing every response; search: something was found
   1  failed while running; doctor: something does not work; load: no response was received;
-     port --check: there are changes to make; search: nothing was found
+     port --check: there are changes to make; search: nothing was found; iobench: interrupted, or
+     urgent-trace found a wrong order
   2  wrong usage, or cannot start (port in use, directory missing, permission denied);
      search: something could not be read
   3  serve: stopped, but cut responses that took longer than the grace period";
@@ -48,6 +50,9 @@ pub(crate) enum Command {
     Echo(EchoArgs),
     /// Generate load on a TCP echo or HTTP server, and check every response
     Load(LoadArgs),
+    /// Measure disk I/O by blocking calls, AIO, io_uring and fibers, side by side
+    #[command(after_help = IOBENCH_NOTES)]
+    Iobench(Box<uthread_iobench::Options>),
     /// Find text in files, with the options of ripgrep
     #[command(args_override_self = true, after_help = SEARCH_NOTES)]
     Search(Box<uthread_search::Options>),
@@ -77,6 +82,24 @@ Not searched in directories, unless -u, -uu or -uuu is given: files that .gitign
 
 Exit codes:
   0 something was found   1 nothing was found   2 something could not be read, or wrong usage";
+
+const IOBENCH_NOTES: &str = "\
+Scenarios:
+  syscall-overhead   sequential reads, with a system call for each and in batches
+  lat-iops           latency and rate of sequential reads
+  rand-read          latency and rate of random reads
+  multi-4thr         four threads, each with a file of its own
+  cpu-footprint      CPU time, context switches and memory of random reads
+  mixed              reads and writes, 70 to 30, with fsync
+  kv                 puts and gets of a key-value store on fibers
+  urgent-trace       the order in which the kernel takes urgent entries; needs root
+
+All reads and writes go past the page cache, and every block is checked. The files have no names, and
+vanish with the program however it ends. fio is measured beside if it is installed. Progress and the
+time left are on stderr, tables on stdout.
+
+Exit codes:
+  0 measured   1 interrupted, failed, or a wrong order was found   2 wrong usage, or cannot start";
 
 const SERVE_NOTES: &str = "\
 Signals:

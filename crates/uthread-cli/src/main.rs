@@ -1,5 +1,5 @@
-//! The program `uthread`: a static web server, an echo server, a load generator, a search tool, a porting tool and a
-//! diagnosis, on user-level threads.
+//! The program `uthread`: a static web server, an echo server, a load generator, a disk benchmark, a search tool, a porting tool
+//! and a diagnosis, on user-level threads.
 //!
 //! This file has the dispatch and the table of exit codes; each subcommand has its own module.
 
@@ -11,6 +11,7 @@ mod runtime;
 
 mod doctor;
 mod echo;
+mod iobench;
 mod load;
 mod port;
 mod search;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Iobench(options) => iobench::run(&options),
         Command::Search(options) => search::run(&options),
         Command::Port(args) => port::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -10,6 +10,7 @@ mod deadlines;
 mod doctor;
 mod drain;
 mod echo;
+mod iobench;
 mod limits;
 mod listing;
 mod load;

@@ -1,0 +1,31 @@
+//! `urgent-trace`: the kernel's record of ordered batches, and of the control.
+
+use super::{folder, iobench, is_skipped, read_json, run};
+
+#[test]
+fn ordered_batches_pass_the_check_and_others_do_not() {
+    let output = folder();
+    let json = output.path().join("a.json");
+    let mut command = iobench(&["urgent-trace", "--batches", "50"], output.path());
+    let (code, errors) = run(command.arg("--json").arg(&json));
+    if is_skipped(code, &errors) || errors.contains("no ring") {
+        return;
+    }
+    assert_eq!(code, 0, "{errors}");
+    let results = read_json(&json);
+    let study = &results["studies"][0];
+    let rounds = &study["panels"][0]["rounds"][0];
+    let figure = |subject: usize, metric: usize| {
+        let figure = &rounds[subject][0]["Taken"]["figures"][metric];
+        figure.as_f64().unwrap_or_else(|| panic!("{rounds}"))
+    };
+    assert_eq!([figure(0, 0), figure(1, 0)], [50.0; 2]);
+    assert_eq!(figure(0, 1), figure(1, 1), "the same entries");
+    assert_eq!(figure(0, 2), 0.0);
+    assert!(figure(1, 2) > 40.0, "the control: {}", figure(1, 2));
+    let plots = study["plots"].as_array().unwrap();
+    assert_eq!(plots.len(), 2);
+    let urgent = &plots[0]["curves"][0];
+    assert_eq!(urgent["name"], "urgent");
+    assert!(!urgent["points"].as_array().unwrap().is_empty());
+}

@@ -1,0 +1,195 @@
+//! Measures disk I/O by every technique that Linux has, side by side: blocking calls, a pool of threads, POSIX AIO, Linux AIO,
+//! a bare ring, and fibers on each driver; `fio` is the reference.
+//!
+//! The README explains the scenarios and the rules that keep the figures honest. Each measurement is a process of its own,
+//! which this program starts from itself: so CPU time, context switches and memory are those of one technique.
+
+mod options;
+
+mod scenario;
+mod study;
+
+mod trace;
+
+mod job;
+mod kv;
+mod load;
+mod technique;
+
+mod fio;
+
+mod place;
+
+mod blocks;
+mod tally;
+mod usage;
+mod walk;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use uthread_report::file::write_whole;
+use uthread_report::page::{Page, Section, counts, draw};
+use uthread_report::results::Results;
+use uthread_report::study::{Extent, Journal, Study, run as run_studies, stop_on_interrupt};
+use uthread_report::{machine, markdown, say, tell};
+
+pub use fio::{Engine, run_fio};
+pub use job::Job;
+pub use load::Load;
+pub use options::Options;
+pub use place::Place;
+pub use tally::{Latencies, PERCENTILES, Report};
+pub use technique::Technique;
+pub use uthread_report::Unavailable;
+pub use walk::Pattern;
+
+use scenario::Scenario;
+
+const LEAD: &str = "The same requests to one disk by every technique that Linux has, past the page cache, in interleaved rounds. What \
+                    could not be measured is named, not guessed.";
+
+/// How the figures came about, for readers who doubt them.
+const METHOD: &str = include_str!("method.html");
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was measured.
+    Measured,
+    /// Ctrl-C ended the run. What was measured until then has been written.
+    Interrupted,
+}
+
+/// Runs the scenarios, prints their tables, and writes JSON and page if the options ask for them.
+///
+/// # Errors
+///
+/// [`Unavailable`] if a scenario cannot start here: no disk, no space, no permission, no tracing. Any other error if a file
+/// cannot be written, or if `urgent-trace` has found entries in a wrong order.
+pub fn run(options: &Options) -> Result<Outcome> {
+    if let Some(job) = &options.job {
+        job::perform(job)?;
+        return Ok(Outcome::Measured);
+    }
+    let stop = stop_on_interrupt()?;
+    [&options.json, &options.html]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| check_folder(path))?;
+    let scenarios = options.scenarios();
+    let place = prepare(options, &scenarios, &stop)?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Outcome::Interrupted);
+    }
+    let mut studies = Vec::new();
+    let mut finishes = Vec::new();
+    for scenario in scenarios {
+        let (study, finish) = match scenario {
+            Scenario::UrgentTrace => trace::study(options, &stop),
+            _ => study::of(scenario, options, place.as_ref().context("it has files")?),
+        }
+        .or_else(|error| absent(scenario, options, error))?;
+        studies.push(study);
+        finishes.push(finish);
+    }
+    let extent = Extent {
+        rounds: options.rounds as usize,
+        only: options.only.clone(),
+        facts: facts(options, place.as_ref()),
+    };
+    let mut found = run_studies(&mut studies, &extent, &mut Journal::default(), &stop)?;
+    let verdicts: Vec<Result<()>> = finishes
+        .into_iter()
+        .zip(&mut found)
+        .map(|(finish, study)| finish(study))
+        .collect();
+    let results = Results {
+        studies: found,
+        ..Results::default()
+    };
+    write(options, &results)?;
+    if stop.load(Ordering::Relaxed) {
+        tell!("interrupted: the results are those of the measurements until then");
+        return Ok(Outcome::Interrupted);
+    }
+    verdicts.into_iter().collect::<Result<()>>()?;
+    Ok(Outcome::Measured)
+}
+
+/// Writes as many files as the scenarios need.
+fn prepare(options: &Options, scenarios: &[Scenario], stop: &AtomicBool) -> Result<Option<Place>> {
+    let (own, shared): (Vec<_>, Vec<_>) =
+        scenarios.iter().partition(|scenario| scenario.overwrites());
+    let shared = shared.into_iter().map(Scenario::files).max();
+    // The last file is for those that overwrite it.
+    let count = shared.unwrap_or(0) + usize::from(!own.is_empty());
+    let place = || Place::prepare(&options.dir, count, options.mib, options.seed, stop);
+    (count > 0).then(place).transpose()
+}
+
+/// Completes the results of a study, and judges them.
+type Finish = Box<dyn FnOnce(&mut uthread_report::results::Study) -> Result<()>>;
+
+/// Replaces a scenario that is unavailable by one that says why, unless it was asked for by name.
+fn absent(scenario: Scenario, options: &Options, error: anyhow::Error) -> Result<(Study, Finish)> {
+    if !error.is::<Unavailable>() || options.scenarios.contains(&scenario) {
+        return Err(error);
+    }
+    tell!("{scenario} is left out: {error:#}");
+    let study = Study::absent(scenario.name(), &format!("{error:#}"));
+    Ok((study, Box::new(|_| Ok(()))))
+}
+
+/// Returns build, machine and disk, in words.
+fn facts(options: &Options, place: Option<&Place>) -> Vec<(String, String)> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut facts = vec![("uthread".to_owned(), version)];
+    facts.extend(machine::facts());
+    facts.extend(place.into_iter().flat_map(Place::facts));
+    let measured = format!("{} rounds of {} requests", options.rounds, options.blocks);
+    facts.push(("measured".to_owned(), measured));
+    facts
+}
+
+fn check_folder(path: &Path) -> Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder.is_none_or(Path::is_dir) {
+        true => Ok(()),
+        false => {
+            let reason = format!("there is no folder for {}", path.display());
+            Err(Unavailable(reason).into())
+        }
+    }
+}
+
+fn write(options: &Options, results: &Results) -> Result<()> {
+    for study in &results.studies {
+        say!("{}", markdown::show(study));
+    }
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(results)? + "\n";
+        write_whole(path, text.as_bytes()).with_context(|| format!("write {}", path.display()))?;
+    }
+    if let Some(path) = &options.html {
+        let mut body = counts(results);
+        body.0 += METHOD;
+        let method = Section {
+            id: "method",
+            title: "Method",
+            body,
+        };
+        let page = Page {
+            title: "uthread iobench",
+            lead: LEAD,
+            command: "uthread iobench",
+            sections: vec![method],
+        };
+        write_whole(path, draw(&page, results).as_bytes())
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}

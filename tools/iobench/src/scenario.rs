@@ -1,0 +1,162 @@
+//! The scenarios: their names, their questions, and what is varied in each.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::walk::Pattern;
+
+/// A part of the suite. The names are those of the work that it continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    SyscallOverhead,
+    LatIops,
+    RandRead,
+    #[value(name = "multi-4thr")]
+    MultiFourThreads,
+    CpuFootprint,
+    Mixed,
+    Kv,
+    UrgentTrace,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Scenario; 8] = [
+        Scenario::SyscallOverhead,
+        Scenario::LatIops,
+        Scenario::RandRead,
+        Scenario::MultiFourThreads,
+        Scenario::CpuFootprint,
+        Scenario::Mixed,
+        Scenario::Kv,
+        Scenario::UrgentTrace,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scenario::SyscallOverhead => "syscall-overhead",
+            Scenario::LatIops => "lat-iops",
+            Scenario::RandRead => "rand-read",
+            Scenario::MultiFourThreads => "multi-4thr",
+            Scenario::CpuFootprint => "cpu-footprint",
+            Scenario::Mixed => "mixed",
+            Scenario::Kv => "kv",
+            Scenario::UrgentTrace => "urgent-trace",
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Scenario::SyscallOverhead => "System calls of sequential reads",
+            Scenario::LatIops => "Latency and rate of sequential reads",
+            Scenario::RandRead => "Latency and rate of random reads",
+            Scenario::MultiFourThreads => "Four threads, four files",
+            Scenario::CpuFootprint => "CPU time, context switches and memory",
+            Scenario::Mixed => "Reads and writes",
+            Scenario::Kv => "A key-value store on fibers",
+            Scenario::UrgentTrace => "Order of urgent submissions",
+        }
+    }
+
+    pub(crate) fn question(self) -> &'static str {
+        match self {
+            Scenario::SyscallOverhead => {
+                "What does a request cost if each has a system call of its own, and what in batches?"
+            }
+            Scenario::LatIops => {
+                "How long does a sequential read take, and how many are there in a second?"
+            }
+            Scenario::RandRead => {
+                "How long does a random read take, and how many are there in a second?"
+            }
+            Scenario::MultiFourThreads => "What changes if four threads read a file each?",
+            Scenario::CpuFootprint => "What does a random read cost besides time?",
+            Scenario::Mixed => "What do writes with `fsync` do to reads beside them?",
+            Scenario::Kv => {
+                "How many durable puts and how many gets does a small store on fibers have in a second?"
+            }
+            Scenario::UrgentTrace => {
+                "Does the kernel get urgent requests before all others of their batch?"
+            }
+        }
+    }
+
+    /// Remarks on what the figures mean, in the report.
+    pub(crate) fn notes(self) -> &'static [&'static str] {
+        match self {
+            Scenario::SyscallOverhead => &[
+                "The ring submits so many requests with one system call and waits for all of them with the same call; \
+                 `pread` makes a call for each, whatever the size of a batch. `calls` are counted by the programs.",
+                "The time of one request at a time is that of the disk: a ring does not shorten it. What a batch saves is CPU time.",
+            ],
+            Scenario::LatIops | Scenario::RandRead => &[
+                "`pread` reads one block at a time at every point, as the line to compare with. All others keep so many requests in \
+                 flight. Whoever compares a ring with many requests in flight to one call at a time measures the disk's parallelism, \
+                 and not the ring.",
+            ],
+            Scenario::MultiFourThreads => &[
+                "Each of four threads has a file and so many requests at a time of its own; fibers have four workers.",
+            ],
+            Scenario::CpuFootprint => &[
+                "CPU time and context switches are those of a whole process with the kernel's threads that work for it, `max RSS` is \
+                 its peak of resident memory.",
+            ],
+            Scenario::Mixed => &[
+                "70 % of the requests read, the others write, and one `fsync` follows about 32 writes. Its time is beside that of \
+                 reads and writes.",
+            ],
+            Scenario::Kv => &[
+                "A log in segments, half of it live records: puts that arrive together become durable together, gets read a block, and \
+                 compaction runs beside them. Half of the requests put. After each measurement the store is recovered from its file and \
+                 compared.",
+            ],
+            Scenario::UrgentTrace => &[
+                "A tracefs instance records what the kernel takes from the ring. The control submits the same batches in the order \
+                 in which they were queued: a check that passes for it would be worthless.",
+            ],
+        }
+    }
+
+    pub(crate) fn pattern(self) -> Pattern {
+        match self {
+            Scenario::SyscallOverhead | Scenario::LatIops => Pattern::Sequential,
+            Scenario::Mixed => Pattern::Mixed,
+            Scenario::Kv => Pattern::KeyValue,
+            _ => Pattern::Random,
+        }
+    }
+
+    /// Returns whether the scenario leaves other blocks in its file, which therefore no other scenario uses.
+    pub(crate) fn overwrites(self) -> bool {
+        self == Scenario::Kv
+    }
+
+    /// Returns the number of files that are used at the same time.
+    pub(crate) fn files(self) -> usize {
+        match self {
+            Scenario::UrgentTrace => 0,
+            Scenario::MultiFourThreads => 4,
+            _ => 1,
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_the_names_of_the_report() {
+        for scenario in Scenario::ALL {
+            let value = scenario.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), scenario.name());
+        }
+        assert_eq!(Scenario::value_variants(), Scenario::ALL);
+    }
+}

@@ -1,0 +1,181 @@
+//! The metrics of a scenario, with the names and units of `fio`, and their figures.
+
+use uthread_report::results::{Better, Metric};
+
+use crate::blocks::BLOCK_BYTES;
+use crate::scenario::Scenario;
+use crate::tally::{Latencies, Report};
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// Returns the metrics of a scenario. Those that answer its question are drawn.
+pub(super) fn metrics(scenario: Scenario) -> Vec<Metric> {
+    use Better::{Less, More, Neither};
+    if scenario == Scenario::Mixed {
+        let all = [
+            ("read IOPS", "", More),
+            ("write IOPS", "", More),
+            ("read lat p50", "usec", Less),
+            ("read lat p99", "usec", Less),
+            ("write lat p50", "usec", Less),
+            ("write lat p99", "usec", Less),
+            ("sync lat p50", "usec", Less),
+            ("sync lat p99", "usec", Less),
+            ("CPU per I/O", "usec", Less),
+        ];
+        let drawn = ["read IOPS", "read lat p99", "write lat p99", "CPU per I/O"];
+        return chosen(&all, &drawn);
+    }
+    if scenario == Scenario::Kv {
+        let all = [
+            ("puts", "1/s", More),
+            ("gets", "1/s", More),
+            ("put lat p50", "usec", Less),
+            ("put lat p99", "usec", Less),
+            ("get lat p50", "usec", Less),
+            ("get lat p99", "usec", Less),
+            ("blocks written per put", "", Less),
+            ("CPU per I/O", "usec", Less),
+        ];
+        let drawn = ["puts", "gets", "put lat p99", "get lat p99"];
+        return chosen(&all, &drawn);
+    }
+    let all = [
+        ("IOPS", "", More),
+        ("BW", "MiB/s", More),
+        ("lat avg", "usec", Less),
+        ("lat p50", "usec", Less),
+        ("lat p99", "usec", Less),
+        ("lat p99.9", "usec", Less),
+        ("CPU per I/O", "usec", Less),
+        ("usr per I/O", "usec", Less),
+        ("sys per I/O", "usec", Less),
+        ("ctx per I/O", "", Neither),
+        ("calls per I/O", "", Neither),
+        ("max RSS", "MiB", Less),
+    ];
+    let drawn: &[&str] = match scenario {
+        Scenario::SyscallOverhead => &["IOPS", "CPU per I/O", "calls per I/O"],
+        Scenario::CpuFootprint => &["usr per I/O", "sys per I/O", "ctx per I/O", "max RSS"],
+        _ => &["IOPS", "lat p50", "lat p99", "CPU per I/O"],
+    };
+    chosen(&all, drawn)
+}
+
+/// Returns the figures in the order of the metrics, `NAN` where one is not known.
+pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
+    let cpu = Some(report.cpu_us());
+    let rate = |latencies: &Option<Latencies>| {
+        let count = latencies.as_ref().map(|latencies| latencies.count as f64);
+        count.map(|count| count / report.seconds)
+    };
+    let at = |latencies: &Option<Latencies>, percent| {
+        latencies.as_ref().map(|latencies| latencies.at(percent))
+    };
+    let (reads, writes, syncs) = (&report.reads, &report.writes, &report.syncs);
+    let figures = match scenario {
+        Scenario::Mixed => vec![
+            rate(reads),
+            rate(writes),
+            at(reads, 50.0),
+            at(reads, 99.0),
+            at(writes, 50.0),
+            at(writes, 99.0),
+            at(syncs, 50.0),
+            at(syncs, 99.0),
+            cpu,
+        ],
+        Scenario::Kv => vec![
+            rate(writes),
+            rate(reads),
+            at(writes, 50.0),
+            at(writes, 99.0),
+            at(reads, 50.0),
+            at(reads, 99.0),
+            report.written_per_put,
+            cpu,
+        ],
+        _ => vec![
+            rate(reads),
+            rate(reads).map(|rate| rate * BLOCK_BYTES as f64 / MIB),
+            reads.as_ref().map(|reads| reads.mean_us),
+            at(reads, 50.0),
+            at(reads, 99.0),
+            at(reads, 99.9),
+            cpu,
+            report.usr_us,
+            report.sys_us,
+            report.context_switches,
+            report.calls,
+            report.max_rss_mib,
+        ],
+    };
+    let known = figures.into_iter().map(|figure| figure.unwrap_or(f64::NAN));
+    known.collect()
+}
+
+fn chosen(all: &[(&str, &str, Better)], drawn: &[&str]) -> Vec<Metric> {
+    let metric = |&(name, unit, better): &(&str, &str, Better)| {
+        let metric = Metric::new(name, unit, better);
+        match drawn.contains(&name) {
+            true => metric.drawn(),
+            false => metric,
+        }
+    };
+    all.iter().map(metric).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_has_its_figure() {
+        let latencies = |count| {
+            let percentiles_us = crate::tally::PERCENTILES.to_vec();
+            Some(Latencies {
+                count,
+                mean_us: 42.0,
+                percentiles_us,
+            })
+        };
+        let report = Report {
+            seconds: 2.0,
+            reads: latencies(512),
+            writes: latencies(100),
+            usr_us: Some(1.0),
+            sys_us: Some(2.0),
+            calls: Some(0.5),
+            ..Report::default()
+        };
+        for scenario in Scenario::ALL
+            .into_iter()
+            .filter(|scenario| scenario.files() > 0)
+        {
+            let (metrics, figures) = (metrics(scenario), of(scenario, &report));
+            assert_eq!(metrics.len(), figures.len(), "{scenario}");
+            assert!(metrics.iter().any(|metric| metric.is_drawn));
+            let figure = |name: &str| {
+                let index = metrics.iter().position(|metric| metric.name == name);
+                index.map(|index| figures[index])
+            };
+            assert_eq!(figure("CPU per I/O"), Some(3.0));
+            match scenario {
+                Scenario::Mixed => {
+                    assert_eq!(figure("write IOPS"), Some(50.0));
+                    assert_eq!(figure("read lat p99"), Some(99.0));
+                    assert!(figure("sync lat p50").unwrap().is_nan());
+                }
+                Scenario::Kv => {
+                    assert_eq!((figure("puts"), figure("gets")), (Some(50.0), Some(256.0)));
+                }
+                _ => {
+                    assert_eq!((figure("IOPS"), figure("BW")), (Some(256.0), Some(1.0)));
+                    assert_eq!(figure("lat p99.9"), Some(99.9));
+                    assert_eq!(figure("calls per I/O"), Some(0.5));
+                    assert!(figure("max RSS").unwrap().is_nan());
+                }
+            }
+        }
+    }
+}

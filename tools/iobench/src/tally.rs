@@ -1,0 +1,176 @@
+//! Latencies and counters of a measurement, and the report that a measuring process prints.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::usage::Meter;
+use crate::walk::Request;
+
+/// The percentiles that `fio` reports by default.
+pub const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+
+/// A request that takes a minute has failed in all but name.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+/// A hundredth, as in `fio`: memory is measured too.
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// The requests that a technique has performed.
+pub(crate) struct Tally {
+    reads: Histogram<u64>,
+    writes: Histogram<u64>,
+    syncs: Histogram<u64>,
+    /// System calls that request or await I/O; `None` if the technique makes them out of sight.
+    pub(crate) calls: Option<u64>,
+    /// The measured part, if that is not all.
+    pub(crate) span: Option<(Meter, Meter)>,
+    /// Blocks that a store has written for each put.
+    pub(crate) written_per_put: Option<f64>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        let empty =
+            || Histogram::new_with_max(LATENCY_NS_MAX, SIGNIFICANT_DIGITS).expect("valid bounds");
+        Tally {
+            reads: empty(),
+            writes: empty(),
+            syncs: empty(),
+            calls: Some(0),
+            span: None,
+            written_per_put: None,
+        }
+    }
+
+    pub(crate) fn record(&mut self, request: Request, latency: Duration) {
+        let histogram = match request {
+            Request::Read(_) => &mut self.reads,
+            Request::Write(_) => &mut self.writes,
+            Request::Sync => &mut self.syncs,
+        };
+        histogram.saturating_record(latency.as_nanos() as u64);
+    }
+
+    /// Adds what another thread has done.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        let pairs = [
+            (&mut self.reads, &other.reads),
+            (&mut self.writes, &other.writes),
+            (&mut self.syncs, &other.syncs),
+        ];
+        for (sum, part) in pairs {
+            sum.add(part).expect("all have the same bounds");
+        }
+        self.calls = self.calls.zip(other.calls).map(|(a, b)| a + b);
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.reads.len() + self.writes.len() + self.syncs.len()
+    }
+
+    pub(crate) fn latencies(&self) -> [Option<Latencies>; 3] {
+        [&self.reads, &self.writes, &self.syncs].map(Latencies::of)
+    }
+}
+
+/// The result of a measurement. What is "per request" is divided by the number of requests of all kinds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Duration.
+    pub seconds: f64,
+    /// Latencies of reads, or of gets from a store.
+    pub reads: Option<Latencies>,
+    /// Latencies of writes, or of puts to a store.
+    pub writes: Option<Latencies>,
+    /// Latencies of `fsync`.
+    pub syncs: Option<Latencies>,
+    /// System calls per request, where the program makes them itself.
+    pub calls: Option<f64>,
+    /// CPU time in user space per request.
+    pub usr_us: Option<f64>,
+    /// CPU time in the kernel per request.
+    pub sys_us: Option<f64>,
+    /// Context switches per request.
+    pub context_switches: Option<f64>,
+    /// Peak of resident memory.
+    pub max_rss_mib: Option<f64>,
+    /// Blocks that a store has written for each put.
+    pub written_per_put: Option<f64>,
+}
+
+/// Latencies of one kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// Number of requests.
+    pub count: u64,
+    /// Mean.
+    pub mean_us: f64,
+    /// In the order of [`PERCENTILES`].
+    pub percentiles_us: Vec<f64>,
+}
+
+impl Report {
+    /// Returns the number of reads in a second.
+    #[must_use]
+    pub fn read_rate(&self) -> f64 {
+        let reads = self.reads.as_ref();
+        reads.map_or(f64::NAN, |reads| reads.count as f64 / self.seconds)
+    }
+
+    /// Returns the CPU time per request.
+    #[must_use]
+    pub fn cpu_us(&self) -> f64 {
+        let both = self.usr_us.zip(self.sys_us);
+        both.map_or(f64::NAN, |(usr, sys)| usr + sys)
+    }
+}
+
+impl Latencies {
+    fn of(histogram: &Histogram<u64>) -> Option<Latencies> {
+        let at_us = |percent| histogram.value_at_percentile(percent) as f64 / 1e3;
+        (!histogram.is_empty()).then(|| Latencies {
+            count: histogram.len(),
+            mean_us: histogram.mean() / 1e3,
+            percentiles_us: PERCENTILES.map(at_us).to_vec(),
+        })
+    }
+
+    /// Returns one of [`PERCENTILES`].
+    #[must_use]
+    pub fn at(&self, percent: f64) -> f64 {
+        let index = PERCENTILES.iter().position(|known| *known == percent);
+        let found = index.and_then(|index| self.percentiles_us.get(index));
+        found.copied().unwrap_or(f64::NAN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_counted_apart_and_sums_add_up() {
+        let mut tally = Tally::new();
+        let mut other = Tally::new();
+        for us in 1..=100 {
+            tally.record(Request::Read(0), Duration::from_micros(us));
+            other.record(Request::Write(0), Duration::from_micros(2 * us));
+        }
+        (tally.calls, other.calls) = (Some(3), Some(4));
+        tally.add(&other);
+        assert_eq!((tally.requests(), tally.calls), (200, Some(7)));
+        let [reads, writes, syncs] = tally.latencies();
+        let (reads, writes) = (reads.unwrap(), writes.unwrap());
+        assert_eq!((reads.count, syncs), (100, None));
+        assert!((reads.at(50.0) - 50.0).abs() < 1.0, "{reads:?}");
+        assert!((writes.at(99.0) - 198.0).abs() < 2.0, "{writes:?}");
+        assert!((reads.mean_us - 50.5).abs() < 1.0, "{reads:?}");
+        other.calls = None;
+        tally.add(&other);
+        assert_eq!(tally.calls, None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Blocking calls, one at a time, whatever the depth.
+
+use std::io;
+use std::time::Instant;
+
+use super::{Work, call};
+use crate::blocks;
+use crate::place;
+use crate::tally::Tally;
+
+pub(super) fn perform(work: &Work) -> io::Result<Tally> {
+    let mut buffer = place::buffer(&work.file)?;
+    let mut tally = Tally::new();
+    while let Some(request) = work.walk.next() {
+        blocks::prepare(request, &mut buffer);
+        let begin = Instant::now();
+        let result = call(&work.file, request, &mut buffer);
+        let latency = begin.elapsed();
+        blocks::check(request, result, &buffer)?;
+        tally.record(request, latency);
+    }
+    tally.calls = Some(tally.requests());
+    Ok(tally)
+}
