@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Sources of everything that a report measures, from this folder.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "src",
     "../../crates/uthread/src",
+    "../../tools/iobench/src",
     "../../tools/load/src",
     "../../tools/report/src",
     "../peers",

@@ -1,6 +1,5 @@
 //! The peer on uthread: `bench/peers/README.md` describes the commands.
 
-mod disk;
 mod echo;
 mod fixed;
 #[path = "../../forks.rs"]
@@ -23,9 +22,6 @@ use measure::report;
 use mode::Mode;
 use spawned::{create, pingpong, sleepers, spawn_join, yields};
 
-/// Exit code where a file cannot be read past the page cache.
-const UNAVAILABLE: u8 = 2;
-
 /// Run one of the small programs of the benchmarks
 #[derive(Parser)]
 struct Arguments {
@@ -37,8 +33,6 @@ struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Measured {
-    /// Read blocks of a file past the page cache
-    Disk(disk::Reads),
     /// Echo messages
     Echo(echo::Echo),
     /// Find text in files
@@ -55,16 +49,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     eprintln!("uthread-peer: {error:#}");
-    match error.is::<disk::Unavailable>() {
-        true => ExitCode::from(UNAVAILABLE),
-        false => ExitCode::FAILURE,
-    }
+    ExitCode::FAILURE
 }
 
 fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let runtime = |workers| mode.runtime(workers);
     let words = match measured {
-        Measured::Disk(reads) => return reads.run(&runtime(1)?),
         Measured::Echo(echo) => return echo.serve(runtime(echo.workers)?),
         Measured::Search(options) => {
             uthread_search::run_on(options, |builder| mode.start(builder))?;

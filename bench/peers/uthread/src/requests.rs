@@ -10,8 +10,6 @@ use rustix::event::EventfdFlags;
 use uthread::fs::File;
 use uthread::{Runtime, try_scope};
 
-pub(super) use eventfd::cpu_ns;
-
 /// Performs this many requests, divided among the fibers, and waits for all.
 pub(super) fn perform(runtime: &Runtime, fibers: u32, requests: u32) -> Result<()> {
     let file = File::from(eventfd::full(EventfdFlags::empty())?);

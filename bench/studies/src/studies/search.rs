@@ -13,14 +13,13 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::Value;
+use uthread_iobench::run_fio;
 use uthread_report::Unavailable;
 use uthread_report::measure::Taken;
 use uthread_report::measure::quiet::Window;
-use uthread_report::program::output;
 use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
-use super::disk::fio;
 use crate::alone::{Alone, Measuring};
 use crate::measure::calls;
 use crate::peers::{self, Program};
@@ -380,7 +379,7 @@ fn read_by_fio(fio: &Program, searched: &[Searched; 3]) -> Result<f64> {
     command.arg(format!("--size={LARGE_BYTES}"));
     command.arg(format!("--io_size={}", tree.bytes));
     command.arg("--filename").args(&large.paths);
-    let report = fio::json(&output(&mut command)?)?;
+    let report = run_fio(&mut command)?;
     let time = report.pointer("/jobs/0/read/runtime");
     time.and_then(Value::as_f64).context("fio reported no time")
 }
