@@ -76,7 +76,7 @@ impl Scenario {
                 "How many durable puts and how many gets does a small store on fibers have in a second?"
             }
             Scenario::UrgentTrace => {
-                "Does the kernel get urgent requests before all others of their batch?"
+                "Does the kernel get urgent requests of fibers before all others that are submitted with them?"
             }
         }
     }
@@ -111,8 +111,9 @@ impl Scenario {
                  compared.",
             ],
             Scenario::UrgentTrace => &[
-                "A tracefs instance records what the kernel takes from the ring. The control submits the same batches in the order \
-                 in which they were queued: a check that passes for it would be worthless.",
+                "Each request comes from a fiber that has a priority during this call. A tracefs instance records which of them the worker \
+                 submits by one system call, and in which order the kernel takes them. The control makes the same requests without \
+                 priorities: a check that passes for it would be worthless.",
             ],
         }
     }

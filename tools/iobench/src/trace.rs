@@ -1,23 +1,24 @@
-//! `urgent-trace`: the order in which the kernel takes the entries of a batch, recorded by the kernel itself.
+//! `urgent-trace`: the order in which the kernel takes the requests of fibers with priorities, recorded by the kernel itself.
 //!
-//! Batches are random, from a seed. Each entry does nothing, and has its class and its place in the program's order in
-//! `user_data`. The `order` of the submission is a function of its own: what stands for the runtime today is one file.
+//! Batches are random, from a seed. Each chain of a batch is requested by a fiber of its own, in the program's order; the one worker
+//! submits together what its fibers request, and a record says which entries a system call has submitted, in which order.
 
 mod batch;
 mod check;
-mod order;
+mod record;
 mod recorder;
 mod ring;
 mod scatter;
 mod tag;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use uthread::{Driver, Runtime, priority, try_scope};
 use uthread_load::SplitMix;
+use uthread_report::Unavailable;
 use uthread_report::measure::Taken;
 use uthread_report::measure::quiet::Usage;
 use uthread_report::results::{self, Better, Metric, Panel, Point, Subject};
@@ -29,21 +30,20 @@ use crate::options::Options;
 use crate::scenario::Scenario;
 use batch::Batch;
 use recorder::Recorder;
-use ring::Ring;
 use scatter::Scatter;
 
-/// The subjects: by class, and as a control in the order in which the program queued the entries.
-const SUBJECTS: [&str; 2] = ["by class", "unordered (control)"];
+/// The subjects: fibers with priorities, and as a control the same requests without.
+const SUBJECTS: [&str; 2] = ["priorities", "no priorities (control)"];
 const SECONDS_EACH: f64 = 5.0;
 
 /// Plans the scenario.
 ///
 /// # Errors
 ///
-/// [`Unavailable`](uthread_report::Unavailable) if this process cannot trace, or gets no ring.
+/// [`Unavailable`] if this process cannot trace, or gets no ring.
 pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study, Finish)> {
     Recorder::check()?;
-    let mut ring = Ring::new()?;
+    runtime()?;
     let subjects = [
         Subject::ours(SUBJECTS[0]),
         Subject::peer(SUBJECTS[1], None, None),
@@ -52,6 +52,7 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
         Metric::new("batches", "", Better::Neither),
         Metric::new("entries", "", Better::Neither),
         Metric::new("batches in a wrong order", "", Better::Less).drawn(),
+        Metric::new("system calls", "", Better::Neither),
     ];
     let points = vec![Point::name(&format!("{} batches", options.batches))];
     let panel = Panel::new("batches of 2 to 64 entries", "", points, metrics);
@@ -60,16 +61,16 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
     let words = [scenario.name(), scenario.title(), scenario.question()];
     let plan = results::Study::new(words, notes.collect(), subjects.to_vec(), vec![panel]);
 
-    let scatter = Rc::new(RefCell::new(Scatter::default()));
+    let scatter = Arc::new(Mutex::new(Scatter::default()));
     let trial = Trial {
         batches: options.batches,
         seed: options.seed,
         stop: Arc::clone(stop),
-        scatter: Rc::clone(&scatter),
+        scatter: Arc::clone(&scatter),
     };
-    let measure = move |cell: Cell| trial.run(&mut ring, cell);
+    let measure = move |cell: Cell| runtime()?.run(|| trial.run(cell));
     let finish: Finish = Box::new(move |study| {
-        let scatter = scatter.borrow();
+        let scatter = scatter.lock().unwrap_or_else(PoisonError::into_inner);
         say!("{}", scatter.text());
         study.plots = scatter.plots(SUBJECTS);
         judge(study)
@@ -77,43 +78,50 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
     Ok((Study::new(plan, SECONDS_EACH, measure), finish))
 }
 
+/// Starts one worker, which submits the requests of all fibers.
+fn runtime() -> Result<Runtime, Unavailable> {
+    let runtime = Runtime::builder().driver(Driver::Uring).workers(1).build();
+    runtime.map_err(|error| Unavailable(format!("no ring: {error}; see `uthread doctor`")))
+}
+
 /// The recording of all batches by one subject.
 struct Trial {
     batches: u32,
     seed: u64,
     stop: Arc<AtomicBool>,
-    scatter: Rc<RefCell<Scatter>>,
+    scatter: Arc<Mutex<Scatter>>,
 }
 
 impl Trial {
-    fn run(&self, ring: &mut Ring, cell: Cell) -> Result<Taken> {
-        let is_ordered = cell.subject == 0;
+    /// Runs on the worker, whose thread is recorded.
+    fn run(&self, cell: Cell) -> Result<Taken> {
+        let has_priorities = cell.subject == 0;
+        let zero = File::open("/dev/zero").context("open /dev/zero")?;
         let mut random = SplitMix::new(self.seed.wrapping_add(cell.round as u64));
         let mut recorder = Recorder::start()?;
-        let (mut entries, mut wrong) = (0, 0);
+        let (mut entries, mut wrong, mut calls) = (0, 0, 0);
         for number in 0..self.batches {
             ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
             let batch = Batch::random(number, &mut random);
-            let order = match is_ordered {
-                true => order::urgent_first(&batch),
-                false => (0..batch.entries.len()).collect(),
-            };
-            ring.submit(&batch, &order)?;
-            let seen = recorder.read(number, batch.entries.len())?;
-            entries += seen.len();
-            let verdict = check::check(&batch, &seen);
+            perform(&batch, &zero, has_priorities)?;
+            let flushes = recorder.read(number, batch.entries.len())?;
+            entries += batch.entries.len();
+            calls += flushes.len();
+            let verdict = check::check(&batch, &flushes);
             wrong += u32::from(verdict.is_err());
             if cell.round == 0 {
-                self.scatter.borrow_mut().add(cell.subject, &batch, &seen);
+                let mut scatter = self.scatter.lock().unwrap_or_else(PoisonError::into_inner);
+                let flushes = flushes.iter();
+                flushes.for_each(|flush| scatter.add(cell.subject, flush));
             }
-            if is_ordered {
-                // An ordered batch in a wrong order is a failure with a reason.
+            if has_priorities {
+                // A batch of this subject in a wrong order is a failure with a reason.
                 verdict.map_err(anyhow::Error::msg)?;
             }
         }
-        let figures = [f64::from(self.batches), entries as f64, f64::from(wrong)];
+        let counts = [self.batches as usize, entries, wrong as usize, calls];
         Ok(Taken {
-            figures: figures.to_vec(),
+            figures: counts.map(|count| count as f64).to_vec(),
             // The load of the machine changes no order.
             usage: Usage {
                 quiet_before: true,
@@ -123,7 +131,31 @@ impl Trial {
     }
 }
 
-/// Fails unless all ordered batches passed the check, and the control did not.
+/// Requests the chains of a batch, each by a fiber, and waits for them.
+fn perform(batch: &Batch, zero: &File, has_priorities: bool) -> Result<()> {
+    let chains: Vec<_> = batch.chains().collect();
+    let next = AtomicUsize::new(0);
+    let request = || {
+        // The fibers get their chains in the order in which they run.
+        let chain = chains[next.fetch_add(1, Ordering::Relaxed)].clone();
+        match has_priorities {
+            true => {
+                let priority = batch.class_of(&chain).priority();
+                priority::with(priority, || ring::submit(batch, chain, zero))
+            }
+            false => ring::submit(batch, chain, zero),
+        }
+    };
+    try_scope(|scope| {
+        for _ in &chains {
+            scope.spawn(request);
+        }
+        Ok(())
+    })
+    .with_context(|| format!("batch {}", batch.number))
+}
+
+/// Fails unless all batches with priorities passed the check, and the control did not.
 fn judge(study: &results::Study) -> Result<()> {
     let panel = &study.panels[0];
     let wrong = |subject| {
@@ -137,7 +169,7 @@ fn judge(study: &results::Study) -> Result<()> {
     if let Some(control) = wrong(1) {
         ensure!(
             control.iter().all(|&count| count > 0.0),
-            "urgent-trace: the check passed for batches that nobody ordered: it proves nothing"
+            "urgent-trace: the check passed for requests without priorities: it proves nothing"
         );
     }
     Ok(())

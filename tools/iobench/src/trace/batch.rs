@@ -1,4 +1,4 @@
-//! A batch: entries in the order in which a program queued them, some of them linked to chains.
+//! A batch: entries in the order in which fibers request them, some of them linked to chains.
 
 use std::ops::Range;
 
@@ -6,13 +6,12 @@ use uthread_load::SplitMix;
 
 use super::tag::{Class, Tag};
 
-/// Number of entries that fit into one submission.
-pub(super) const ENTRIES_MAX: usize = 64;
+/// Maximum number of entries: a worker submits after about as many at the latest.
+const ENTRIES_MAX: usize = 64;
 const ENTRIES_MIN: usize = 2;
 /// One entry in so many begins or continues a chain.
 const LINKED_ONE_IN: usize = 8;
 
-/// An entry without an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) class: Class,
@@ -30,15 +29,17 @@ impl Batch {
     /// Returns a batch of random length, classes and chains.
     pub(super) fn random(number: u32, random: &mut SplitMix) -> Batch {
         let count = ENTRIES_MIN + random.below(ENTRIES_MAX - ENTRIES_MIN + 1);
-        let entry = |index| Entry {
-            class: Class::ALL[random.below(Class::ALL.len())],
-            // The last one has no successor.
-            is_linked: random.below(LINKED_ONE_IN) == 0 && index + 1 < count,
-        };
-        Batch {
-            number,
-            entries: (0..count).map(entry).collect(),
+        let mut entries: Vec<Entry> = Vec::new();
+        for index in 0..count {
+            let drawn = Class::ALL[random.below(Class::ALL.len())];
+            let chain = entries.last().filter(|previous| previous.is_linked);
+            entries.push(Entry {
+                class: chain.map_or(drawn, |previous| previous.class),
+                // The last one has no successor.
+                is_linked: random.below(LINKED_ONE_IN) == 0 && index + 1 < count,
+            });
         }
+        Batch { number, entries }
     }
 
     /// Returns the chains, in the program's order; a single entry is a chain of one.
@@ -57,18 +58,16 @@ impl Batch {
             })
     }
 
-    /// Returns the class of a chain: that of its most urgent entry, which cannot overtake the others.
+    /// Returns the class of a chain, which is that of each of its entries: one call submits them.
     pub(super) fn class_of(&self, chain: &Range<usize>) -> Class {
-        let classes = self.entries[chain.clone()].iter().map(|entry| entry.class);
-        classes.min().unwrap_or(Class::Normal)
+        self.entries[chain.start].class
     }
 
     /// Returns what an entry carries.
     pub(super) fn tag(&self, index: usize) -> Tag {
         Tag {
-            batch: self.number,
             class: self.entries[index].class,
-            sequence: index as u16,
+            sequence: index as u8,
         }
     }
 }
@@ -93,6 +92,20 @@ pub(super) mod tests {
         }
     }
 
+    /// Returns the tags of entries, given for each system call.
+    pub(crate) fn flushed(batch: &Batch, flushes: &[&[usize]]) -> Vec<Vec<Tag>> {
+        let tags = |flush: &&[usize]| flush.iter().map(|&index| batch.tag(index)).collect();
+        flushes.iter().map(tags).collect()
+    }
+
+    /// Returns the entries as the runtime should order them in one flush.
+    pub(crate) fn in_order_of_class(batch: &Batch) -> Vec<usize> {
+        let mut chains: Vec<_> = batch.chains().collect();
+        // The sort is stable.
+        chains.sort_by_key(|chain| batch.class_of(chain));
+        chains.into_iter().flatten().collect()
+    }
+
     #[test]
     fn linked_entries_are_one_chain() {
         let check = |letters: &str, expected: &[Range<usize>]| {
@@ -105,7 +118,7 @@ pub(super) mod tests {
         check("unb", &[0..1, 1..2, 2..3]);
         check("NNun", &[0..3, 3..4]);
         check("nN", &[0..1, 1..2]);
-        assert_eq!(batch("NBun").class_of(&(0..3)), Class::Urgent);
+        assert_eq!(batch("nUub").class_of(&(1..3)), Class::Urgent);
     }
 
     #[test]
@@ -117,6 +130,11 @@ pub(super) mod tests {
         for batch in &batches {
             assert!((ENTRIES_MIN..=ENTRIES_MAX).contains(&batch.entries.len()));
             assert!(!batch.entries.last().unwrap().is_linked);
+            for chain in batch.chains() {
+                let class = batch.class_of(&chain);
+                let entries = &batch.entries[chain];
+                assert!(entries.iter().all(|entry| entry.class == class));
+            }
         }
         let count = |class| {
             let entries = batches.iter().flat_map(|batch| &batch.entries);

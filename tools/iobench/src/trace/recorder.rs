@@ -11,16 +11,24 @@ use rustix::fs::OFlags;
 use rustix::thread::gettid;
 use uthread_report::Unavailable;
 
+use super::record::Record;
 use super::tag::Tag;
 
 /// Where tracefs is, with the older place below debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// The event of a submitted entry, with its name before Linux 6.3.
-const EVENTS: [&str; 2] = ["io_uring_submit_req", "io_uring_submit_sqe"];
+/// The events: of a call that submits, an entry taken, with its name before Linux 6.3 too, and an entry completed.
+const EVENTS: [&[&str]; 3] = [
+    &["syscalls/sys_enter_io_uring_enter"],
+    &[
+        "io_uring/io_uring_submit_req",
+        "io_uring/io_uring_submit_sqe",
+    ],
+    &["io_uring/io_uring_complete"],
+];
 /// Size of a read from the pipe, which returns whole lines.
 const READ_BYTES: usize = 64 * 1024;
-/// A record that does not arrive in so many reads is lost.
-const EMPTY_READS_MAX: usize = 1000;
+/// Records that have not arrived after so many reads are lost.
+const READS_MAX: usize = 1000;
 
 /// A running record of the entries that the calling thread submits.
 pub(super) struct Recorder {
@@ -65,14 +73,15 @@ impl Recorder {
             let path = folder.join(file);
             fs::write(&path, text).with_context(|| format!("write {}", path.display()))
         };
-        let events = EVENTS.map(|event| format!("events/io_uring/{event}/enable"));
-        let event = events.iter().find(|event| folder.join(event).exists());
-        let missing = "this kernel has no event for submissions to a ring";
-        let event = event.ok_or_else(|| Unavailable(missing.to_owned()))?;
         // A clock that all CPUs share, so that the records of a thread that moves stay in order.
         write("trace_clock", "global")?;
         write("set_event_pid", &gettid().as_raw_nonzero().to_string())?;
-        write(event, "1")?;
+        for names in EVENTS {
+            let mut switches = names.iter().map(|name| switch(name));
+            let switch = switches.find(|switch| folder.join(switch).exists());
+            let missing = || Unavailable(format!("this kernel does not trace {}", names[0]));
+            write(&switch.ok_or_else(missing)?, "1")?;
+        }
         let pipe = File::options()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
@@ -84,24 +93,24 @@ impl Recorder {
         })
     }
 
-    /// Returns the entries of a batch in the order in which the kernel has taken them.
+    /// Returns the `count` entries of a batch, which have completed: those of each system call in the order in which the kernel took
+    /// them.
     ///
     /// # Errors
     ///
     /// The errors of reading the record; or if records were lost.
-    pub(super) fn read(&mut self, batch: u32, count: usize) -> Result<Vec<Tag>> {
-        let mut seen = Vec::new();
-        for _ in 0..EMPTY_READS_MAX {
+    pub(super) fn read(&mut self, batch: u32, count: usize) -> Result<Vec<Vec<Tag>>> {
+        let mut record = Record::default();
+        for _ in 0..READS_MAX {
             self.fill()?;
             let whole = self.text.rfind('\n').map_or(0, |end| end + 1);
-            let tags = self.text[..whole].lines().filter_map(tag_in);
-            seen.extend(tags.filter(|tag| tag.batch == batch));
+            self.text[..whole].lines().for_each(|line| record.add(line));
             self.text.drain(..whole);
-            if seen.len() >= count {
-                return Ok(seen);
+            if record.len() >= count {
+                return Ok(record.flushes());
             }
         }
-        let found = seen.len();
+        let found = record.len();
         bail!("batch {batch}: the kernel has recorded {found} of {count} entries")
     }
 
@@ -130,40 +139,14 @@ impl Drop for Recorder {
 }
 
 fn remove(folder: &Path) {
-    for event in EVENTS {
-        let _ = fs::write(folder.join(format!("events/io_uring/{event}/enable")), "0");
+    for name in EVENTS.into_iter().flatten() {
+        let _ = fs::write(folder.join(switch(name)), "0");
     }
     // Nothing can be done about an instance that stays.
     let _ = fs::remove_dir(folder);
 }
 
-/// Returns the tag in a line of the record.
-fn tag_in(line: &str) -> Option<Tag> {
-    let (_, rest) = line.split_once("user_data 0x")?;
-    let end = rest.find(|letter: char| !letter.is_ascii_hexdigit());
-    let digits = &rest[..end.unwrap_or(rest.len())];
-    Tag::decode(u64::from_str_radix(digits, 16).ok()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tag::Class;
-    use super::*;
-
-    #[test]
-    fn the_tag_is_found_in_a_line() {
-        let tag = Tag {
-            batch: 9,
-            class: Class::Background,
-            sequence: 3,
-        };
-        let line = format!(
-            "  uthread-17 [001] ..... 5.25: io_uring_submit_req: ring 00000000d1, req 0000000042, user_data {:#x}, opcode NOP, \
-             flags 0x0, sq_thread 0",
-            tag.encode()
-        );
-        assert_eq!(tag_in(&line), Some(tag));
-        assert_eq!(tag_in("CPU:1 [LOST 7 EVENTS]"), None);
-        assert_eq!(tag_in("user_data 0x5, opcode READ"), None);
-    }
+/// Returns the file that enables an event.
+fn switch(event: &str) -> String {
+    format!("events/{event}/enable")
 }

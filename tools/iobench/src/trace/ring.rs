@@ -1,53 +1,42 @@
-//! The ring whose submissions are recorded.
+//! Submissions through the runtime's ring.
 #![allow(
     unsafe_code,
-    reason = "the ring takes entries, which here borrow no memory"
+    reason = "the ring gets pointers to a buffer, so that entries can be linked"
 )]
 
-use io_uring::squeue::Flags;
-use io_uring::{IoUring, opcode};
-use uthread_report::Unavailable;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 
-use super::batch::{Batch, ENTRIES_MAX};
+use uthread::ring::io_uring::squeue::{Entry, Flags};
+use uthread::ring::io_uring::{opcode, types::Fd};
+use uthread::ring::submit_all;
 
-pub(super) struct Ring(IoUring);
+use super::batch::Batch;
+use super::tag::Tag;
 
-impl Ring {
-    /// Builds the ring.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`] if the kernel refuses.
-    pub(super) fn new() -> Result<Ring, Unavailable> {
-        let ring = IoUring::new(ENTRIES_MAX as u32);
-        ring.map(Ring)
-            .map_err(|error| Unavailable(format!("no ring: {error}; see `uthread doctor`")))
-    }
-
-    /// Submits the entries of a batch in this order by one system call, and waits for them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `io_uring_enter(2)`.
-    pub(super) fn submit(&mut self, batch: &Batch, order: &[usize]) -> anyhow::Result<()> {
-        let mut submission = self.0.submission();
-        for &index in order {
-            let flags = match batch.entries[index].is_linked {
-                true => Flags::IO_LINK,
-                false => Flags::empty(),
-            };
-            let entry = opcode::Nop::new().build();
-            let entry = entry.flags(flags).user_data(batch.tag(index).encode());
-            // SAFETY: the entry has no operation and borrows nothing.
-            unsafe { submission.push(&entry) }?;
-        }
-        drop(submission);
-        let submitted = self.0.submit_and_wait(order.len())?;
-        anyhow::ensure!(
-            submitted == order.len(),
-            "the kernel took {submitted} entries"
+/// Reads `/dev/zero` by the entries of a chain, submitted by the calling fiber, and waits for them.
+///
+/// # Errors
+///
+/// `Unsupported` if the caller is no fiber on a ring; any other error of a read.
+pub(super) fn submit(batch: &Batch, chain: Range<usize>, zero: &File) -> io::Result<()> {
+    let mut bytes = vec![0; Tag::LENGTH_MAX];
+    let entry = |index: usize| -> Entry {
+        let read = opcode::Read::new(
+            Fd(zero.as_raw_fd()),
+            bytes.as_mut_ptr(),
+            batch.tag(index).length(),
         );
-        self.0.completion().for_each(drop);
-        Ok(())
-    }
+        match batch.entries[index].is_linked {
+            true => read.build().flags(Flags::IO_LINK),
+            false => read.build(),
+        }
+    };
+    let entries: Vec<Entry> = chain.map(entry).collect();
+    // SAFETY: file and buffer outlive the call. The buffer is longer than any of the reads, which use it one after the other, as they
+    // are linked.
+    let results = unsafe { submit_all(entries) }?;
+    results.into_iter().try_for_each(|result| result.map(drop))
 }

@@ -4,63 +4,63 @@ use std::fmt::Write;
 
 use uthread_report::plot::{Curve, Plot, Scale};
 
-use super::batch::Batch;
 use super::tag::{Class, Tag};
 
-/// Number of batches that are drawn: more fill the plot.
-const BATCHES_MAX: usize = 50;
+/// Number of system calls that are drawn: more fill the plot.
+const FLUSHES_MAX: usize = 50;
 /// Size of the plot in a terminal.
 const COLUMNS: usize = 64;
 const ROWS: usize = 16;
 
-/// The entries of the first batches of each subject: class, place in the kernel's order, and in the program's.
+/// The entries of the first system calls of each subject: class, place in the kernel's order, and in the program's.
 #[derive(Default)]
 pub(super) struct Scatter {
     subjects: [Vec<Vec<(Class, usize, usize)>>; 2],
 }
 
 impl Scatter {
-    pub(super) fn add(&mut self, subject: usize, batch: &Batch, seen: &[Tag]) {
-        let batches = &mut self.subjects[subject];
-        if batches.len() >= BATCHES_MAX {
+    /// Adds the entries of a system call, in the kernel's order.
+    pub(super) fn add(&mut self, subject: usize, flush: &[Tag]) {
+        let flushes = &mut self.subjects[subject];
+        if flushes.len() >= FLUSHES_MAX {
             return;
         }
-        let mut entries = Vec::new();
-        // A chain has the class of its most urgent entry.
-        for chain in batch.chains() {
-            let class = batch.class_of(&chain);
-            for index in chain {
-                let place = seen
-                    .iter()
-                    .position(|tag| usize::from(tag.sequence) == index);
-                entries.extend(place.map(|place| (class, place, index)));
-            }
-        }
-        batches.push(entries);
+        let rank = |tag: &Tag| {
+            flush
+                .iter()
+                .filter(|other| other.sequence < tag.sequence)
+                .count()
+        };
+        let places = flush.iter().enumerate();
+        flushes.push(
+            places
+                .map(|(place, tag)| (tag.class, place, rank(tag)))
+                .collect(),
+        );
     }
 
     /// Returns a plot for each subject.
     pub(super) fn plots(&self, names: [&str; 2]) -> Vec<Plot> {
         let subjects = self.subjects.iter().zip(names);
         subjects
-            .map(|(batches, name)| plot(batches, name))
+            .map(|(flushes, name)| plot(flushes, name))
             .collect()
     }
 
-    /// Draws the longest batch of the ordered ones in letters: a column for each place in the kernel's order.
+    /// Draws the longest call of the ordered ones in letters: a column for each place in the kernel's order.
     pub(super) fn text(&self) -> String {
-        let longest = self.subjects[0].iter().max_by_key(|batch| batch.len());
-        let Some(batch) = longest else {
+        let longest = self.subjects[0].iter().max_by_key(|flush| flush.len());
+        let Some(flush) = longest else {
             return String::new();
         };
         let mut rows = vec![vec![' '; COLUMNS]; ROWS];
-        for &(class, place, index) in batch {
+        for &(class, place, index) in flush {
             let letter = match class {
                 Class::Urgent => 'U',
                 Class::Normal => 'n',
                 Class::Background => '.',
             };
-            let scaled = |value: usize, size: usize| value * size / batch.len();
+            let scaled = |value: usize, size: usize| value * size / flush.len();
             rows[ROWS - 1 - scaled(index, ROWS)][scaled(place, COLUMNS)] = letter;
         }
         let mut text = String::from(
@@ -74,9 +74,9 @@ impl Scatter {
     }
 }
 
-fn plot(batches: &[Vec<(Class, usize, usize)>], name: &str) -> Plot {
+fn plot(flushes: &[Vec<(Class, usize, usize)>], name: &str) -> Plot {
     let curve = |class: Class| {
-        let entries = batches.iter().flatten().filter(|(of, ..)| *of == class);
+        let entries = flushes.iter().flatten().filter(|(of, ..)| *of == class);
         Curve {
             name: class.name().to_owned(),
             points: entries
@@ -99,20 +99,15 @@ fn plot(batches: &[Vec<(Class, usize, usize)>], name: &str) -> Plot {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::tests::batch;
-    use super::super::order::urgent_first;
+    use super::super::batch::tests::{batch, flushed, in_order_of_class};
     use super::*;
 
     #[test]
     fn urgent_entries_are_on_the_left() {
         let batch = batch("nbnbnunu");
-        let seen: Vec<Tag> = urgent_first(&batch)
-            .iter()
-            .map(|&index| batch.tag(index))
-            .collect();
         let mut scatter = Scatter::default();
-        scatter.add(0, &batch, &seen);
-        let plots = scatter.plots(["by class", "control"]);
+        scatter.add(0, &flushed(&batch, &[&in_order_of_class(&batch)])[0]);
+        let plots = scatter.plots(["priorities", "control"]);
         let urgent = &plots[0].curves[0];
         assert_eq!(
             (&*urgent.name, &urgent.points[..]),

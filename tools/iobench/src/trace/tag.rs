@@ -1,6 +1,11 @@
-//! The class and the place of an entry, in its `user_data`.
+//! The class and the place of an entry, in the result with which it completes.
+//!
+//! The runtime uses `user_data` itself. So each entry reads as many bytes of `/dev/zero` as stand for its class and place: the kernel
+//! records `user_data` where it takes an entry, and with the result where it completes one.
 
-/// The urgency of an entry, from the most urgent on.
+use uthread::priority::Priority;
+
+/// The class of an entry, from the most urgent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Urgent,
@@ -8,16 +13,16 @@ pub(super) enum Class {
     Background,
 }
 
-/// A mark by which entries of other rings are told apart.
-const MARK: u64 = 0xa5;
+/// A bit that is set in every length, and not in the results of the few other requests of an idle worker.
+const MARK: u32 = 1 << 11;
+const CLASS_SHIFT: u32 = 8;
+const SEQUENCE_MASK: u32 = (1 << CLASS_SHIFT) - 1;
 
-/// The content of `user_data`. From the highest bits: the mark (8), the class (8), the place in the program's order (16), the
-/// batch (32).
+/// The content of a length. From the highest bits: the mark, the class, and the place in the program's order (8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    pub(super) batch: u32,
     pub(super) class: Class,
-    pub(super) sequence: u16,
+    pub(super) sequence: u8,
 }
 
 impl Class {
@@ -30,22 +35,32 @@ impl Class {
             Class::Background => "background",
         }
     }
+
+    pub(super) fn priority(self) -> Priority {
+        match self {
+            Class::Urgent => Priority::Urgent,
+            Class::Normal => Priority::Normal,
+            Class::Background => Priority::Background,
+        }
+    }
 }
 
 impl Tag {
-    pub(super) fn encode(self) -> u64 {
-        let (class, sequence) = (self.class as u64, u64::from(self.sequence));
-        MARK << 56 | class << 48 | sequence << 32 | u64::from(self.batch)
+    /// More than any length. The smallest page: on a busy machine, the kernel may end a read of `/dev/zero` after any page.
+    pub(super) const LENGTH_MAX: usize = 4096;
+
+    /// Returns the number of bytes to read.
+    pub(super) fn length(self) -> u32 {
+        MARK | (self.class as u32) << CLASS_SHIFT | u32::from(self.sequence)
     }
 
-    /// Returns `None` for an entry of another ring.
-    pub(super) fn decode(user_data: u64) -> Option<Tag> {
-        let class = Class::ALL.get((user_data >> 48 & 0xff) as usize);
-        let class = class.filter(|_| user_data >> 56 == MARK)?;
+    /// Returns `None` for the result of another request.
+    pub(super) fn of(result: i64) -> Option<Tag> {
+        let length = u32::try_from(result).ok()?;
+        let class = length.checked_sub(MARK)? >> CLASS_SHIFT;
         Some(Tag {
-            batch: user_data as u32,
-            class: *class,
-            sequence: (user_data >> 32) as u16,
+            class: *Class::ALL.get(class as usize)?,
+            sequence: (length & SEQUENCE_MASK) as u8,
         })
     }
 }
@@ -57,17 +72,14 @@ mod tests {
     #[test]
     fn a_tag_is_read_as_it_was_written() {
         for class in Class::ALL {
-            for (batch, sequence) in [(0, 0), (u32::MAX, 7), (3, u16::MAX)] {
-                let tag = Tag {
-                    batch,
-                    class,
-                    sequence,
-                };
-                assert_eq!(Tag::decode(tag.encode()), Some(tag));
+            for sequence in [0, 7, u8::MAX] {
+                let tag = Tag { class, sequence };
+                assert_eq!(Tag::of(i64::from(tag.length())), Some(tag));
+                assert!((tag.length() as usize) < Tag::LENGTH_MAX);
             }
         }
-        for other in [0, u64::MAX, MARK << 56 | 3 << 48] {
-            assert_eq!(Tag::decode(other), None, "{other:x}");
+        for other in [-125, 0, 8, 2047, 2048 | 3 << 8, 4096, i64::MAX] {
+            assert_eq!(Tag::of(other), None, "{other}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `urgent-trace`: the kernel's record of ordered batches, and of the control.
+//! `urgent-trace`: the kernel's record of requests with priorities, and of the control.
 
 use super::{folder, iobench, is_skipped, read_json, run};
 
 #[test]
-fn ordered_batches_pass_the_check_and_others_do_not() {
+fn batches_with_priorities_pass_the_check_and_others_do_not() {
     let output = folder();
     let json = output.path().join("a.json");
     let mut command = iobench(&["urgent-trace", "--batches", "50"], output.path());
@@ -21,6 +21,8 @@ fn ordered_batches_pass_the_check_and_others_do_not() {
     };
     assert_eq!([figure(0, 0), figure(1, 0)], [50.0; 2]);
     assert_eq!(figure(0, 1), figure(1, 1), "the same entries");
+    let entries_per_call = figure(0, 1) / figure(0, 3);
+    assert!(entries_per_call > 2.0, "{entries_per_call}");
     assert_eq!(figure(0, 2), 0.0);
     assert!(figure(1, 2) > 40.0, "the control: {}", figure(1, 2));
     let plots = study["plots"].as_array().unwrap();
