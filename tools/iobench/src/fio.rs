@@ -74,7 +74,10 @@ impl Engine {
         };
         let pattern = match load.pattern {
             Pattern::Sequential => "--rw=read".to_owned(),
-            Pattern::Random | Pattern::KeyValue => "--rw=randread".to_owned(),
+            Pattern::Random
+            | Pattern::KeyValue
+            | Pattern::UrgentReads(_)
+            | Pattern::UrgentEchoes(_) => "--rw=randread".to_owned(),
             Pattern::Mixed => {
                 format!("--rw=randrw --rwmixread={READS_PERCENT} --fsync={WRITES_PER_SYNC}")
             }

@@ -15,6 +15,7 @@ mod job;
 mod kv;
 mod load;
 mod technique;
+mod urgent;
 
 mod fio;
 
@@ -43,7 +44,7 @@ pub use place::Place;
 pub use tally::{Latencies, PERCENTILES, Report};
 pub use technique::Technique;
 pub use uthread_report::Unavailable;
-pub use walk::Pattern;
+pub use walk::{Pattern, Rivals};
 
 use scenario::Scenario;
 
@@ -88,7 +89,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     for scenario in scenarios {
         let (study, finish) = match scenario {
             Scenario::UrgentTrace => trace::study(options, &stop),
-            _ => study::of(scenario, options, place.as_ref().context("it has files")?),
+            _ => study::of(scenario, options, place.as_ref()),
         }
         .or_else(|error| absent(scenario, options, error))?;
         studies.push(study);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 
-use crate::walk::Pattern;
+use crate::walk::{Pattern, Rivals};
 
 /// A part of the suite. The names are those of the work that it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,11 +17,13 @@ pub(crate) enum Scenario {
     CpuFootprint,
     Mixed,
     Kv,
+    UrgentReads,
+    UrgentEchoes,
     UrgentTrace,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Scenario; 8] = [
+    pub(crate) const ALL: [Scenario; 10] = [
         Scenario::SyscallOverhead,
         Scenario::LatIops,
         Scenario::RandRead,
@@ -29,6 +31,8 @@ impl Scenario {
         Scenario::CpuFootprint,
         Scenario::Mixed,
         Scenario::Kv,
+        Scenario::UrgentReads,
+        Scenario::UrgentEchoes,
         Scenario::UrgentTrace,
     ];
 
@@ -41,6 +45,8 @@ impl Scenario {
             Scenario::CpuFootprint => "cpu-footprint",
             Scenario::Mixed => "mixed",
             Scenario::Kv => "kv",
+            Scenario::UrgentReads => "urgent-reads",
+            Scenario::UrgentEchoes => "urgent-echoes",
             Scenario::UrgentTrace => "urgent-trace",
         }
     }
@@ -54,6 +60,8 @@ impl Scenario {
             Scenario::CpuFootprint => "CPU time, context switches and memory",
             Scenario::Mixed => "Reads and writes",
             Scenario::Kv => "A key-value store on fibers",
+            Scenario::UrgentReads => "Urgent reads beside background writes",
+            Scenario::UrgentEchoes => "Urgent echoes beside bulk transfers",
             Scenario::UrgentTrace => "Order of urgent submissions",
         }
     }
@@ -74,6 +82,12 @@ impl Scenario {
             Scenario::Mixed => "What do writes with `fsync` do to reads beside them?",
             Scenario::Kv => {
                 "How many durable puts and how many gets does a small store on fibers have in a second?"
+            }
+            Scenario::UrgentReads => {
+                "How long does an urgent read take while others write, and what do priorities cost the writes?"
+            }
+            Scenario::UrgentEchoes => {
+                "How long does an urgent message take while others transfer much, and what do priorities cost the transfers?"
             }
             Scenario::UrgentTrace => {
                 "Does the kernel get urgent requests of fibers before all others that are submitted with them?"
@@ -110,6 +124,17 @@ impl Scenario {
                  compaction runs beside them. Half of the requests put. After each measurement the store is recovered from its file and \
                  compared.",
             ],
+            Scenario::UrgentReads => &[
+                "One worker, on which an urgent fiber reads a block at a time, and so many others write blocks of the same file. With \
+                 priorities, the writes are background; without, all are normal. `rivals` is what the writes transfer.",
+                "Priorities order what waits in the runtime: fibers, requests of a flush, calls for the thread pool. What the device has \
+                 already they do not overtake, unless its scheduler, such as bfq or mq-deadline, respects I/O priorities.",
+            ],
+            Scenario::UrgentEchoes => &[
+                "One worker, on which a fiber sends a message of 64 bytes at a time to another, which sends it back. Beside them so many \
+                 fibers send chunks of 64 KiB, each to a fiber that reads them. With priorities, both ends of the messages are urgent and \
+                 both ends of the transfers background; without, all are normal. `rivals` is what the transfers send.",
+            ],
             Scenario::UrgentTrace => &[
                 "Each request comes from a fiber that has a priority during this call. A tracefs instance records which of them the worker \
                  submits by one system call, and in which order the kernel takes them. The control makes the same requests without \
@@ -123,8 +148,15 @@ impl Scenario {
             Scenario::SyscallOverhead | Scenario::LatIops => Pattern::Sequential,
             Scenario::Mixed => Pattern::Mixed,
             Scenario::Kv => Pattern::KeyValue,
+            Scenario::UrgentReads => Pattern::UrgentReads(Rivals::Equal),
+            Scenario::UrgentEchoes => Pattern::UrgentEchoes(Rivals::Equal),
             _ => Pattern::Random,
         }
+    }
+
+    /// Returns whether the scenario measures urgent requests beside others.
+    pub(crate) fn has_rivals(self) -> bool {
+        matches!(self, Scenario::UrgentReads | Scenario::UrgentEchoes)
     }
 
     /// Returns whether the scenario leaves other blocks in its file, which therefore no other scenario uses.
@@ -135,7 +167,7 @@ impl Scenario {
     /// Returns the number of files that are used at the same time.
     pub(crate) fn files(self) -> usize {
         match self {
-            Scenario::UrgentTrace => 0,
+            Scenario::UrgentEchoes | Scenario::UrgentTrace => 0,
             Scenario::MultiFourThreads => 4,
             _ => 1,
         }

@@ -24,55 +24,92 @@ use crate::place::Place;
 use crate::scenario::Scenario;
 use crate::tally::Report;
 use crate::technique::Technique;
+use crate::walk::Rivals;
 use findings::Distributions;
 
 /// A guess for the first estimate of the time left, which the measurements correct.
 const SECONDS_EACH: f64 = 1.5;
+/// One urgent request for so many of the other scenarios: they are made one at a time, and wait for others.
+const URGENT_ONE_IN: u64 = 8;
 
 /// Subjects, in the order of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Own(Technique),
     Fio(Engine),
+    /// Urgent requests with priorities.
+    Prioritized(Technique),
+    /// Urgent requests with nothing beside them.
+    Alone(Technique),
 }
 
+/// The drivers, on which fibers have a store and urgent requests.
+const DRIVERS: [Technique; 3] = [
+    Technique::Fibers,
+    Technique::FibersEpoll,
+    Technique::FibersThreads,
+];
+
 impl Who {
-    fn all() -> Vec<Who> {
+    /// Returns the subjects of a scenario.
+    fn of(scenario: Scenario) -> Vec<Who> {
+        if scenario.has_rivals() {
+            // Threads are ordered by the kernel, whatever the priorities.
+            let [ring, epoll, threads] = DRIVERS;
+            return vec![
+                Who::Own(ring),
+                Who::Prioritized(ring),
+                Who::Alone(ring),
+                Who::Own(epoll),
+                Who::Prioritized(epoll),
+                Who::Own(threads),
+            ];
+        }
+        if scenario == Scenario::Kv {
+            return DRIVERS.map(Who::Own).to_vec();
+        }
         let own = Technique::ALL.into_iter().map(Who::Own);
         own.chain(Engine::ALL.into_iter().map(Who::Fio)).collect()
     }
 
-    /// Returns whether the scenario is for this subject: only fibers have a store.
-    fn takes_part(self, scenario: Scenario) -> bool {
-        let store = [
-            Technique::Fibers,
-            Technique::FibersEpoll,
-            Technique::FibersThreads,
-        ];
-        scenario != Scenario::Kv || store.map(Who::Own).contains(&self)
+    fn name(self) -> String {
+        match self {
+            Who::Own(technique) => technique.name().to_owned(),
+            Who::Fio(engine) => engine.name().to_owned(),
+            Who::Prioritized(technique) => format!("{} with priorities", technique.name()),
+            Who::Alone(technique) => format!("{} alone", technique.name()),
+        }
     }
 
-    fn name(self) -> &'static str {
+    /// Returns the load beside its urgent requests, in a scenario that has them.
+    fn rivals(self) -> Rivals {
         match self {
-            Who::Own(technique) => technique.name(),
-            Who::Fio(engine) => engine.name(),
+            Who::Own(_) | Who::Fio(_) => Rivals::Equal,
+            Who::Prioritized(_) => Rivals::Background,
+            Who::Alone(_) => Rivals::None,
         }
     }
 }
 
 /// Plans a scenario, and finds out which techniques this machine has.
-pub(crate) fn of(scenario: Scenario, options: &Options, place: &Place) -> Result<(Study, Finish)> {
+pub(crate) fn of(
+    scenario: Scenario,
+    options: &Options,
+    place: Option<&Place>,
+) -> Result<(Study, Finish)> {
     let bench = Bench::new(scenario, options, place)?;
     let fio = fio::find();
-    let mut who = Who::all();
-    who.retain(|who| who.takes_part(scenario) && options.includes(who.name()));
+    let mut who = Who::of(scenario);
+    who.retain(|who| options.includes(&who.name()));
     let subjects = who.iter().map(|who| bench.subject(*who, place, &fio));
     let subjects: Vec<Subject> = subjects.collect();
     let points = Point::numbers(&options.depths);
-    let title = format!(
-        "{} requests for blocks of 4 KiB",
-        grouped(options.blocks as f64)
-    );
+    let [all, urgent] = [options.blocks, bench.load.requests].map(|count| grouped(count as f64));
+    let title = match scenario {
+        Scenario::UrgentReads => format!("{urgent} urgent reads of 4 KiB"),
+        Scenario::UrgentEchoes => format!("{urgent} urgent messages of 64 bytes"),
+        _ => format!("{all} requests for blocks of 4 KiB"),
+    };
     let panel = Panel::new(&title, axis(scenario), points, figures::metrics(scenario));
     let notes = scenario.notes().iter().map(|&note| note.to_owned());
     let words = [scenario.name(), scenario.title(), scenario.question()];
@@ -103,6 +140,7 @@ fn axis(scenario: Scenario) -> &'static str {
     match scenario {
         Scenario::SyscallOverhead => "batch of",
         Scenario::Kv => "fibers",
+        Scenario::UrgentReads | Scenario::UrgentEchoes => "rivals",
         _ => "iodepth",
     }
 }
@@ -116,15 +154,20 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(scenario: Scenario, options: &Options, place: &Place) -> Result<Bench> {
-        let files = match scenario.overwrites() {
-            true => place.last_path(),
-            false => place.paths(scenario.files()),
+    fn new(scenario: Scenario, options: &Options, place: Option<&Place>) -> Result<Bench> {
+        let files = match place {
+            None => Vec::new(),
+            Some(place) if scenario.overwrites() => place.last_path(),
+            Some(place) => place.paths(scenario.files()),
+        };
+        let shares = match scenario.has_rivals() {
+            true => URGENT_ONE_IN,
+            // Threads share the requests.
+            false => files.len().max(1) as u64,
         };
         let load = Load {
             pattern: scenario.pattern(),
-            // Threads share the requests.
-            requests: options.blocks.div_ceil(files.len().max(1) as u64),
+            requests: options.blocks.div_ceil(shares),
             files,
             seconds: None,
             depth: 1,
@@ -139,22 +182,26 @@ impl Bench {
     }
 
     /// Describes a subject, with the reason if it cannot be measured here.
-    fn subject(&self, who: Who, place: &Place, fio: &Result<String, String>) -> Subject {
-        match (who, fio) {
-            (Who::Fio(_), Ok(version)) => Subject::peer(who.name(), Some(version.clone()), None),
-            (Who::Fio(_), Err(reason)) => Subject::peer(who.name(), None, Some(reason.clone())),
-            (Who::Own(technique), _) => Subject {
-                name: who.name().to_owned(),
-                is_ours: technique.is_ours(),
-                version: None,
-                missing: self.refusal(technique, place),
-            },
+    fn subject(&self, who: Who, place: Option<&Place>, fio: &Result<String, String>) -> Subject {
+        let (is_ours, version, missing) = match (who, fio) {
+            (Who::Fio(_), Ok(version)) => (false, Some(version.clone()), None),
+            (Who::Fio(_), Err(reason)) => (false, None, Some(reason.clone())),
+            (Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique), _) => {
+                (technique.is_ours(), None, self.refusal(technique, place))
+            }
+        };
+        Subject {
+            name: who.name(),
+            is_ours,
+            version,
+            missing,
         }
     }
 
     /// Returns why a technique does not work here: it performs one request.
-    fn refusal(&self, technique: Technique, place: &Place) -> Option<String> {
-        if let Some(reason) = place.device.polling_refusal().filter(|_| technique.polls()) {
+    fn refusal(&self, technique: Technique, place: Option<&Place>) -> Option<String> {
+        let polling_refusal = place.and_then(|place| place.device.polling_refusal());
+        if let Some(reason) = polling_refusal.filter(|_| technique.polls()) {
             return Some(reason);
         }
         let load = Load {
@@ -168,10 +215,13 @@ impl Bench {
     fn measure(&self, who: Who, point: usize) -> Result<Report> {
         let load = Load {
             depth: self.depths[point] as usize,
+            pattern: self.load.pattern.beside(who.rivals()),
             ..self.load.clone()
         };
         match who {
-            Who::Own(technique) => Job { technique, load }.run_by(&self.program),
+            Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique) => {
+                Job { technique, load }.run_by(&self.program)
+            }
             Who::Fio(engine) => engine.run_by(Path::new(fio::PROGRAM), &load),
         }
     }

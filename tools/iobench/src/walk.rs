@@ -30,6 +30,32 @@ pub enum Pattern {
     Mixed,
     /// Keys of a store; only fibers have one.
     KeyValue,
+    /// Reads random blocks, beside writes; only fibers have priorities.
+    UrgentReads(Rivals),
+    /// Echoes of random numbers, beside bulk transfers; only fibers have priorities.
+    UrgentEchoes(Rivals),
+}
+
+impl Pattern {
+    /// Replaces the load beside urgent requests.
+    pub(crate) fn beside(self, rivals: Rivals) -> Pattern {
+        match self {
+            Pattern::UrgentReads(_) => Pattern::UrgentReads(rivals),
+            Pattern::UrgentEchoes(_) => Pattern::UrgentEchoes(rivals),
+            _ => self,
+        }
+    }
+}
+
+/// The load beside urgent requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rivals {
+    /// None.
+    None,
+    /// Normal ones, as many as the depth.
+    Equal,
+    /// Background ones, as many as the depth.
+    Background,
 }
 
 /// One request, by the number of its block.
@@ -79,7 +105,10 @@ impl Walk {
         let mut random = SplitMix::new(self.seed.wrapping_add(index.wrapping_mul(STEP)));
         match self.pattern {
             Pattern::Sequential => Request::Read(index % self.blocks),
-            Pattern::Random | Pattern::KeyValue => Request::Read(random.next() % self.blocks),
+            Pattern::Random
+            | Pattern::KeyValue
+            | Pattern::UrgentReads(_)
+            | Pattern::UrgentEchoes(_) => Request::Read(random.next() % self.blocks),
             Pattern::Mixed if index % REQUESTS_PER_SYNC == REQUESTS_PER_SYNC - 1 => Request::Sync,
             Pattern::Mixed => {
                 let drawn = random.next();

@@ -5,6 +5,7 @@ use uthread_report::results::{Better, Metric};
 use crate::blocks::BLOCK_BYTES;
 use crate::scenario::Scenario;
 use crate::tally::{Latencies, Report};
+use crate::urgent::CHUNK_BYTES;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -39,6 +40,16 @@ pub(super) fn metrics(scenario: Scenario) -> Vec<Metric> {
         ];
         let drawn = ["puts", "gets", "put lat p99", "get lat p99"];
         return chosen(&all, &drawn);
+    }
+    if scenario.has_rivals() {
+        let all = [
+            ("lat avg", "usec", Less),
+            ("lat p50", "usec", Less),
+            ("lat p99", "usec", Less),
+            ("lat p99.9", "usec", Less),
+            ("rivals", "MiB/s", More),
+        ];
+        return chosen(&all, &["lat p50", "lat p99", "lat p99.9", "rivals"]);
     }
     let all = [
         ("IOPS", "", More),
@@ -95,6 +106,19 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
             report.written_per_put,
             cpu,
         ],
+        Scenario::UrgentReads | Scenario::UrgentEchoes => {
+            let bytes = match scenario {
+                Scenario::UrgentReads => BLOCK_BYTES,
+                _ => CHUNK_BYTES,
+            };
+            vec![
+                reads.as_ref().map(|reads| reads.mean_us),
+                at(reads, 50.0),
+                at(reads, 99.0),
+                at(reads, 99.9),
+                rate(writes).map(|rate| rate * bytes as f64 / MIB),
+            ]
+        }
         _ => vec![
             rate(reads),
             rate(reads).map(|rate| rate * BLOCK_BYTES as f64 / MIB),
@@ -150,7 +174,7 @@ mod tests {
         };
         for scenario in Scenario::ALL
             .into_iter()
-            .filter(|scenario| scenario.files() > 0)
+            .filter(|scenario| *scenario != Scenario::UrgentTrace)
         {
             let (metrics, figures) = (metrics(scenario), of(scenario, &report));
             assert_eq!(metrics.len(), figures.len(), "{scenario}");
@@ -159,6 +183,13 @@ mod tests {
                 let index = metrics.iter().position(|metric| metric.name == name);
                 index.map(|index| figures[index])
             };
+            if scenario.has_rivals() {
+                assert_eq!(figure("lat p99.9"), Some(99.9));
+                let bytes = [BLOCK_BYTES, CHUNK_BYTES];
+                let rivals = bytes.map(|bytes| Some(50.0 * bytes as f64 / MIB));
+                assert!(rivals.contains(&figure("rivals")));
+                continue;
+            }
             assert_eq!(figure("CPU per I/O"), Some(3.0));
             match scenario {
                 Scenario::Mixed => {

@@ -15,6 +15,7 @@ use crate::blocks::{self, BLOCK_BYTES};
 use crate::job::Job;
 use crate::kv;
 use crate::tally::Tally;
+use crate::urgent;
 use crate::walk::{Pattern, Walk};
 
 /// The driver, and the features of its ring.
@@ -45,9 +46,13 @@ pub(super) fn perform(job: &Job, fibers: Fibers) -> io::Result<Tally> {
     if fibers == Fibers::Polled {
         builder = builder.io_polling();
     }
-    let runtime = builder.workers(job.load.files.len()).build()?;
-    if job.load.pattern == Pattern::KeyValue {
-        return kv::perform(job, &runtime);
+    let runtime = builder.workers(job.load.files.len().max(1)).build()?;
+    match job.load.pattern {
+        Pattern::Sequential | Pattern::Random | Pattern::Mixed => {}
+        Pattern::KeyValue => return kv::perform(job, &runtime),
+        Pattern::UrgentReads(_) | Pattern::UrgentEchoes(_) => {
+            return urgent::perform(&job.load, &runtime);
+        }
     }
     let tally = Mutex::new(Tally::new());
     let sum = &tally;

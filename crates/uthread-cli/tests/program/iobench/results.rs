@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{folder, iobench, is_empty, is_skipped, read_json, run};
 
-/// The scenarios with files, and a metric of each.
-const SCENARIOS: [(&str, &str); 7] = [
+/// The scenarios that measure, and a metric of each.
+const SCENARIOS: [(&str, &str); 9] = [
     ("syscall-overhead", "calls per I/O"),
     ("lat-iops", "IOPS"),
     ("rand-read", "lat p99"),
@@ -13,6 +13,8 @@ const SCENARIOS: [(&str, &str); 7] = [
     ("cpu-footprint", "max RSS"),
     ("mixed", "write IOPS"),
     ("kv", "puts"),
+    ("urgent-reads", "lat p99"),
+    ("urgent-echoes", "rivals"),
 ];
 
 /// Checks that every measured subject has a figure of a metric above zero at each point. Returns their names.
@@ -51,7 +53,12 @@ fn every_scenario_has_its_figures() {
     let (json, html) = (output.path().join("a.json"), output.path().join("a.html"));
     let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
     let mut command = iobench(&names, disk.path());
-    command.args(["--depths", "1,4", "--only", "pread,ring,uthread"]);
+    command.args([
+        "--depths",
+        "1,4",
+        "--only",
+        "pread,ring,uthread,uthread with priorities",
+    ]);
     command.arg("--json").arg(&json).arg("--html").arg(&html);
     let (code, errors) = run(&mut command);
     if is_skipped(code, &errors) {
@@ -68,7 +75,7 @@ fn every_scenario_has_its_figures() {
         assert_eq!(study["name"], name);
         let names = measured(study, metric);
         assert!(
-            names.contains(&"pread") || name == "kv",
+            names.contains(&"pread") || ["kv", "urgent-reads", "urgent-echoes"].contains(&name),
             "{name}: {names:?}"
         );
         // The latencies at both depths.
