@@ -1,7 +1,8 @@
 //! A refusal is one line, and exit code 2.
 
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use super::{CANNOT_START, folder, iobench, is_empty, is_skipped, run};
 
@@ -57,13 +58,49 @@ fn too_little_space_is_one_line() {
     assert!(is_empty(folder.path()));
 }
 
+/// Mounts the image `$0` at `$1`, in a mount namespace that vanishes with the program `$2`.
+const MOUNT: &str = r#"mount -o loop "$0" "$1" || exit 77; shift; exec "$@""#;
+/// Exit code if nothing can be mounted.
+const CANNOT_MOUNT: i32 = 77;
+
+#[test]
+fn a_full_disk_is_one_line() {
+    let folder = folder();
+    let (image, disk) = (folder.path().join("image"), folder.path().join("disk"));
+    fs::create_dir(&disk).unwrap();
+    File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let format = Command::new("mkfs.ext4").arg("-q").arg(&image).output();
+    if !format.is_ok_and(|output| output.status.success()) {
+        println!("not tested here: no mkfs.ext4");
+        return;
+    }
+    // The file system takes some of the 1 MiB that the file needs.
+    let plain = iobench(&["rand-read"], &disk);
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", MOUNT])
+        .args([&image, &disk]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    let output = command.output();
+    let is_mounted = |output: &Output| {
+        output.status.code() != Some(CANNOT_MOUNT) && !output.stderr.starts_with(b"unshare: ")
+    };
+    if !output.is_ok_and(|output| is_mounted(&output)) {
+        println!("not tested here: mounting a file system needs root and loop devices");
+        return;
+    }
+    let reason = format!("cannot write 1 MiB in {}: No space left", disk.display());
+    refused(&mut command, &reason);
+    assert!(is_empty(&disk));
+}
+
 #[test]
 fn wrong_usage_is_refused() {
     let folder = folder();
     for arguments in [
         ["nothing"].as_slice(),
         &["rand-read", "--depths", "257"],
-        &["rand-read", "--mib", "0"],
+        &["rand-read", "--batches", "0"],
     ] {
         let (code, errors) = run(&mut iobench(arguments, folder.path()));
         assert_eq!(code, CANNOT_START, "{errors}");
