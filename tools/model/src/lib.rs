@@ -1,0 +1,39 @@
+//! Simulates how blocking and asynchronous services behave under load: latency, spikes and failing dependencies, and what
+//! protects from them.
+//!
+//! A [`Scenario`] describes which requests arrive, what the service calls, and what clients do. [`simulate`] runs it in virtual time,
+//! with a pool of threads or with a fiber for each request, and returns an [`Outcome`]. [`run`] is the command `uthread model`. The
+//! README has the structure.
+
+#![forbid(unsafe_code)]
+
+mod options;
+mod scenario;
+
+pub mod stories;
+
+mod simulation;
+
+mod arrivals;
+mod dependency;
+mod events;
+
+mod outcome;
+
+mod limit;
+mod series;
+mod steady;
+
+mod page;
+mod table;
+
+mod latency;
+mod values;
+mod words;
+
+pub use options::{Options, run};
+pub use outcome::{Failed, Level, Outcome, Percentile};
+pub use scenario::Scenario;
+pub use series::{Interval, Series};
+pub use simulation::{Mode, simulate};
+pub use uthread_report::Unavailable;

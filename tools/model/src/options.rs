@@ -1,0 +1,265 @@
+//! The options of `uthread model`, and what it prints and writes.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use uthread_report::file::write_whole;
+use uthread_report::{Unavailable, say};
+
+use crate::latency::Latency;
+use crate::outcome::Outcome;
+use crate::scenario::{
+    Arrivals, CALL_TIMEOUT, CONCURRENCY_MAX, Client, Dependency, Fibers, REQUESTS_MAX, Scenario,
+    Service, Threads,
+};
+use crate::simulation::{Mode, simulate};
+use crate::values::parse_rate;
+use crate::{page, stories, table};
+
+/// Scenarios to simulate, and where the results go.
+#[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// Ready-made scenarios, and files that end with .toml
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenarios: Vec<PathBuf>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Simulate a service with a pool of threads
+    Sync {
+        /// Number of threads
+        #[arg(short, long, default_value_t = 50, value_name = "N",
+            value_parser = clap::value_parser!(u64).range(1..=CONCURRENCY_MAX))]
+        threads: u64,
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Simulate a service with a fiber for each request
+    Async {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List the ready-made scenarios
+    List,
+    /// Print a ready-made scenario, to start one of your own from
+    Print {
+        /// Name of the scenario
+        scenario: String,
+    },
+}
+
+// Without a doc comment, which would replace the description of the subcommands.
+#[derive(Clone, Debug, clap::Args)]
+struct Load {
+    /// Number of requests
+    #[arg(short, long = "num_req", default_value_t = 10_000, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=REQUESTS_MAX))]
+    num_req: u64,
+
+    /// Requests per second
+    #[arg(short, long, default_value = "1000", value_name = "N", value_parser = parse_rate)]
+    rate: f64,
+
+    /// Latencies of calls: "20ms*9,30s" one after the other, "lognormal(MEDIAN, DEVIATION)" or "file:PATH"; a call of 30s has failed
+    #[arg(short, long, default_value = "20ms*10", value_name = "LATENCY")]
+    latency: Latency,
+
+    /// Title of the results
+    #[arg(short = 'N', long, default_value = "", hide_default_value = true)]
+    name: String,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Output {
+    /// Also write all figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Also write a page with plots to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A scenario with its results.
+pub(crate) struct Simulated {
+    /// Arguments that repeat it.
+    pub(crate) command: String,
+    pub(crate) scenario: Scenario,
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+impl Simulated {
+    /// Returns the name of the scenario, or the command if it has none.
+    pub(crate) fn title(&self) -> &str {
+        match self.scenario.name.as_str() {
+            "" => &self.command,
+            name => name,
+        }
+    }
+}
+
+/// Simulates, prints the results, and writes JSON and page if the options ask for them.
+///
+/// # Errors
+///
+/// [`Unavailable`] if a scenario is unknown or wrong, or a file of it cannot be read. Any other error if results cannot be written.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    match &options.command {
+        None => {
+            let found = options.scenarios.iter().map(|path| {
+                let scenario = find(path).map_err(unavailable)?;
+                simulated(path.display().to_string(), scenario)
+            });
+            options
+                .output
+                .write(&found.collect::<anyhow::Result<Vec<_>>>()?)
+        }
+        Some(Command::Sync {
+            threads,
+            load,
+            output,
+        }) => {
+            let mut scenario = load.scenario();
+            scenario.sync = Some(Threads::new(*threads));
+            let command = format!("sync --threads {threads} {load}");
+            output.write(&[simulated(command, scenario)?])
+        }
+        Some(Command::Async { load, output }) => {
+            let mut scenario = load.scenario();
+            scenario.fibers = Some(Fibers::default());
+            output.write(&[simulated(format!("async {load}"), scenario)?])
+        }
+        Some(Command::List) => {
+            for (name, scenario) in stories::all() {
+                say!("{name:29}  {}", scenario.about);
+            }
+            Ok(())
+        }
+        Some(Command::Print { scenario }) => {
+            let text = stories::text(scenario).map_err(unavailable)?;
+            say!("{}", text.trim_end());
+            Ok(())
+        }
+    }
+}
+
+fn find(path: &Path) -> anyhow::Result<Scenario> {
+    match path.extension() == Some(OsStr::new("toml")) {
+        true => Scenario::read(path),
+        false => stories::find(&path.to_string_lossy()),
+    }
+}
+
+fn simulated(command: String, scenario: Scenario) -> anyhow::Result<Simulated> {
+    let modes = [
+        scenario.sync.map(|_| Mode::Sync),
+        scenario.fibers.map(|_| Mode::Async),
+    ];
+    let outcomes = modes
+        .into_iter()
+        .flatten()
+        .map(|mode| simulate(&scenario, mode));
+    let outcomes = outcomes
+        .collect::<anyhow::Result<_>>()
+        .map_err(unavailable)?;
+    Ok(Simulated {
+        command,
+        scenario,
+        outcomes,
+    })
+}
+
+fn unavailable(error: anyhow::Error) -> anyhow::Error {
+    Unavailable(format!("{error:#}")).into()
+}
+
+impl Load {
+    fn scenario(&self) -> Scenario {
+        Scenario {
+            name: self.name.clone(),
+            about: String::new(),
+            requests: self.num_req,
+            seed: 0,
+            arrivals: Arrivals::LeakyBucket { rate: self.rate },
+            dependencies: vec![Dependency {
+                name: "dependency".to_owned(),
+                latency: self.latency.clone(),
+                timeout: CALL_TIMEOUT,
+                failures: 0.0,
+                concurrent: None,
+                spikes: Vec::new(),
+                breaker: None,
+            }],
+            service: Service::default(),
+            sync: None,
+            fibers: None,
+            client: Client::default(),
+        }
+    }
+}
+
+impl Display for Load {
+    /// Writes the options for a shell.
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        let Load {
+            num_req,
+            rate,
+            latency,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "--num_req {num_req} --rate {rate} --latency '{latency}'"
+        )
+    }
+}
+
+impl Output {
+    fn write(&self, all: &[Simulated]) -> anyhow::Result<()> {
+        for simulated in all {
+            let text = table::text(simulated.title(), &simulated.scenario, &simulated.outcomes);
+            say!("{text}");
+        }
+        if let Some(path) = &self.json {
+            write(path, &(json(all)? + "\n"))?;
+        }
+        if let Some(path) = &self.html {
+            write(path, &page::draw(all))?;
+        }
+        Ok(())
+    }
+}
+
+fn json(all: &[Simulated]) -> serde_json::Result<String> {
+    #[derive(Serialize)]
+    struct Entry<'a> {
+        name: &'a str,
+        about: &'a str,
+        outcomes: &'a [Outcome],
+    }
+    let entries = all.iter().map(|simulated| Entry {
+        name: simulated.title(),
+        about: &simulated.scenario.about,
+        outcomes: &simulated.outcomes,
+    });
+    serde_json::to_string(&Vec::from_iter(entries))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_whole(path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
+}

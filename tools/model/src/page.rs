@@ -1,0 +1,178 @@
+//! The results as one HTML page: a table of each scenario, and plots of both services over each other.
+
+use maud::{Markup, html};
+use uthread_report::page::{Page, Section, draw as draw_page};
+use uthread_report::plot::{Curve, Plot, Scale};
+use uthread_report::results::{Results, Study, Subject};
+
+use crate::options::Simulated;
+use crate::outcome::Outcome;
+use crate::series::Interval;
+use crate::simulation::Mode;
+use crate::table;
+
+const LEAD: &str = "The same load on a service with a pool of threads and on one with a fiber for each request, simulated in \
+                    virtual time. A thread and a fiber do the same; the pool has only so many threads.";
+/// Latencies that span more than this have a logarithmic axis.
+const SPAN_MAX: f64 = 30.0;
+/// Bytes in a MiB.
+const MIB: f64 = 1024.0 * 1024.0;
+
+pub(crate) fn draw(all: &[Simulated]) -> String {
+    let results = Results {
+        studies: all.iter().map(study).collect(),
+        ..Results::default()
+    };
+    let body = html! {
+        @for simulated in all { (figures(simulated)) }
+    };
+    let section = Section {
+        id: "results",
+        title: "Results",
+        body,
+    };
+    let page = Page {
+        title: "uthread model",
+        lead: LEAD,
+        command: "uthread model",
+        sections: vec![section],
+    };
+    draw_page(&page, &results)
+}
+
+fn figures(simulated: &Simulated) -> Markup {
+    let rows = table::rows(&simulated.outcomes);
+    let (head, body) = rows.split_at(1);
+    html! {
+        h3 { (simulated.title()) }
+        p { (table::load(&simulated.scenario, &simulated.outcomes)) "." }
+        div .scroll {
+            table {
+                thead { @for row in head { tr { @for cell in row { th scope="col" { (cell) } } } } }
+                tbody {
+                    @for row in body {
+                        tr {
+                            @for (index, cell) in row.iter().enumerate() {
+                                @if index == 0 { th .stay scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn study(simulated: &Simulated) -> Study {
+    let Simulated {
+        command,
+        scenario,
+        outcomes,
+    } = simulated;
+    let words = [command.as_str(), simulated.title(), &scenario.about];
+    let notes = outcomes
+        .iter()
+        .map(|outcome| table::sentences(outcome).join(" "));
+    let subjects = outcomes.iter().map(|outcome| match outcome.mode {
+        Mode::Sync => Subject::peer(outcome.mode.name(), None, None),
+        Mode::Async => Subject::ours(outcome.mode.name()),
+    });
+    Study {
+        plots: plots(outcomes),
+        ..Study::new(words, notes.collect(), subjects.collect(), Vec::new())
+    }
+}
+
+fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
+    let over_time = |title: &str, unit: &str, value: &dyn Fn(&Outcome, &Interval) -> f64| {
+        let curve = |outcome: &Outcome| Curve {
+            name: outcome.mode.name().to_owned(),
+            points: points(outcome, |interval| value(outcome, interval)),
+        };
+        plot(
+            title,
+            scale("seconds"),
+            scale(unit),
+            outcomes.iter().map(curve).collect(),
+        )
+    };
+    let per_second =
+        |outcome: &Outcome, count: u64| count as f64 * 1e9 / outcome.series.interval_ns as f64;
+    let mut rates = over_time("responses", "1/s", &|outcome, interval| {
+        per_second(outcome, interval.succeeded)
+    });
+    // The longest time: arrivals are the same for all.
+    let longest = outcomes
+        .iter()
+        .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    rates.curves.extend(longest.map(|outcome| Curve {
+        name: "arrivals".to_owned(),
+        points: points(outcome, |interval| per_second(outcome, interval.arrived)),
+    }));
+    vec![
+        rates,
+        latencies(outcomes),
+        over_time("waiting to be accepted", "requests", &|_, interval| {
+            interval.waiting
+        }),
+        over_time("in use", "threads or fibers", &|_, interval| {
+            interval.in_progress
+        }),
+        over_time("memory of those in use", "MiB", &|outcome, interval| {
+            interval.in_progress * outcome.bytes_each as f64 / MIB
+        }),
+    ]
+}
+
+/// Returns a point for each whole interval, at its middle.
+fn points(outcome: &Outcome, value: impl Fn(&Interval) -> f64) -> Vec<(f64, f64)> {
+    let length = outcome.series.interval_ns as f64 / 1e9;
+    let whole = outcome.series.intervals.len().saturating_sub(1);
+    let intervals = outcome.series.intervals[..whole].iter().zip(0_u32..);
+    intervals
+        .map(|(interval, index)| ((f64::from(index) + 0.5) * length, value(interval)))
+        .collect()
+}
+
+fn latencies(outcomes: &[Outcome]) -> Plot {
+    let curve = |outcome: &Outcome| {
+        let percentiles = outcome.percentiles.iter();
+        Curve {
+            name: outcome.mode.name().to_owned(),
+            points: percentiles
+                .map(|known| (known.percent, known.latency))
+                .collect(),
+        }
+    };
+    let curves = Vec::from_iter(outcomes.iter().map(curve));
+    let values = || {
+        curves
+            .iter()
+            .flat_map(|curve| &curve.points)
+            .map(|&(_, latency)| latency)
+    };
+    let least = values().fold(f64::INFINITY, f64::min);
+    let most = values().fold(0.0, f64::max);
+    let y = Scale {
+        is_log: least > 0.0 && most / least > SPAN_MAX,
+        ..scale("seconds")
+    };
+    plot("latency of successes", scale("percentile"), y, curves)
+}
+
+fn plot(title: &str, x: Scale, y: Scale, curves: Vec<Curve>) -> Plot {
+    Plot {
+        title: title.to_owned(),
+        x,
+        y,
+        is_scatter: false,
+        curves,
+    }
+}
+
+fn scale(name: &str) -> Scale {
+    Scale {
+        name: name.to_owned(),
+        is_log: false,
+    }
+}

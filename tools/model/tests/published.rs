@@ -1,0 +1,130 @@
+//! The figures that were published for the stories, and properties of all simulations.
+//!
+//! The published percentiles are those of the time beyond the call itself: the wait for a thread. The published rates leave out the
+//! first two and the last two seconds.
+
+use uthread_model::{Mode, Outcome, Percentile, Scenario, simulate, stories};
+
+fn outcome(story: &str, mode: Mode) -> Outcome {
+    simulate(&stories::find(story).unwrap(), mode).unwrap()
+}
+
+/// Returns the outcomes of all stories with both services.
+fn outcomes() -> impl Iterator<Item = (&'static str, Outcome)> {
+    let both = |story| [Mode::Sync, Mode::Async].map(|mode| (story, outcome(story, mode)));
+    stories::names().flat_map(both)
+}
+
+#[track_caller]
+fn assert_near(what: &str, simulated: f64, expected: f64, tolerance: f64) {
+    let ratio = simulated / expected;
+    assert!(
+        (ratio - 1.0).abs() <= tolerance,
+        "{what}: {simulated}, expected {expected}"
+    );
+}
+
+fn steady(outcome: &Outcome) -> f64 {
+    outcome.rate_steady.unwrap()
+}
+
+fn percentile(outcome: &Outcome, percent: f64) -> Percentile {
+    let mut known = outcome.percentiles.iter();
+    *known.find(|known| known.percent == percent).unwrap()
+}
+
+#[test]
+fn fifty_threads_are_enough_for_20_ms() {
+    let outcome = outcome("fast", Mode::Sync);
+    for rate in [outcome.rate, steady(&outcome)] {
+        assert!((987.0..=1000.0).contains(&rate), "{rate}");
+    }
+    assert_near("p100", percentile(&outcome, 100.0).latency, 0.02, 0.001);
+    assert_eq!(outcome.succeeded, 10_000);
+}
+
+#[test]
+fn fifty_threads_are_not_enough_for_60_ms() {
+    let outcome = outcome("slower", Mode::Sync);
+    assert_near("rate", steady(&outcome), 833.0, 0.001);
+    assert_near("p50", percentile(&outcome, 50.0).wait, 0.99, 0.001);
+    assert_near("p99", percentile(&outcome, 99.0).wait, 1.97, 0.001);
+    let limit = &outcome.limit;
+    assert!(limit.starts_with("The 50 threads limit it"), "{limit}");
+}
+
+#[test]
+fn one_call_in_ten_that_hangs_takes_all_threads() {
+    let sync = outcome("one-in-ten-hangs", Mode::Sync);
+    assert_near("rate", steady(&sync), 14.5, 0.001);
+    assert_near("p50", percentile(&sync, 50.0).wait, 208.8, 0.002);
+    assert_near("p99", percentile(&sync, 99.0).wait, 445.8, 0.002);
+    assert_near("demand", sync.demand, 3018.0, 1e-6);
+    let fibers = outcome("one-in-ten-hangs", Mode::Async);
+    assert_near("rate", steady(&fibers), 900.0, 0.001);
+    assert_near("p100", percentile(&fibers, 100.0).latency, 0.02, 0.001);
+    assert_eq!((fibers.succeeded, fibers.failed[0].requests), (7200, 800));
+}
+
+#[test]
+fn as_many_threads_as_littles_law_demands_are_enough() {
+    let outcome = outcome("one-in-ten-hangs-3100-threads", Mode::Sync);
+    assert_near("p100", percentile(&outcome, 100.0).latency, 0.02, 0.001);
+    assert_near("in progress", outcome.in_progress.max as f64, 3018.0, 0.005);
+}
+
+/// Checks what holds for each simulation: every request ends once, and Little's law.
+#[test]
+fn no_request_is_lost() {
+    for (story, outcome) in outcomes() {
+        let failed: u64 = outcome.failed.iter().map(|failed| failed.requests).sum();
+        assert_eq!(outcome.succeeded + failed, outcome.requests, "{story}");
+        let (mut arrived, mut succeeded, mut lost) = (0, 0, 0);
+        for interval in &outcome.series.intervals {
+            arrived += interval.arrived;
+            succeeded += interval.succeeded;
+            lost += interval.failed;
+        }
+        let expected = (outcome.requests, outcome.succeeded, failed);
+        assert_eq!((arrived, succeeded, lost), expected, "{story}");
+        // The mean number in progress is the rate times the time in progress.
+        let rate = outcome.accepted as f64 / outcome.seconds;
+        let law = rate * outcome.seconds_in_progress;
+        assert_near(story, law, outcome.in_progress.mean, 1e-6);
+    }
+}
+
+#[test]
+fn a_simulation_repeats_with_its_seed() {
+    let [first, second] = [0, 1].map(|_| outcome("retry-storm", Mode::Sync));
+    assert_eq!(first.attempts, second.attempts);
+    assert_eq!(first.percentiles, second.percentiles);
+}
+
+#[test]
+fn protection_helps() {
+    let success = |story| outcome(story, Mode::Sync).success();
+    assert!(success("outage-breaker") > success("outage") + 0.05);
+    assert!(success("retry-budget") > success("retry-storm") + 0.2);
+    let retries = outcome("retry-budget", Mode::Sync);
+    assert!(retries.attempts as f64 <= 1.1 * retries.requests as f64);
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let sync = outcome("bursts", Mode::Sync);
+    assert_eq!(sync.waiting.max, 1000);
+    let mut causes = sync.failed.iter().map(|failed| failed.cause);
+    assert!(causes.any(|cause| cause == "the queue was full"));
+    assert_eq!(outcome("bursts", Mode::Async).succeeded, 30_000);
+}
+
+#[test]
+fn an_endless_simulation_is_refused() {
+    let text = "requests = 1000
+        arrivals = { kind = \"leaky-bucket\", rate = 1000 }
+        dependencies = [{ latency = \"100days\", timeout = \"365days\" }]
+        sync = { threads = 1 }";
+    let error = simulate(&Scenario::parse(text).unwrap(), Mode::Sync).unwrap_err();
+    assert!(error.to_string().contains("a hundred years"), "{error}");
+}
