@@ -22,6 +22,7 @@ Examples:
   uthread load tcp 127.0.0.1:7000            measure its throughput, latency and fairness
   uthread iobench rand-read --dir /mnt       measure random reads of a disk
   uthread search -F unwrap src               find text in files
+  uthread model slower --html page.html      simulate a service on threads and on fibers
   uthread port --main src                    port a std program to fibers
   uthread doctor                             check this machine, and print remedies
 
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     /// Find text in files, with the options of ripgrep
     #[command(args_override_self = true, after_help = SEARCH_NOTES)]
     Search(Box<uthread_search::Options>),
+    /// Simulate services with threads and with fibers under load, side by side
+    #[command(after_help = MODEL_NOTES)]
+    Model(uthread_model::Options),
     /// Port a std program to fibers by replacing its imports
     Port(PortArgs),
     /// Check what this machine supports, and print remedies
@@ -100,6 +104,19 @@ time left are on stderr, tables on stdout.
 
 Exit codes:
   0 measured   1 interrupted, failed, or a wrong order was found   2 wrong usage, or cannot start";
+
+const MODEL_NOTES: &str = "\
+Examples:
+  uthread model sync -t 50 -l '60ms*10'       10,000 requests at 1,000/s, with a call of 60 ms each
+  uthread model async -n 8000 -l '20ms*9,30s' one call in ten takes 30 s, and so fails
+  uthread model slower bursts                 ready-made scenarios, with threads and with fibers
+  uthread model print outage > mine.toml      start a scenario of your own from a ready-made one
+  uthread model mine.toml --html page.html
+
+Time is virtual. Text is on stdout; --json and --html add what changed over time.
+
+Exit codes:
+  0 simulated   1 a file cannot be written   2 wrong usage, or a wrong scenario";
 
 const SERVE_NOTES: &str = "\
 Signals:

@@ -1,5 +1,5 @@
-//! The program `uthread`: a static web server, an echo server, a load generator, a disk benchmark, a search tool, a porting tool
-//! and a diagnosis, on user-level threads.
+//! The program `uthread`: a static web server, an echo server, a load generator, a disk benchmark, a search tool, a simulator
+//! of services, a porting tool and a diagnosis, on user-level threads.
 //!
 //! This file has the dispatch and the table of exit codes; each subcommand has its own module.
 
@@ -13,6 +13,7 @@ mod doctor;
 mod echo;
 mod iobench;
 mod load;
+mod model;
 mod port;
 mod search;
 mod serve;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args),
         Command::Iobench(options) => iobench::run(&options),
         Command::Search(options) => search::run(&options),
+        Command::Model(options) => model::run(&options),
         Command::Port(args) => port::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => print(|out| {

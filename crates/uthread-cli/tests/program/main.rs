@@ -16,6 +16,7 @@ mod listing;
 mod load;
 mod log;
 mod memory;
+mod model;
 mod paths;
 mod port;
 mod ranges;

@@ -1,0 +1,18 @@
+//! `uthread model`: simulates services under load with the crate `uthread-model`.
+
+use uthread_model::{Options, Unavailable};
+
+use crate::{Exit, tell};
+
+pub(crate) fn run(options: &Options) -> Exit {
+    match uthread_model::run(options) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            match error.is::<Unavailable>() {
+                true => Exit::CouldNotStart,
+                false => Exit::FailedRunning,
+            }
+        }
+    }
+}
