@@ -26,7 +26,8 @@
 //! # What it orders
 //!
 //! - The fibers of a worker that can run, and new fibers that wait for any worker. A fiber keeps its worker until its next call
-//!   that waits or yields, whatever its priority is: split long computations, or pass them to [`blocking`](crate::blocking()).
+//!   that waits or yields, whatever its priority is: split long computations, or pass them to [`blocking`](crate::blocking()). Once some
+//!   fiber has a priority, workers look for what has become ready every 50 microseconds, and calls that need not wait yield then.
 //! - The requests of one flush: a worker submits the requests of its fibers together, now and then, and urgent ones come before
 //!   normal ones, and those before background ones. The requests of one [`submit_all`](crate::ring::submit_all) stay together.
 //! - Reads and writes of files, in the queue of the disk: they carry an I/O priority of the class *best effort*, 0 if urgent and 7 if

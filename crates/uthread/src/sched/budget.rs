@@ -18,6 +18,12 @@ pub(crate) fn renew() {
     CALLS.set(0);
 }
 
+/// Uses up the budget, so that the running fiber yields after its present call.
+#[inline(never)]
+pub(crate) fn use_up() {
+    CALLS.set(CALLS_MAX);
+}
+
 /// Counts a call. Returns `true` if the caller has to yield after it.
 pub(crate) fn is_used_up() -> bool {
     is_used_up_by(1)

@@ -2,13 +2,14 @@
 
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, ON_WORKERS, behaviours};
 use crate::support::{file_of, pair};
+use uthread::net::TcpStream;
 use uthread::priority::{self, Priority};
 use uthread::sync::mpsc::channel;
 use uthread::thread::Builder;
@@ -30,7 +31,8 @@ behaviours![
         [
             fibers_start_in_the_order_of_their_priorities,
             urgent_fibers_continue_before_others,
-            a_flood_of_urgent_fibers_gets_every_second_turn
+            a_flood_of_urgent_fibers_gets_every_second_turn,
+            an_urgent_message_waits_for_few_calls_of_others
         ]
     ),
     (ON_WORKERS, [a_flood_starves_nobody])
@@ -235,4 +237,55 @@ fn a_flood_starves_nobody(place: Place) {
     };
     let turns = place.run(|| flood([20; 3], are_enough));
     assert!(turns.iter().all(|turns| *turns >= EACH), "{turns:?}");
+}
+
+/// The others never wait for long, and each of their calls takes a while: an urgent fiber must not wait for a batch of their turns.
+fn an_urgent_message_waits_for_few_calls_of_others(place: Place) {
+    const OTHERS: usize = 8;
+    const MESSAGES: usize = 50;
+    const CHUNK: usize = 64 * 1024;
+    let (calls, is_over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    let send = |mut stream: TcpStream| {
+        while !is_over.load(Ordering::Relaxed) {
+            stream.write_all(&[0; CHUNK]).unwrap();
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let receive = |mut stream: TcpStream| {
+        let mut buffer = vec![0; CHUNK];
+        while stream.read(&mut buffer).unwrap() > 0 {}
+    };
+    let echo = |mut stream: TcpStream| {
+        let mut byte = [0];
+        while stream.read(&mut byte).unwrap() > 0 {
+            stream.write_all(&byte).unwrap();
+        }
+    };
+    let ask = |mut stream: TcpStream| {
+        for _ in 0..MESSAGES {
+            stream.write_all(&[1]).unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+        }
+    };
+    let spent = place.run(|| {
+        scope(|scope| {
+            for _ in 0..OTHERS {
+                let (from, to) = pair();
+                priority::with(Priority::Background, || {
+                    scope.spawn(move || send(from));
+                    scope.spawn(move || receive(to));
+                });
+            }
+            priority::with(Priority::Urgent, || {
+                let (client, server) = pair();
+                scope.spawn(move || echo(server));
+                let before = calls.load(Ordering::Relaxed);
+                ask(client);
+                is_over.store(true, Ordering::Relaxed);
+                calls.load(Ordering::Relaxed) - before
+            })
+        })
+    });
+    let each = spent / MESSAGES;
+    assert!(each <= 50, "{each} calls during a message");
 }

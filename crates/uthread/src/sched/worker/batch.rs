@@ -19,6 +19,9 @@ const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
 /// to poll for.
 const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
 
+/// Time after which a batch ends early where fibers are ordered, as an event may make a more urgent one ready.
+const ORDERED_TIME_MAX: Duration = BATCH_TIME_MAX;
+
 /// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
 /// as much as the rest of a switch.
 const LOOKS_SPARED: u32 = 7;
@@ -116,9 +119,10 @@ impl Worker {
         }
         // Once due, it remains so until the poll.
         let is_due = self.now() >= look_at;
+        let are_spared = !is_due && !self.ready.is_ordered();
         self.batch
             .looks_spared
-            .set(if is_due { 0 } else { LOOKS_SPARED });
+            .set(if are_spared { LOOKS_SPARED } else { 0 });
         is_due
     }
 
@@ -144,8 +148,19 @@ impl Worker {
 
     /// Records that a fiber waits for an event that the driver has to poll for.
     pub(super) fn count_awaited(&self) {
+        self.look_within(BLIND_TIME_MAX);
+    }
+
+    /// Begins a batch of ordered fibers.
+    pub(super) fn begin_ordered_batch(&self) {
+        // Polling has forgotten whether fibers still wait for events.
+        self.look_within(ORDERED_TIME_MAX);
+    }
+
+    /// Ends the batch after this time at the latest, unless it has an end.
+    fn look_within(&self, time: Duration) {
         if self.batch.look_at.get().is_none() {
-            self.batch.look_at.set(Some(self.now() + BLIND_TIME_MAX));
+            self.batch.look_at.set(Some(self.now() + time));
             self.alerts.set(Alerts::BATCH_END, true);
         }
     }

@@ -12,6 +12,7 @@ use crate::class::Priority;
 use crate::driver::Start;
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::Operation;
+use crate::sched::budget;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 use crate::sched::shared::{Remote, Shared};
@@ -189,9 +190,8 @@ impl Worker {
                 Start::Done(result) => {
                     drop((driver, reactor));
                     self.remote.counters.completions.add(1);
-                    // The fiber continues: otherwise one that computes between calls would wait for all others again.
                     if self.is_flush_due() {
-                        self.flush();
+                        self.flush_within_turn();
                     }
                     return Call::Done(fiber, result);
                 }
@@ -211,6 +211,16 @@ impl Worker {
             }
             drop((driver, reactor));
             self.make_room();
+        }
+    }
+
+    /// Flushes while a fiber runs. The fiber continues: otherwise one that computes between calls would wait for all others again. Only
+    /// where fibers are ordered, the batch ends instead, as the flush may make a more urgent one ready.
+    #[cold]
+    fn flush_within_turn(&self) {
+        match self.ready.is_ordered() {
+            false => self.flush(),
+            true => budget::use_up(),
         }
     }
 }

@@ -45,6 +45,7 @@ impl Worker {
         if self.sleep.searching.get() {
             return;
         }
+        self.begin_ordered_batch();
         for _ in 0..BATCH_FIBERS {
             let Some(fiber) = self.next_ordered() else {
                 break;
