@@ -279,8 +279,11 @@ impl Worker {
     /// It ends with the shutdown; what fibers are left is no matter of this protocol.
     fn run(&mut self) {
         loop {
-            self.run_batch();
-            if self.look_around() || self.search() {
+            if self.look_around() {
+                self.run_batch();
+                continue;
+            }
+            if self.search() {
                 continue;
             }
             if self.runtime.shut_down.load(Ordering::Acquire) {

@@ -217,8 +217,10 @@ impl Worker {
 
     /// Runs one iteration of the loop.
     pub(crate) fn tick(&self) -> Tick {
-        self.run_batch();
-        if self.look_around() || self.search() {
+        if self.look_around() {
+            self.run_batch();
+            Tick::Again
+        } else if self.search() {
             Tick::Again
         } else if self.has_ended() && self.remote.inbox().close_if_empty() {
             self.end_search();

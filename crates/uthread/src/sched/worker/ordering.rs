@@ -38,13 +38,13 @@ impl Worker {
         self.wake_one();
     }
 
-    /// Runs a batch in which the classes take turns. Does nothing while the worker searches, as it must end its search
-    /// before it runs what any worker may take.
+    /// Runs a batch in which the classes take turns.
     #[inline(never)]
     pub(super) fn run_ordered_batch(&self) {
-        if self.sleep.searching.get() {
-            return;
-        }
+        debug_assert!(
+            !self.sleep.searching.get(),
+            "it must end its search before it runs what any worker may take"
+        );
         self.begin_ordered_batch();
         for _ in 0..BATCH_FIBERS {
             let Some(fiber) = self.next_ordered() else {
