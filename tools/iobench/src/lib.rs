@@ -80,7 +80,8 @@ pub fn run(options: &Options) -> Result<Outcome> {
         .flatten()
         .try_for_each(|path| check_folder(path))?;
     let scenarios = options.scenarios();
-    let place = prepare(options, &scenarios, &stop)?;
+    let fio = fio::find();
+    let place = prepare(options, &scenarios, &fio, &stop)?;
     if stop.load(Ordering::Relaxed) {
         return Ok(Outcome::Interrupted);
     }
@@ -89,7 +90,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     for scenario in scenarios {
         let (study, finish) = match scenario {
             Scenario::UrgentTrace => trace::study(options, &stop),
-            _ => study::of(scenario, options, place.as_ref()),
+            _ => study::of(scenario, options, place.as_ref(), &fio),
         }
         .or_else(|error| absent(scenario, options, error))?;
         studies.push(study);
@@ -120,12 +121,18 @@ pub fn run(options: &Options) -> Result<Outcome> {
 }
 
 /// Writes as many files as the scenarios need.
-fn prepare(options: &Options, scenarios: &[Scenario], stop: &AtomicBool) -> Result<Option<Place>> {
-    let (own, shared): (Vec<_>, Vec<_>) =
-        scenarios.iter().partition(|scenario| scenario.overwrites());
-    let shared = shared.into_iter().map(Scenario::files).max();
+fn prepare(
+    options: &Options,
+    scenarios: &[Scenario],
+    fio: &Result<String, String>,
+    stop: &AtomicBool,
+) -> Result<Option<Place>> {
+    let shared = scenarios.iter().filter(|scenario| !scenario.overwrites());
+    let shared = shared.map(|scenario| scenario.files()).max();
     // The last file is for those that overwrite it.
-    let count = shared.unwrap_or(0) + usize::from(!own.is_empty());
+    let mut scenarios = scenarios.iter();
+    let is_overwritten = scenarios.any(|&scenario| study::overwrites(scenario, options, fio));
+    let count = shared.unwrap_or(0) + usize::from(is_overwritten);
     let place = || Place::prepare(&options.dir, count, options.mib, options.seed, stop);
     (count > 0).then(place).transpose()
 }

@@ -164,6 +164,11 @@ impl Scenario {
         self == Scenario::Kv
     }
 
+    /// Returns whether `fio` writes. Its blocks have no numbers, so it gets a file that no technique verifies.
+    pub(crate) fn fio_writes(self) -> bool {
+        self.pattern() == Pattern::Mixed
+    }
+
     /// Returns the number of files that are used at the same time.
     pub(crate) fn files(self) -> usize {
         match self {

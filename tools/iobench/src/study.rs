@@ -96,12 +96,12 @@ pub(crate) fn of(
     scenario: Scenario,
     options: &Options,
     place: Option<&Place>,
+    fio: &Result<String, String>,
 ) -> Result<(Study, Finish)> {
     let bench = Bench::new(scenario, options, place)?;
-    let fio = fio::find();
     let mut who = Who::of(scenario);
     who.retain(|who| options.includes(&who.name()));
-    let subjects = who.iter().map(|who| bench.subject(*who, place, &fio));
+    let subjects = who.iter().map(|who| bench.subject(*who, place, fio));
     let subjects: Vec<Subject> = subjects.collect();
     let points = Point::numbers(&options.depths);
     let [all, urgent] = [options.blocks, bench.load.requests].map(|count| grouped(count as f64));
@@ -135,6 +135,19 @@ pub(crate) fn of(
     Ok((Study::new(plan, SECONDS_EACH, measure), finish))
 }
 
+/// Returns whether the scenario needs a file that no technique verifies: the store and `fio` leave other blocks in it.
+pub(crate) fn overwrites(
+    scenario: Scenario,
+    options: &Options,
+    fio: &Result<String, String>,
+) -> bool {
+    let by_fio = || {
+        let mut engines = Engine::ALL.into_iter();
+        fio.is_ok() && engines.any(|engine| options.includes(engine.name()))
+    };
+    scenario.overwrites() || (scenario.fio_writes() && by_fio())
+}
+
 /// Returns the name of the quantity that varies, as `fio` has it where it has one.
 fn axis(scenario: Scenario) -> &'static str {
     match scenario {
@@ -150,6 +163,8 @@ struct Bench {
     /// This program, which performs the jobs.
     program: PathBuf,
     load: Load,
+    /// The files of `fio`, which differ from those of the load where it writes.
+    fio_files: Vec<PathBuf>,
     depths: Vec<u32>,
 }
 
@@ -159,6 +174,10 @@ impl Bench {
             None => Vec::new(),
             Some(place) if scenario.overwrites() => place.last_path(),
             Some(place) => place.paths(scenario.files()),
+        };
+        let fio_files = match place {
+            Some(place) if scenario.fio_writes() => place.last_path(),
+            _ => files.clone(),
         };
         let shares = match scenario.has_rivals() {
             true => URGENT_ONE_IN,
@@ -177,6 +196,7 @@ impl Bench {
         Ok(Bench {
             program: env::current_exe().context("find this program's own path")?,
             load,
+            fio_files,
             depths: options.depths.clone(),
         })
     }
@@ -222,7 +242,10 @@ impl Bench {
             Who::Own(technique) | Who::Prioritized(technique) | Who::Alone(technique) => {
                 Job { technique, load }.run_by(&self.program)
             }
-            Who::Fio(engine) => engine.run_by(Path::new(fio::PROGRAM), &load),
+            Who::Fio(engine) => {
+                let files = self.fio_files.clone();
+                engine.run_by(Path::new(fio::PROGRAM), &Load { files, ..load })
+            }
         }
     }
 }

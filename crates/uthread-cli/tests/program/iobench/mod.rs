@@ -1,5 +1,6 @@
 //! `uthread iobench` with few requests to small files: its results, its refusals, and what it leaves behind.
 
+mod fio;
 mod interrupted;
 mod refusals;
 mod results;

@@ -18,7 +18,7 @@ const SCENARIOS: [(&str, &str); 9] = [
 ];
 
 /// Checks that every measured subject has a figure of a metric above zero at each point. Returns their names.
-fn measured<'a>(study: &'a Value, metric: &str) -> Vec<&'a str> {
+pub(super) fn measured<'a>(study: &'a Value, metric: &str) -> Vec<&'a str> {
     let panel = &study["panels"][0];
     let metrics = panel["metrics"].as_array().unwrap();
     let mut metrics = metrics
