@@ -29,8 +29,8 @@ Examples:
 Exit codes:
   0  success; serve: stopped after finishing every response; search: something was found
   1  failed while running; doctor: something does not work; load: no response was received;
-     port --check: there are changes to make; search: nothing was found; iobench: interrupted, or
-     urgent-trace found a wrong order
+     port --check: there are changes to make; search: nothing was found; iobench: interrupted,
+     measurements failed, or urgent-trace found a wrong order
   2  wrong usage, or cannot start (port in use, directory missing, permission denied);
      search: something could not be read
   3  serve: stopped, but cut responses that took longer than the grace period";
@@ -96,6 +96,8 @@ Scenarios:
   cpu-footprint      CPU time, context switches and memory of random reads
   mixed              reads and writes, 70 to 30, with fsync
   kv                 puts and gets of a key-value store on fibers
+  urgent-reads       urgent random reads beside fibers that write
+  urgent-echoes      urgent messages beside fibers that transfer much
   urgent-trace       the order in which the kernel takes urgent entries; needs root
 
 All reads and writes go past the page cache, and every block is checked. The files have no names, and
@@ -103,7 +105,9 @@ vanish with the program however it ends. fio is measured beside if it is install
 time left are on stderr, tables on stdout.
 
 Exit codes:
-  0 measured   1 interrupted, failed, or a wrong order was found   2 wrong usage, or cannot start";
+  0 everything was measured
+  1 interrupted, measurements failed (a line for each scenario), or a wrong order was found
+  2 wrong usage, or cannot start";
 
 const MODEL_NOTES: &str = "\
 Examples:

@@ -6,6 +6,7 @@
 
 mod options;
 
+mod losses;
 mod scenario;
 mod study;
 
@@ -29,7 +30,7 @@ mod walk;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use uthread_report::file::write_whole;
 use uthread_report::page::{Page, Section, counts, draw};
 use uthread_report::results::Results;
@@ -68,7 +69,8 @@ pub enum Outcome {
 /// # Errors
 ///
 /// [`Unavailable`] if a scenario cannot start here: no disk, no space, no permission, no tracing. Any other error if a file
-/// cannot be written, or if `urgent-trace` has found entries in a wrong order.
+/// cannot be written, if `urgent-trace` has found entries in a wrong order, or if measurements have failed: it has a line for each
+/// scenario. What was measured has been written.
 pub fn run(options: &Options) -> Result<Outcome> {
     if let Some(job) = &options.job {
         job::perform(job)?;
@@ -105,7 +107,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let verdicts: Vec<Result<()>> = finishes
         .into_iter()
         .zip(&mut found)
-        .map(|(finish, study)| finish(study))
+        .map(|(finish, study)| finish(study).and_then(|()| losses::check(study, options)))
         .collect();
     let results = Results {
         studies: found,
@@ -116,8 +118,21 @@ pub fn run(options: &Options) -> Result<Outcome> {
         tell!("interrupted: the results are those of the measurements until then");
         return Ok(Outcome::Interrupted);
     }
-    verdicts.into_iter().collect::<Result<()>>()?;
+    judge(verdicts, &results)?;
     Ok(Outcome::Measured)
+}
+
+/// Fails with a line for each scenario that has failed, or if no scenario had anything to measure.
+fn judge(verdicts: Vec<Result<()>>, results: &Results) -> Result<()> {
+    let errors = verdicts.into_iter().filter_map(Result::err);
+    let lines: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
+    ensure!(lines.is_empty(), "{}", lines.join("\n"));
+    let mut studies = results.studies.iter();
+    ensure!(
+        studies.any(|study| study.measurements() > 0),
+        "nothing was measured: no scenario has the techniques of --only"
+    );
+    Ok(())
 }
 
 /// Writes as many files as the scenarios need.

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use uthread_iobench::PERCENTILES;
 
@@ -21,6 +22,12 @@ case "$*" in *--rw=randrw*)
     done
 esac
 "#;
+
+/// Fails with more than one thread.
+const FAILS_IN_THREADS: &str = r#"
+case "$*" in *--numjobs=1*) ;; *) echo "fio: too many threads" >&2; exit 1;; esac
+"#;
+const FAILS: &str = r#"echo "fio: no luck" >&2; exit 1"#;
 
 /// Puts a program `fio` with this body first on the search path of `command`.
 fn stand_in(body: &str, command: &mut Command) -> TempDir {
@@ -67,4 +74,60 @@ fn no_technique_verifies_what_fio_writes() {
         let names = measured(&results["studies"][index], metric);
         assert_eq!(names.contains(&"fio psync"), index < 2, "{names:?}");
     }
+}
+
+/// Runs two scenarios with a stand-in for `fio` that has this body, and checks exit code, last lines and the results.
+fn lost(body: &str, only: &str, expected: &[&str], measurements: &[usize]) {
+    let (disk, output) = (folder(), folder());
+    let json = output.path().join("a.json");
+    let mut command = iobench(&["rand-read", "kv"], disk.path());
+    command.args(["--depths", "1,4", "--only", only]);
+    command.arg("--json").arg(&json);
+    let _fio = stand_in(body, &mut command);
+    let (code, errors) = run(&mut command);
+    if is_skipped(code, &errors) {
+        return;
+    }
+    assert_eq!(code, 1, "{errors}");
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines.ends_with(expected), "{errors}");
+    let taken = |study: &Value| {
+        let rounds = study["panels"][0]["rounds"].to_string();
+        rounds.matches("Taken").count()
+    };
+    let results = read_json(&json);
+    let studies = results["studies"].as_array().unwrap();
+    assert_eq!(studies.iter().map(taken).collect::<Vec<_>>(), measurements);
+}
+
+#[test]
+fn a_scenario_that_lost_measurements_fails_the_run() {
+    let some = "uthread: rand-read: 1 of 4 measurements failed: too many threads";
+    let none = "kv: nothing was measured: it has none of the techniques of --only";
+    lost(FAILS_IN_THREADS, "fio psync,pread", &[some, none], &[3, 0]);
+    lost(FAILS_IN_THREADS, "fio psync,uthread", &[some], &[3, 2]);
+    let all = "uthread: rand-read: nothing was measured: 2 of 2 measurements failed: no luck";
+    lost(FAILS, "fio psync", &[all, none], &[0, 0]);
+}
+
+#[test]
+fn a_run_without_any_measurement_fails() {
+    let (disk, nothing) = (folder(), folder());
+    let mut command = iobench(&["lat-iops", "--only", "fio psync"], disk.path());
+    let (code, errors) = run(command.env("PATH", nothing.path()));
+    if is_skipped(code, &errors) {
+        return;
+    }
+    let reason =
+        "uthread: lat-iops: nothing was measured: no technique works here: it is not installed";
+    assert_eq!(code, 1, "{errors}");
+    assert!(
+        errors.lines().last().unwrap().starts_with(reason),
+        "{errors}"
+    );
+    let mut command = iobench(&["--only", "no such technique"], disk.path());
+    let (code, errors) = run(&mut command);
+    let reason = "uthread: nothing was measured: no scenario has the techniques of --only";
+    assert_eq!(code, 1, "{errors}");
+    assert_eq!(errors.lines().last(), Some(reason));
 }
