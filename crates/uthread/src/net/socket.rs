@@ -34,10 +34,10 @@ pub(super) struct Socket<S> {
 
 /// Implemented by the `std` socket types.
 pub(super) trait Inner: AsFd {
-    /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as for
-    /// TCP. A datagram says nothing about the next one, and a receive on a Unix stream also stops at
-    /// descriptors.
-    const DRAINS: bool;
+    /// `true` for a TCP connection. Only there, a receive that returns fewer bytes than requested means that the
+    /// queue may be empty: a datagram says nothing about the next one, and a receive on a Unix stream also stops
+    /// at descriptors.
+    const IS_TCP_STREAM: bool;
 }
 
 impl<S: Inner> Socket<S> {
@@ -101,14 +101,32 @@ impl<S: Inner> Socket<S> {
     }
 
     pub(super) fn receive(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
+        if S::IS_TCP_STREAM && buffer.is_empty() {
+            return self.receive_nothing(peek);
+        }
+        self.receive_bytes(buffer, peek)
+    }
+
+    fn receive_bytes(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
         let mut operation = Operation::Socket(SocketOperation::Receive {
             socket: self.descriptor(),
             buffer,
             peek,
-            drains: S::DRAINS,
+            drains: S::IS_TCP_STREAM,
         });
         let count = self.perform(&mut operation, self.settings.read_timeout())?;
         Ok(count as usize)
+    }
+
+    /// Waits for bytes on a TCP connection. At the timeout, Linux finds that it has received as much as was requested,
+    /// and reports no error.
+    #[cold]
+    fn receive_nothing(&self, peek: bool) -> io::Result<usize> {
+        let may_wait = !self.settings.is_nonblocking();
+        match self.receive_bytes(&mut [], peek) {
+            Err(error) if may_wait && error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        }
     }
 
     /// Receives a message. Its header receives the flags and lengths that the kernel reports.

@@ -11,7 +11,7 @@ use super::resolve::{ToSocketAddrs, for_each_address};
 use super::socket::{Inner, Socket};
 
 impl Inner for std::net::UdpSocket {
-    const DRAINS: bool = false;
+    const IS_TCP_STREAM: bool = false;
 }
 
 /// A UDP socket; the counterpart of [`std::net::UdpSocket`].

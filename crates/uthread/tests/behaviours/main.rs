@@ -37,6 +37,7 @@ mod polling_loops;
 
 mod net;
 mod net_addresses;
+mod net_empty_buffers;
 mod net_faults;
 mod net_lasting;
 mod net_options;
@@ -145,6 +146,7 @@ const MODULES: &[harness::Module] = &modules![
     polling_loops,
     net,
     net_addresses,
+    net_empty_buffers,
     net_faults,
     net_lasting,
     net_options,

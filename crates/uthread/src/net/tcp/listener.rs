@@ -12,7 +12,7 @@ use crate::net::resolve::{ToSocketAddrs, for_each_address};
 use crate::net::socket::{Inner, Socket};
 
 impl Inner for std::net::TcpListener {
-    const DRAINS: bool = false;
+    const IS_TCP_STREAM: bool = false;
 }
 
 /// A TCP socket that accepts connections; the counterpart of [`std::net::TcpListener`].

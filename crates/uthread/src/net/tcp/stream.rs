@@ -16,7 +16,7 @@ use crate::net::resolve::{ToSocketAddrs, for_each_address};
 use crate::net::socket::{self, Inner, Socket};
 
 impl Inner for std::net::TcpStream {
-    const DRAINS: bool = true;
+    const IS_TCP_STREAM: bool = true;
 }
 
 /// A TCP connection; the counterpart of [`std::net::TcpStream`].

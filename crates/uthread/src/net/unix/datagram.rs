@@ -27,7 +27,7 @@ use crate::op::message::{Header, Message};
 use crate::sched::wait;
 
 impl Inner for std::os::unix::net::UnixDatagram {
-    const DRAINS: bool = false;
+    const IS_TCP_STREAM: bool = false;
 }
 
 /// A Unix datagram socket; the counterpart of [`std::os::unix::net::UnixDatagram`].

@@ -11,7 +11,7 @@ use crate::net::methods::impl_socket;
 use crate::net::socket::{Inner, Socket};
 
 impl Inner for std::os::unix::net::UnixListener {
-    const DRAINS: bool = false;
+    const IS_TCP_STREAM: bool = false;
 }
 
 /// A Unix socket that accepts connections from processes on this machine; the counterpart of

@@ -23,7 +23,7 @@ use crate::sched::wait;
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Inner for std::os::unix::net::UnixStream {
-    const DRAINS: bool = false;
+    const IS_TCP_STREAM: bool = false;
 }
 
 /// A stream to a process on this machine; the counterpart of [`std::os::unix::net::UnixStream`].
