@@ -15,9 +15,16 @@ pub(crate) struct Children {
     panicked: AtomicUsize,
     /// Number of fibers that were cancelled and not joined.
     cut_off: AtomicUsize,
-    /// The running fibers, to be cancelled. Bounded by the number of fibers that the scope has spawned.
-    members: Mutex<Slab<FiberRef>>,
+    members: Mutex<Members>,
     parent: WakeHandle,
+}
+
+#[derive(Default)]
+struct Members {
+    /// The running fibers, to be cancelled. Bounded by the number of fibers that the scope has spawned.
+    running: Slab<FiberRef>,
+    /// `true` once the fibers were cancelled: those that are spawned later are as well.
+    cancelled: bool,
 }
 
 impl Children {
@@ -35,7 +42,13 @@ impl Children {
     pub(super) fn admit(&self, fiber: &FiberRef) {
         // Relaxed: only fibers of the scope spawn into it, and each of them is counted already.
         self.running.fetch_add(1, Ordering::Relaxed);
-        let index = self.members().insert(FiberRef::clone(fiber));
+        let mut members = self.members();
+        let index = members.running.insert(FiberRef::clone(fiber));
+        let cancelled = members.cancelled;
+        drop(members);
+        if cancelled {
+            fiber.control().limits.cancel();
+        }
         let index = u32::try_from(index).expect("4 billion fibers exhaust memory");
         fiber.control().index_in_scope.set(index);
     }
@@ -60,7 +73,10 @@ impl Children {
 
     /// Removes a fiber that has ended.
     pub(super) fn discharge(&self, control: &Control) {
-        let member = self.members().remove(control.index_in_scope.get() as usize);
+        let member = self
+            .members()
+            .running
+            .remove(control.index_in_scope.get() as usize);
         drop(member);
         // Release pairs with the acquire in `have_ended`: all effects of the child are visible then.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
@@ -73,14 +89,17 @@ impl Children {
         &self.parent
     }
 
-    /// Cancels all running fibers.
+    /// Cancels all running fibers, and those that are added later.
     pub(crate) fn cancel(&self) {
-        let members: Vec<_> = self
-            .members()
+        let mut members = self.members();
+        members.cancelled = true;
+        let running: Vec<_> = members
+            .running
             .iter()
             .map(|(_, fiber)| fiber.clone())
             .collect();
-        members.iter().for_each(cancel);
+        drop(members);
+        running.iter().for_each(cancel);
     }
 
     /// Returns `true` if all fibers have ended; their effects are visible then.
@@ -98,7 +117,7 @@ impl Children {
         self.cut_off.load(Ordering::Relaxed) > 0
     }
 
-    fn members(&self) -> MutexGuard<'_, Slab<FiberRef>> {
+    fn members(&self) -> MutexGuard<'_, Members> {
         lock(&self.members)
     }
 }

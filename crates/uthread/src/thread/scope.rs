@@ -14,7 +14,7 @@ use crate::sched::wait;
 /// fibers of the scope have ended.
 ///
 /// The fibers inherit the deadline of the fiber that spawns them. If the caller is cancelled, they are
-/// cancelled when `f` has returned. [`try_scope`](super::try_scope) cancels the fibers when one of them
+/// cancelled when `f` has returned, and so are those that they spawn in the scope later. [`try_scope`](super::try_scope) cancels the fibers when one of them
 /// fails.
 ///
 /// # Panics

@@ -149,13 +149,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
                 panic::resume_unwind(payload)
             }
         };
-        let handle = start(|| scope::child(identity, &self.failure.children, run));
-        if self.failure.over.load(Ordering::Relaxed) {
-            // The failure occurred before this fiber was registered, so it was not cancelled with the others.
-            handle.cancel();
-        }
         TryJoinHandle {
-            handle,
+            handle: start(|| scope::child(identity, &self.failure.children, run)),
             scope: PhantomData,
         }
     }

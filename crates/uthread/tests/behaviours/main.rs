@@ -87,6 +87,7 @@ mod registered_files_end;
 
 mod cancel;
 mod cancelled;
+mod cancelled_scopes;
 mod deadlines;
 mod diagnosis;
 mod ending;
@@ -190,6 +191,7 @@ const MODULES: &[harness::Module] = &modules![
     read_file,
     cancel,
     cancelled,
+    cancelled_scopes,
     deadlines,
     ending,
     exits,
