@@ -129,16 +129,21 @@ impl<T> Outcome<T> {
         self.take_value().expect("the outcome is taken once")
     }
 
-    /// Records that the join handle is dropped without joining.
+    /// Records that the join handle is dropped without joining. A panic of the value's destructor is caught.
     pub(crate) fn detach(&self) {
+        if let Some(value) = self.abandon() {
+            drop_quietly(value);
+        }
+    }
+
+    /// Records that the reading side is gone. Returns a value that was written and not taken.
+    pub(crate) fn abandon(&self) -> Option<T> {
         // Checked first, as the outcome is done after a join. Acquire pairs with the release in `complete`,
         // to see the value if the fiber was first.
         if !self.is_done() && self.leave() {
-            return;
+            return None;
         }
-        if let Some(value) = self.take_value() {
-            drop_quietly(value);
-        }
+        self.take_value()
     }
 
     /// Leaves the value to the writer. Returns `false` if the outcome is complete.

@@ -100,7 +100,8 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The receiving side of a [`channel`]. See the example there. Dropping it drops a value that was sent.
+/// The receiving side of a [`channel`]. See the example there. Dropping it drops a value that was sent: a panic of
+/// its destructor passes through, as with [`mpsc`](super::mpsc).
 ///
 /// A method that consumes the receiver without receiving a value returns the receiver in its error. To wait
 /// for several events, lend the receiver to [`select!`](crate::select): `recv(&mut receiver)`.
@@ -241,7 +242,7 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.outcome.detach();
+        drop(self.outcome.abandon());
     }
 }
 

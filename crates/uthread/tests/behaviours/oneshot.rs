@@ -1,14 +1,18 @@
 //! Channels for one value, with a fiber or a thread at either end.
 
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::HANG;
 use crate::support::sides::{Counted, InDrop, is_cancelled, mixed};
 use uthread::select;
+use uthread::sync::mpsc;
 use uthread::sync::oneshot::{
     Receiver, RecvError, RecvTimeoutError, SendError, Sender, TryRecvError, channel,
 };
@@ -25,6 +29,8 @@ behaviours![
             what_does_not_come_gives_the_receiver_back,
             a_receiver_may_give_up_and_wait_elsewhere,
             every_value_is_dropped_once,
+            a_panic_of_a_dropped_value_passes_through_as_with_mpsc,
+            a_second_panic_ends_the_process,
             the_value_is_one_event_of_a_choice,
             the_ends_have_the_traits_of_the_standard_library
         ]
@@ -152,6 +158,60 @@ fn every_value_is_dropped_once(place: Place) {
             assert_eq!(drops.load(Ordering::Relaxed), 2 * round);
         }
     });
+}
+
+/// Panics when it is dropped, also during another panic, and notes that.
+struct Bomb(Arc<AtomicUsize>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new("bomb"));
+    }
+}
+
+fn sent_by_oneshot(bomb: Bomb) -> impl Send {
+    let (sender, receiver) = channel();
+    assert!(sender.send(bomb).is_ok());
+    receiver
+}
+
+fn sent_by_mpsc(bomb: Bomb) -> impl Send {
+    let (sender, receiver) = mpsc::channel();
+    assert!(sender.send(bomb).is_ok());
+    receiver
+}
+
+fn a_panic_of_a_dropped_value_passes_through_as_with_mpsc(place: Place) {
+    fn check<R>(send: impl Fn(Bomb) -> R) {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let receiver = send(Bomb(Arc::clone(&drops)));
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(receiver)));
+        assert_eq!(dropped.unwrap_err().downcast_ref(), Some(&"bomb"));
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert_eq!(Arc::strong_count(&drops), 1);
+    }
+    place.run(|| {
+        check(sent_by_mpsc);
+        check(sent_by_oneshot);
+    });
+}
+
+/// In a process of its own, which aborts.
+fn a_second_panic_ends_the_process(place: Place) {
+    let Some(output) = child() else {
+        place.run(|| {
+            let _receiver = sent_by_oneshot(Bomb(Arc::default()));
+            resume_unwind(Box::new("first"));
+        });
+        return;
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
+    assert!(
+        errors.contains("in a destructor during cleanup"),
+        "{errors}"
+    );
 }
 
 fn the_value_is_one_event_of_a_choice(place: Place) {
