@@ -47,7 +47,7 @@ pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> 
     let folder = &entry.folder;
     let count = match entry.is_link {
         true => ring::read_file(entry.path(), buffer),
-        false => ring::read_file_beneath(&folder.dir, &entry.name, buffer),
+        false => folder.with_dir(|dir| ring::read_file_beneath(dir, &entry.name, buffer)),
     }?;
     if count < buffer.len() && folder.has_whole_reads {
         return Ok(Start::Whole(count));
@@ -66,10 +66,9 @@ pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> 
 pub(crate) fn open(entry: &FileEntry) -> io::Result<File> {
     match entry.is_link {
         true => File::open(entry.path()),
-        false => {
-            let dir = &entry.folder.dir;
-            dir.open_beneath(&entry.name, OpenOptions::new().read(true))
-        }
+        false => entry
+            .folder
+            .with_dir(|dir| dir.open_beneath(&entry.name, OpenOptions::new().read(true))),
     }
 }
 

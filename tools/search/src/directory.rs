@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FileType, RawDir, Stat};
 use uthread::fs::Dir;
 
+use crate::descriptors::{Descriptors, Kept};
 use crate::filter::Filter;
 
 /// A list that takes longer may have waited for a disk: one from memory takes about 10 us.
@@ -57,15 +58,24 @@ pub(crate) struct Directory {
     /// The directories above, if symbolic links are followed.
     above: Option<Arc<Above>>,
     /// Set once a part of it has been listed.
-    opened: Option<Arc<Dir>>,
+    pub(crate) opened: Option<Arc<Opened>>,
 }
 
-/// An open directory with files to be searched.
+/// An open directory.
+pub(crate) struct Opened {
+    dir: Dir,
+    /// `None` if it is closed once it has been listed.
+    kept: Option<Kept>,
+}
+
+/// A directory with files to be searched.
 pub(crate) struct Folder {
     root: Arc<Root>,
+    path: PathBuf,
     /// The path that is printed.
     pub(crate) printed: PathBuf,
-    pub(crate) dir: Arc<Dir>,
+    /// `None` if the directory is opened again for its files, as too many are open.
+    kept: Option<Arc<Opened>>,
     /// `true` if a read from a file of this file system returns fewer bytes than wanted only at the end of the file.
     pub(crate) has_whole_reads: bool,
 }
@@ -100,6 +110,7 @@ pub(crate) struct Part {
 /// Lists directories for all readers.
 pub(crate) struct Lister {
     follow: bool,
+    descriptors: Descriptors,
     /// Device and inode of the file that stdout writes to, which is not searched: it would never end.
     output: Option<(u64, u64)>,
     /// Number of lists in a row that may have waited for a disk.
@@ -112,6 +123,20 @@ impl FileEntry {
     /// Returns a path of the file.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.printed.join(&self.name)
+    }
+}
+
+impl Folder {
+    /// Calls `read` with the open directory.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened again; the errors of `read`.
+    pub(crate) fn with_dir<R>(&self, read: impl FnOnce(&Dir) -> io::Result<R>) -> io::Result<R> {
+        match &self.kept {
+            Some(opened) => read(&opened.dir),
+            None => read(&Dir::open(&self.path)?),
+        }
     }
 }
 
@@ -139,30 +164,34 @@ impl Directory {
 
 impl Lister {
     /// Returns a lister. Symbolic links are followed if `follow` is set.
-    pub(crate) fn new(follow: bool) -> Lister {
+    pub(crate) fn new(follow: bool, descriptors: Descriptors) -> Lister {
         let output = rustix::fs::fstat(rustix::stdio::stdout()).ok();
         let output = output.filter(|output| kind_of(output) == FileType::RegularFile);
         Lister {
             follow,
+            descriptors,
             output: output.map(|output| (output.st_dev, output.st_ino)),
             waits: AtomicU32::new(0),
             file_systems: Mutex::default(),
         }
     }
 
-    /// Lists a part of the directory.
+    /// Opens a directory.
     ///
     /// # Errors
     ///
-    /// The directory cannot be opened.
-    pub(crate) fn list(&self, mut directory: Directory) -> io::Result<Part> {
-        let dir = match directory.opened.take() {
-            Some(dir) => dir,
-            None => Arc::new(Dir::open(&directory.path)?),
-        };
+    /// The errors of [`Dir::open`].
+    pub(crate) fn open(&self, path: &Path) -> io::Result<Arc<Opened>> {
+        let dir = Dir::open(path)?;
+        let kept = self.descriptors.keep();
+        Ok(Arc::new(Opened { dir, kept }))
+    }
+
+    /// Lists a part of the directory, or the rest of it if it cannot be kept open.
+    pub(crate) fn list(&self, directory: Directory, opened: Arc<Opened>) -> Part {
         let list = || {
             let start = Instant::now();
-            let part = self.list_here(directory, dir);
+            let part = self.list_here(directory, opened);
             match start.elapsed() > WAIT_MIN {
                 true => drop(self.waits.fetch_add(1, Ordering::Relaxed)),
                 // Written only if it changes: all workers read it.
@@ -173,10 +202,10 @@ impl Lister {
             }
             part
         };
-        Ok(match self.waits.load(Ordering::Relaxed) >= WAITS_MIN {
+        match self.waits.load(Ordering::Relaxed) >= WAITS_MIN {
             true => uthread::blocking(list),
             false => list(),
-        })
+        }
     }
 
     /// Returns `true` if a read from a file of this directory returns fewer bytes than wanted only at the end of the file.
@@ -195,21 +224,28 @@ impl Lister {
     }
 
     /// Lists on the calling thread.
-    fn list_here(&self, directory: Directory, dir: Arc<Dir>) -> Part {
+    fn list_here(&self, directory: Directory, opened: Arc<Opened>) -> Part {
         let mut part = Part::default();
-        let status = rustix::fs::fstat(&*dir).ok();
+        let Opened { dir, kept } = &*opened;
+        let status = rustix::fs::fstat(dir).ok();
         let above = status.filter(|_| self.follow);
         let above = above.map(|status| Arc::new(directory.as_above(&status)));
         let root = Arc::clone(&directory.root);
         let folder = Arc::new(Folder {
             printed: root.printed(&directory.path).to_owned(),
+            // Needed only to open it again.
+            path: match kept {
+                Some(_) => PathBuf::new(),
+                None => directory.path.clone(),
+            },
             root: Arc::clone(&root),
-            has_whole_reads: status.is_some_and(|status| self.has_whole_reads(&dir, &status)),
-            dir: Arc::clone(&dir),
+            has_whole_reads: status.is_some_and(|status| self.has_whole_reads(dir, &status)),
+            kept: kept.as_ref().map(|_| Arc::clone(&opened)),
         });
+        let place = Place { folder, dir, above };
         let (_, errors) = root.filter.with(|is_searched| {
             let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-            let mut entries = RawDir::new(&*dir, buffer.spare_capacity_mut());
+            let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
             // With a separator at its end, and as the user wrote it.
             let mut path = directory.path.join("").into_os_string().into_vec();
             let prefix = path.len();
@@ -234,18 +270,11 @@ impl Lister {
                 path.extend_from_slice(listed.name.to_bytes());
                 let path = Path::new(OsStr::from_bytes(&path));
                 if !matches!(listed.name.to_bytes(), b"." | b"..") {
-                    self.add(
-                        listed,
-                        &folder,
-                        path,
-                        above.as_ref(),
-                        is_searched,
-                        &mut part,
-                    );
+                    self.add(listed, &place, path, is_searched, &mut part);
                 }
-                if count >= PART_ENTRIES && entries.is_buffer_empty() {
+                if kept.is_some() && count >= PART_ENTRIES && entries.is_buffer_empty() {
                     part.rest = Some(Directory {
-                        opened: Some(Arc::clone(&dir)),
+                        opened: Some(Arc::clone(&opened)),
                         ..directory
                     });
                     return;
@@ -261,12 +290,12 @@ impl Lister {
     fn add(
         &self,
         entry: Listed<'_>,
-        folder: &Arc<Folder>,
+        place: &Place<'_>,
         path: &Path,
-        above: Option<&Arc<Above>>,
         is_searched: &mut dyn FnMut(&Path, bool) -> bool,
         part: &mut Part,
     ) {
+        let folder = &place.folder;
         let is_link = entry.kind == FileType::Symlink;
         if is_link && !self.follow {
             return;
@@ -278,7 +307,7 @@ impl Lister {
                 true => AtFlags::empty(),
                 false => AtFlags::SYMLINK_NOFOLLOW,
             };
-            match rustix::fs::statat(&*folder.dir, entry.name, flags) {
+            match rustix::fs::statat(place.dir, entry.name, flags) {
                 Ok(found) => {
                     kind = kind_of(&found);
                     status = Some(found);
@@ -293,7 +322,7 @@ impl Lister {
         match kind {
             FileType::Directory if is_searched(relative, true) => {
                 if let Some(found) = status.filter(|_| is_link)
-                    && let Some(seen) = above.and_then(|above| above.find(&found))
+                    && let Some(seen) = place.above.as_ref().and_then(|above| above.find(&found))
                 {
                     let (path, seen) = (path.display(), seen.display());
                     return part.errors.push(format!(
@@ -303,12 +332,12 @@ impl Lister {
                 part.directories.push(Directory {
                     root: Arc::clone(&folder.root),
                     path: path.to_owned(),
-                    above: above.cloned(),
+                    above: place.above.clone(),
                     opened: None,
                 });
             }
             FileType::RegularFile if is_searched(relative, false) => {
-                if self.is_output(&entry, folder) {
+                if self.is_output(&entry, place.dir) {
                     return;
                 }
                 part.files.push(FileEntry {
@@ -323,15 +352,22 @@ impl Lister {
     }
 
     /// Returns `true` for the file that stdout writes to.
-    fn is_output(&self, entry: &Listed<'_>, folder: &Folder) -> bool {
+    fn is_output(&self, entry: &Listed<'_>, dir: &Dir) -> bool {
         let is_candidate = |(_, inode)| self.follow || inode == entry.inode;
         self.output
             .filter(|output| is_candidate(*output))
             .is_some_and(|output| {
-                let found = rustix::fs::statat(&*folder.dir, entry.name, AtFlags::empty());
+                let found = rustix::fs::statat(dir, entry.name, AtFlags::empty());
                 found.is_ok_and(|found| (found.st_dev, found.st_ino) == output)
             })
     }
+}
+
+/// The directory that is listed.
+struct Place<'a> {
+    folder: Arc<Folder>,
+    dir: &'a Dir,
+    above: Option<Arc<Above>>,
 }
 
 /// An entry of a directory as it is listed.

@@ -18,6 +18,7 @@ mod reader;
 
 mod batch;
 mod contents;
+mod descriptors;
 mod directory;
 mod filter;
 mod parts;
@@ -44,7 +45,7 @@ use search::Search;
 ///
 /// # Errors
 ///
-/// The options are wrong, or the workers cannot start. What happens later is reported while the search goes on.
+/// The options are wrong, the workers cannot start, or too few descriptors are left to search. What happens later is reported while the search goes on.
 ///
 /// ```
 /// use clap::Parser;
@@ -68,7 +69,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
 }
 
 /// Searches like [`run`] on the runtime that `start` returns. Never drops it: a process that has searched ends, and ends sooner if it
-/// does not wait for its workers.
+/// does not wait for its workers. Raises the limit of open files of the process as far as that is allowed.
 ///
 /// # Errors
 ///
@@ -101,11 +102,12 @@ pub fn run_on(
         interrupt::restore_terminal().context("cannot catch signals")?;
     }
     let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let workers = plan.workers.unwrap_or_else(available);
+    let limit = descriptors::raise_limit();
+    let workers = descriptors::workers(limit, plan.workers.unwrap_or_else(available));
     // A search computes for longer than a server may.
     let builder = Runtime::builder().workers(workers).stall_threshold(None);
     let runtime = ManuallyDrop::new(start(builder)?);
-    Ok(runtime.run(|| Search::new(&plan, workers).run()))
+    runtime.run(|| Ok(Search::new(&plan, workers, limit)?.run()))
 }
 
 fn print_types() -> anyhow::Result<Outcome> {

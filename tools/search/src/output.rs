@@ -144,6 +144,11 @@ impl Output {
     /// Reports what could not be read.
     pub(crate) fn fail(&self, message: impl Display) {
         self.has_failed.store(true, Ordering::Relaxed);
+        self.tell(message);
+    }
+
+    /// Prints a message, unless the user wants none.
+    pub(crate) fn tell(&self, message: impl Display) {
         if self.messages {
             let mut state = self.lock();
             erase_progress(&mut state);

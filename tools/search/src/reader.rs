@@ -216,14 +216,16 @@ impl<'a> Reader<'a> {
         };
         let (count, file) = match target {
             Target::Found(_) if task.text.is_some() => (0, None),
-            Target::Found(entry) => match contents::start(entry, self.since, buffer)? {
-                Start::Whole(count) => (count, None),
-                Start::Longer(count, file) => (count, Some(file)),
-            },
+            Target::Found(entry) => {
+                match search.patiently(|| contents::start(entry, self.since, buffer))? {
+                    Start::Whole(count) => (count, None),
+                    Start::Longer(count, file) => (count, Some(file)),
+                }
+            }
             Target::Named(root) if is_stdin(&root.path) => {
                 return stream(&mut uthread::io::stdin().lock());
             }
-            Target::Named(root) => (0, Some(File::open(&root.path)?)),
+            Target::Named(root) => (0, Some(search.patiently(|| File::open(&root.path))?)),
         };
         match file {
             Some(file) => {

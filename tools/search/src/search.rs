@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use grep_printer::Stats;
 use serde_json::json;
 use uthread::sync::Semaphore;
 use uthread::thread::Scope;
 
+use crate::descriptors::{Descriptors, is_shortage};
 use crate::directory::{Directory, FileEntry, Lister, Part, Root};
 use crate::filter::Filter;
 use crate::order;
@@ -33,12 +34,19 @@ pub(crate) const READERS_PER_WORKER_MAX: usize = 64;
 /// Maximum number of large files that a worker searches at a time, as each takes as much memory as its longest line.
 const STREAMS_PER_WORKER: usize = 2;
 
+/// How long to wait before a file is opened again that could not be for want of a descriptor: other processes do not notify
+/// this one of descriptors that become free.
+const SHORTAGE_STEP: Duration = Duration::from_millis(10);
+/// Number of such waits after which the user is told, as the search may seem to hang.
+const SHORTAGE_STEPS_SILENT: usize = 100;
+
 /// The state that the readers share.
 pub(crate) struct Search<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) queue: Queue<Directory, Task>,
     pub(crate) output: Output,
     lister: Lister,
+    has_reported_shortage: AtomicBool,
     pub(crate) streams: Semaphore,
     /// `true` while files have to be read from a disk.
     pub(crate) is_cold: AtomicBool,
@@ -80,8 +88,10 @@ pub(crate) enum Target {
 /// The readers that run.
 struct Readers {
     count: usize,
-    /// Grows up to [`READERS_PER_WORKER_MAX`] for each worker.
+    /// Grows up to `limit`.
     count_max: usize,
+    /// [`READERS_PER_WORKER_MAX`] for each worker, or fewer if they could not open their files.
+    limit: usize,
     on_worker: HashMap<ThreadId, usize>,
     started: u64,
 }
@@ -98,8 +108,17 @@ pub enum Outcome {
 }
 
 impl<'a> Search<'a> {
-    /// Prepares a search by this number of workers.
-    pub(crate) fn new(plan: &'a Plan, workers: usize) -> Search<'a> {
+    /// Prepares a search by this number of workers, with this limit of open files.
+    ///
+    /// # Errors
+    ///
+    /// Too few descriptors are left.
+    pub(crate) fn new(plan: &'a Plan, workers: usize, limit: usize) -> anyhow::Result<Search<'a>> {
+        // The fiber that walks in the order of the paths.
+        let others = usize::from(plan.is_sorted);
+        let wanted = READERS_PER_WORKER_MAX * workers;
+        let descriptors = Descriptors::new(limit, workers, wanted, others)?;
+        let readers_max = descriptors.readers_max;
         let filters = Filter::of_each(&plan.paths, &plan.selection);
         let named = plan.paths.iter().cloned().zip(filters);
         let is_implicit = plan.is_path_implicit;
@@ -110,11 +129,12 @@ impl<'a> Search<'a> {
                 is_implicit,
             })
         };
-        Search {
+        Ok(Search {
             plan,
             queue: Queue::new(!plan.is_sorted),
             output: Output::new(&plan.print),
-            lister: Lister::new(plan.selection.follow),
+            lister: Lister::new(plan.selection.follow, descriptors),
+            has_reported_shortage: AtomicBool::new(false),
             streams: Semaphore::new(STREAMS_PER_WORKER * workers),
             is_cold: AtomicBool::new(false),
             has_match: AtomicBool::new(false),
@@ -125,12 +145,13 @@ impl<'a> Search<'a> {
             workers,
             readers: Mutex::new(Readers {
                 count: 0,
-                count_max: READERS_PER_WORKER * workers,
+                count_max: readers_max.min(READERS_PER_WORKER * workers),
+                limit: readers_max,
                 on_worker: HashMap::new(),
                 started: 0,
             }),
             start: Instant::now(),
-        }
+        })
     }
 
     /// Searches, and prints what is found.
@@ -195,14 +216,45 @@ impl<'a> Search<'a> {
     }
 
     /// Lists a part of a directory, and reports what cannot be read of it.
-    pub(crate) fn list(&self, directory: Directory) -> Part {
-        let path = directory.path.clone();
-        let part = self.lister.list(directory).unwrap_or_else(|error| {
-            self.fail(&path, &error);
-            Part::default()
-        });
+    pub(crate) fn list(&self, mut directory: Directory) -> Part {
+        let opened = match directory.opened.take() {
+            Some(opened) => Ok(opened),
+            None => self.patiently(|| self.lister.open(&directory.path)),
+        };
+        let part = match opened {
+            Ok(opened) => self.lister.list(directory, opened),
+            Err(error) => {
+                self.fail(&directory.path, &error);
+                return Part::default();
+            }
+        };
         part.errors.iter().for_each(|error| self.output.fail(error));
         part
+    }
+
+    /// Calls `open`, and again whenever it fails for want of a descriptor, until it succeeds or the search is over. Other processes
+    /// may have taken what was left.
+    ///
+    /// # Errors
+    ///
+    /// The other errors of `open`.
+    pub(crate) fn patiently<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut steps = 0;
+        loop {
+            match open() {
+                Err(error) if is_shortage(&error) && !self.is_over() => {
+                    steps += 1;
+                    if steps == SHORTAGE_STEPS_SILENT
+                        && !self.has_reported_shortage.swap(true, Ordering::Relaxed)
+                    {
+                        self.output
+                            .tell(format_args!("waiting for a free descriptor: {error}"));
+                    }
+                    uthread::thread::sleep(SHORTAGE_STEP);
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Queues what the user names.
@@ -248,7 +300,7 @@ impl<'a> Search<'a> {
     /// Starts another reader, as one waits for the disk most of the time.
     pub(crate) fn grow<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let mut readers = self.readers();
-        if readers.count_max < READERS_PER_WORKER_MAX * self.workers {
+        if readers.count_max < readers.limit {
             readers.count_max += 1;
             drop(readers);
             self.start_readers(scope, 1);

@@ -1,10 +1,8 @@
-//! Files that change while they are searched, pipes without an end, and no descriptors left.
+//! Files that change while they are searched, and pipes without an end.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -94,49 +92,5 @@ fn a_pipe_is_read_no_further_than_to_the_match() {
         assert_eq!(output.unwrap().stdout, b"text\n", "{driver}");
         // Nothing is left for the next driver.
         drop(into);
-    }
-}
-
-#[test]
-fn too_few_descriptors_are_reported() {
-    let files = site(&[]);
-    let mut path = files.path().to_owned();
-    // More than is read at once, so that it stays open for a while.
-    let text = format!("text\n{}", format!("{}\n", "x".repeat(1000)).repeat(270));
-    for level in 0..30 {
-        path.push(format!("{level}"));
-        fs::create_dir(&path).unwrap();
-        for name in ["a", "b", "c"] {
-            fs::write(path.join(name), &text).unwrap();
-        }
-    }
-    for driver in DRIVERS {
-        let mut has_failed = false;
-        for limit in ["8", "16", "20", "24", "32", "1024"] {
-            let limited = format!("ulimit -n {limit}; exec timeout 20 \"$0\" \"$@\"");
-            let mut command = Command::new("sh");
-            command.args([
-                "-c",
-                &limited,
-                env!("CARGO_BIN_EXE_uthread"),
-                "search",
-                "-c",
-                "text",
-            ]);
-            command.arg(files.path()).env("UTHREAD_DRIVER", driver);
-            let output = command.output().unwrap();
-            let messages = String::from_utf8(output.stderr).unwrap();
-            let described = format!("{driver} {limit}: {:?} {messages}", output.status);
-            assert_eq!(output.status.signal(), None, "{described}");
-            match output.status.code() {
-                Some(0) => assert_eq!(messages, "", "{described}"),
-                Some(2) => assert!(messages.contains("Too many open files"), "{described}"),
-                _ => panic!("{described}"),
-            }
-            has_failed |= output.status.code() == Some(2);
-            let is_enough = limit == "1024";
-            assert!(!is_enough || output.status.success(), "{described}");
-        }
-        assert!(has_failed, "{driver}");
     }
 }

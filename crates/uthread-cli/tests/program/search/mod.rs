@@ -2,6 +2,7 @@
 
 mod changes;
 mod corpus;
+mod descriptors;
 mod from_disk;
 mod large;
 mod like_ripgrep;
