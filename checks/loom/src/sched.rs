@@ -163,4 +163,6 @@ pub(crate) mod wait {
     pub(crate) fn count_early_end() {}
 
     pub(crate) fn spend_turn() {}
+
+    pub(crate) fn spend_within_wait() {}
 }

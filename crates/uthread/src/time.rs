@@ -56,6 +56,7 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 /// assert!(pieces.is_err() && Instant::now() >= end);
 /// ```
 pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    wait::spend_try();
     let within = wait::Within::enter(|limits| limits.enter_deadline(instant));
     let result = wait::catch_unwind(f);
     drop(within);

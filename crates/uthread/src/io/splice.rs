@@ -78,7 +78,7 @@ where
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut moved = 0;
     while moved < bytes_max {
-        wait::refuse_if_cancelled()?;
+        wait::begin_call()?;
         let rest = bytes_max - moved;
         // Files in `/proc` appear empty to every call but a read.
         let is_doubtful = moved == 0 && from.is_file() && !matches!(way, Way::Buffer(_));

@@ -39,7 +39,7 @@ use crate::sched::wait;
 /// ```
 pub fn tee(from: &PipeReader, to: &PipeWriter, bytes_max: usize) -> io::Result<usize> {
     loop {
-        wait::refuse_if_cancelled()?;
+        wait::begin_call()?;
         match retry_on_intr(|| rustix::pipe::tee(from, to, bytes_max, SpliceFlags::NONBLOCK)) {
             Err(Errno::AGAIN) => {}
             result => return Ok(result?),

@@ -81,6 +81,7 @@ impl UnixStream {
 
 impl<S: Inner> Socket<S> {
     fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
+        wait::begin_call()?;
         let mut sent = 0;
         while sent < length {
             let count = self.send_part(file, offset + sent, length - sent)?;

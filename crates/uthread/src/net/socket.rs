@@ -1,8 +1,8 @@
 //! The common part of all sockets: the `std` socket, the settings of its clones, and the state that drivers
 //! keep for it.
 //!
-//! A call on a socket that the user has made non-blocking is the plain system call; every other call goes
-//! through the driver.
+//! A call on a socket that the user has made non-blocking is the plain system call, which fails if the caller is cancelled;
+//! every other call goes through the driver.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -16,7 +16,6 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::settings::Settings;
-use crate::driver::native::{self, Deadline, Interrupted};
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
 use crate::op::message::{Header, Message};
@@ -153,7 +152,7 @@ impl<S: Inner> Socket<S> {
     /// buffers are empty: `std` calls `readv`, which does not look at the socket in that case.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
-            return wait::refuse_if_cancelled().map(|()| 0);
+            return wait::begin_call().map(|()| 0);
         }
         let mut header = Header::new();
         let message = Message::to_receive(&mut header, buffers, None, &mut []);
@@ -163,7 +162,7 @@ impl<S: Inner> Socket<S> {
     /// Sends several buffers by one call. Returns at once if they are empty, as `writev` does.
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
-            return wait::refuse_if_cancelled().map(|()| 0);
+            return wait::begin_call().map(|()| 0);
         }
         let mut header = Header::new();
         self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
@@ -263,7 +262,7 @@ impl<S: Inner> Socket<S> {
 
     fn perform(&self, operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
         if self.settings.is_nonblocking() {
-            return native::perform(operation, Deadline::Immediate, || Interrupted::Reported);
+            return wait::perform_nonblocking(operation);
         }
         wait::perform(operation, timeout)
     }

@@ -16,7 +16,11 @@ const TAKEN_MAX: usize = 32;
 /// Number of fibers for which a sleeping worker without others keeps room.
 const ROOM_KEPT: usize = 1024;
 
-/// Bounded by memory, as `spawn` cannot refuse.
+/// Number of new fibers beyond which a fiber that spawns another one lets the first of them start: less than a MiB of them, and
+/// more than programs spawn at a time while they hold a lock of `std`, during which a fiber had better not be suspended.
+const WAITING_MAX: usize = 4096;
+
+/// Bounded by [`WAITING_MAX`] if a fiber spawns them, and by memory otherwise, as `spawn` cannot refuse.
 pub(crate) enum NewFibers {
     Own(Own),
     Stealable(Deque<FiberRef>, Stealer<FiberRef>),
@@ -60,12 +64,13 @@ impl NewFibers {
         }
     }
 
-    /// Takes and queues a fiber if there is no other worker and the queue need not grow. Returns `true` if it did.
+    /// Takes and queues a fiber if there is no other worker, and the queue need not grow and is not [full](NewFibers::are_many).
+    /// Returns `true` if it did.
     #[inline(always)]
     pub(super) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
         match self {
             NewFibers::Own(own) => own.access(|queue| {
-                let has_room = queue.len() < queue.capacity();
+                let has_room = queue.len() < queue.capacity().min(WAITING_MAX);
                 if has_room {
                     queue.extend(fiber.take());
                 }
@@ -73,6 +78,15 @@ impl NewFibers {
             }),
             NewFibers::Stealable(..) => false,
         }
+    }
+
+    /// Returns `true` if there are so many that the caller has to let some start.
+    pub(super) fn are_many(&self) -> bool {
+        let count = match self {
+            NewFibers::Own(own) => own.length.load(Ordering::Relaxed),
+            NewFibers::Stealable(deque, _) => deque.len(),
+        };
+        count > WAITING_MAX
     }
 
     #[inline(always)]

@@ -83,6 +83,7 @@ impl Barrier {
             }
             Err(others) => {
                 others.wake();
+                wait::spend_try();
                 BarrierWaitResult(true)
             }
         }

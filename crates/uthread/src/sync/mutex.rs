@@ -189,6 +189,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        wait::spend_try();
         self.lock.write();
         self.guard()
     }

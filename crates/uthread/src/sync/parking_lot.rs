@@ -180,7 +180,11 @@ impl Waiter {
                 None if wait::park_unless_cancelled() => {}
                 None => return self.leave(WaitEnd::Cancelled, left),
                 Some(_) if wait::is_cancelled() => return self.leave(WaitEnd::Cancelled, left),
-                Some(time) if wait::now() >= time => return self.leave(WaitEnd::TimedOut, left),
+                Some(time) if wait::now() >= time => {
+                    let ended = self.leave(WaitEnd::TimedOut, left);
+                    wait::spend_within_wait();
+                    return ended;
+                }
                 Some(time) => wait::park_deadline(time),
             }
             if self.is_dequeued() {

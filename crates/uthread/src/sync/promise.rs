@@ -83,6 +83,8 @@ impl<T> Promise<T> {
     pub fn set(self, value: T) {
         // Not set before; `drop` wakes the waiters.
         let _ = self.shared.value.set(value);
+        drop(self);
+        wait::spend_try();
     }
 }
 

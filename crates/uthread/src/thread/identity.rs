@@ -70,6 +70,7 @@ impl Thread {
     /// ```
     pub fn unpark(&self) {
         self.0.unpark();
+        wait::spend_try();
     }
 }
 

@@ -43,6 +43,7 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
+    wait::spend_try();
     let scope = Scope {
         children: Arc::new(Children::new(wait::wake_handle())),
         scope: PhantomData,

@@ -52,6 +52,7 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
     E: Send,
 {
+    wait::spend_try();
     let failure = Failure {
         children: Arc::new(Children::new(wait::wake_handle())),
         over: Arc::default(),

@@ -33,6 +33,7 @@ mod locks;
 mod locks_as_std;
 mod locks_cancelled;
 mod onces;
+mod polling_calls;
 mod polling_loops;
 
 mod net;
@@ -144,6 +145,7 @@ const MODULES: &[harness::Module] = &modules![
     locks_cancelled,
     conditions,
     onces,
+    polling_calls,
     polling_loops,
     net,
     net_addresses,

@@ -23,12 +23,14 @@ pub(crate) use self::park::{
     Outside, park, park_cancellable, park_deadline, park_unless_cancelled, park_unless_over,
     park_until, park_until_or_cancel, park_until_or_cancel_outside, sleep_until,
 };
-pub(crate) use self::perform::perform;
+pub(crate) use self::perform::{perform, perform_nonblocking};
 pub(crate) use self::priority::{pass_priority, priority, set_priority};
 pub(crate) use self::spawn::{
     fork_here, spawn_here, spawn_ordinary, spread_next, take_back, take_larger_stack,
 };
-pub(crate) use self::yielding::{pass_turn, spend_try, spend_turn, yield_now, yield_within_call};
+pub(crate) use self::yielding::{
+    begin_call, pass_turn, spend_try, spend_turn, spend_within_wait, yield_now, yield_within_call,
+};
 use super::worker::current::running;
 pub(crate) use super::worker::exit::begin as begin_exit;
 pub(crate) use super::worker::panics::{is_panicking, record_panic};

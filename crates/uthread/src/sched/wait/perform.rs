@@ -4,7 +4,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::cancellation::{self, End};
-use super::{in_fiber, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned};
+use super::{
+    begin_call, in_fiber, is_cancelled, refusal, refuse_if_cancelled, vanish_if_abandoned,
+};
 use crate::driver::native::{self, Deadline, Interrupted};
 use crate::fiber::Pause;
 use crate::fiber::control::OperationResult;
@@ -77,6 +79,17 @@ fn perform_in_fiber(
         None => -completion.0,
     };
     Some(Err(io::Error::from_raw_os_error(errno)))
+}
+
+/// Attempts an operation once, on a descriptor that the program has made non-blocking.
+///
+/// # Errors
+///
+/// `EAGAIN` if the operation would wait; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error that the
+/// system call reports.
+pub(crate) fn perform_nonblocking(operation: &mut Operation<'_>) -> io::Result<u32> {
+    begin_call()?;
+    native::perform(operation, Deadline::Immediate, || Interrupted::Reported)
 }
 
 /// Carries out an operation on a thread, which blocks.

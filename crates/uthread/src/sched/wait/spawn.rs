@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::pass_priority;
+use super::{is_panicking, pass_priority, pass_turn};
 use crate::class::Priority;
 use crate::fiber::FiberRef;
 use crate::sched::threads;
@@ -34,7 +34,13 @@ pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Resu
         Priority::Normal => Worker::spawn,
         _ => Worker::spawn_ordered,
     };
-    queue_here(fiber, queue).map_or(Ok(()), |fiber| start_thread(fiber, stack_size))
+    match queue_here(fiber, queue) {
+        None => {
+            let_some_start();
+            Ok(())
+        }
+        Some(fiber) => start_thread(fiber, stack_size),
+    }
 }
 
 /// Queues a new fiber on the caller's worker, like [`spawn_here`]. If it cannot be queued, its outcome has the error.
@@ -51,9 +57,19 @@ pub(crate) fn spawn_ordinary(fiber: FiberRef) {
 
 #[inline(never)]
 fn spawn_elsewhere(fiber: FiberRef) {
-    if let Some(fiber) = queue_here(fiber, Worker::spawn) {
-        // The fiber's outcome holds the error as well.
-        let _ = start_thread(fiber, None);
+    match queue_here(fiber, Worker::spawn) {
+        None => let_some_start(),
+        Some(fiber) => {
+            // The fiber's outcome holds the error as well.
+            let _ = start_thread(fiber, None);
+        }
+    }
+}
+
+/// Lets new fibers start while the calling fiber's worker has too many of them.
+fn let_some_start() {
+    while current::with_fiber(Worker::has_many_new) == Some(true) && !is_panicking() {
+        pass_turn();
     }
 }
 

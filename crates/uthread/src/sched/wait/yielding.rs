@@ -15,6 +15,7 @@ pub(crate) fn spend_turn() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
+        budget::renew();
         // A thread notices here that it is cancelled.
         if in_fiber() {
             yield_now();
@@ -25,13 +26,48 @@ pub(crate) fn spend_turn() {
     }
 }
 
-/// Called by each unsuccessful check of other fibers' work, above all by trying a lock. Now and then it lets
-/// others run, so that a loop of such checks makes progress. A cancelled fiber may continue its loop as long
-/// as a loop of refused calls.
-#[cold]
+/// Begins a call that enters the kernel, never waits, and can return an error. Now and then it lets others run.
+///
+/// # Errors
+///
+/// `ECANCELED` or `ETIMEDOUT` if the caller may not wait.
+pub(crate) fn begin_call() -> io::Result<()> {
+    if budget::is_used_up_by_system_call() {
+        pass_turn_in_fiber();
+    }
+    refuse_if_cancelled()
+}
+
+/// Called by each call that usually does not wait but affects other fibers or depends on them, such as taking or trying a
+/// lock, or waking a fiber. Now and then it lets others run, so that a loop of such calls makes progress. A cancelled
+/// fiber may continue its loop as long as a loop of refused calls.
+#[inline]
 pub(crate) fn spend_try() {
-    if in_fiber() && budget::is_used_up() {
-        let _ = yield_within_call();
+    #[cold]
+    #[inline(never)]
+    fn let_others_run() {
+        budget::renew();
+        if in_fiber() {
+            let _ = yield_within_call();
+        }
+    }
+    if budget::is_used_up() {
+        let_others_run();
+    }
+}
+
+/// Spends a turn like [`spend_try`], in the middle of a call that must not unwind.
+pub(crate) fn spend_within_wait() {
+    if budget::is_used_up() {
+        pass_turn_in_fiber();
+    }
+}
+
+#[cold]
+fn pass_turn_in_fiber() {
+    budget::renew();
+    if in_fiber() {
+        pass_turn();
     }
 }
 

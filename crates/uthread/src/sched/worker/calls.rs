@@ -26,6 +26,11 @@ impl Worker {
         self.queue(fiber);
     }
 
+    /// Returns `true` if so many fibers have not started that the running fiber, which spawns others, has to let some start.
+    pub(in crate::sched) fn has_many_new(&self) -> bool {
+        self.new.are_many()
+    }
+
     /// Takes and queues a new fiber if no other worker may start it and the queue need not grow.
     #[inline(always)]
     pub(in crate::sched) fn queue_in_place(&self, fiber: &mut Option<FiberRef>) {

@@ -229,6 +229,7 @@ impl Condvar {
     #[inline]
     pub fn notify_one(&self) {
         self.notices.notify(1);
+        wait::spend_try();
     }
 
     /// Notifies all current waiters.
@@ -239,6 +240,7 @@ impl Condvar {
     #[inline]
     pub fn notify_all(&self) {
         self.notices.notify(usize::MAX);
+        wait::spend_try();
     }
 
     /// Waits for a notification until the deadline, if there is one. The result is `true` if the deadline has

@@ -103,6 +103,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        wait::spend_try();
         self.lock.read();
         self.poison.judge(RwLockReadGuard::new(self))
     }
@@ -142,6 +143,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        wait::spend_try();
         self.lock.write();
         self.poison.judge(RwLockWriteGuard::new(self))
     }

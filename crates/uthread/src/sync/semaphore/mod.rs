@@ -90,6 +90,7 @@ impl Semaphore {
     /// ```
     pub fn add_permits(&self, count: usize) {
         self.permits.release(count);
+        wait::spend_try();
     }
 
     /// Acquires a permit, waiting for it if necessary. See the [example](Semaphore) above.
@@ -225,14 +226,12 @@ impl Semaphore {
     }
 
     fn try_take(&self, count: usize) -> bool {
-        let taken = self.permits.try_acquire(count);
-        if !taken {
-            wait::spend_try();
-        }
-        taken
+        wait::spend_try();
+        self.permits.try_acquire(count)
     }
 
     fn wait_for(&self, count: usize) {
+        wait::spend_try();
         if self.permits.acquire(count, None) == WaitEnd::Cancelled {
             wait::unwind_if_cancelled();
             // The wait continues, as the caller relies on the limit.
@@ -243,6 +242,7 @@ impl Semaphore {
     /// Returns `true` if the permits were acquired in time.
     fn wait_at_most(&self, count: usize, timeout: Duration) -> bool {
         let deadline = wait::after(wait::now(), timeout);
+        wait::spend_try();
         let ended = self.permits.acquire(count, Some(deadline));
         if ended == WaitEnd::Cancelled {
             wait::count_early_end();
