@@ -68,6 +68,24 @@ fn a_worker_that_ends_keeps_no_mail() {
     });
 }
 
+/// Otherwise a new fiber would start twice, or never, that a worker takes over from one that gets to its inbox at last.
+#[test]
+fn mail_is_taken_by_its_owner_or_by_another_worker() {
+    check(PREEMPTIONS_MAX_OF_ONE, || {
+        let inbox = Arc::new(Inbox::default());
+        assert!(inbox.put(1).is_none() && inbox.put(2).is_none());
+        let taking = {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || inbox.take_one(|mail| *mail == 2))
+        };
+        let mut taken = inbox.take();
+        taken.extend(taking.join().unwrap());
+        taken.extend(inbox.take());
+        assert_eq!(taken, [1, 2]);
+        assert!(!inbox.has_mail());
+    });
+}
+
 /// Otherwise a new fiber would be lost that was handed to a worker while that ends.
 #[test]
 fn a_worker_takes_mail_or_refuses_it_at_its_end() {

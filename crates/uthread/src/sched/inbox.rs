@@ -74,6 +74,15 @@ impl<T> Inbox<T> {
         std::mem::take(&mut mail.items)
     }
 
+    /// Takes the first item that `is_wanted`. Called by any thread.
+    pub(crate) fn take_one(&self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut mail = self.lock();
+        let index = mail.items.iter().position(is_wanted)?;
+        let item = mail.items.remove(index);
+        self.filled.store(!mail.items.is_empty(), Ordering::Relaxed);
+        Some(item)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Mail<T>> {
         lock(&self.mail)
     }

@@ -2,7 +2,7 @@
 //!
 //! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its worker. Nothing can
 //! interrupt it from outside, but the monitor can report it. Where fibers migrate, the monitor also wakes another worker
-//! to take over the waiting fibers.
+//! to take over the waiting fibers, and otherwise one to take over the new fibers that were handed to its worker.
 //!
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
 //! [trim](super::trims) the stacks of fibers that wait for long.
@@ -21,6 +21,9 @@ use crate::driver::native::blocked::Blocked;
 const SAMPLES_PER_THRESHOLD: u32 = 4;
 /// A sample costs some microseconds: at this interval sampling takes a percent of a CPU.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken to take them over.
+const INTERVAL_MAX: Duration = Duration::from_millis(25);
 
 /// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a stall: a batch of
 /// computations that run one after the other is none.
@@ -145,7 +148,7 @@ struct Sample {
 impl Monitor {
     /// Returns `None` if there is nothing to monitor.
     pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
-        (config.threshold.is_some() || shared.is_migrating()).then(|| Monitor {
+        (config.threshold.is_some() || shared.workers() > 1).then(|| Monitor {
             shared,
             config,
             samples: Vec::new(),
@@ -181,10 +184,11 @@ impl Monitor {
 
     fn interval(&self) -> Duration {
         match self.config.threshold {
-            Some(threshold) if !self.shared.is_migrating() => {
-                (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
+            _ if self.shared.is_migrating() => INTERVAL_MIN,
+            Some(threshold) => {
+                (threshold / SAMPLES_PER_THRESHOLD).clamp(INTERVAL_MIN, INTERVAL_MAX)
             }
-            _ => INTERVAL_MIN,
+            None => INTERVAL_MAX,
         }
     }
 
@@ -213,7 +217,9 @@ impl Monitor {
                 continue;
             }
             let duration = now.saturating_duration_since(sample.since);
-            if shared.is_migrating() && !duration.is_zero() && remote.has_something_waiting(now) {
+            let has_work_for_others =
+                remote.has_handed() || shared.is_migrating() && remote.has_something_waiting(now);
+            if !duration.is_zero() && has_work_for_others {
                 shared.wake_one();
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));

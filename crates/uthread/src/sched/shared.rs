@@ -113,6 +113,9 @@ pub(crate) struct Queues {
 pub(crate) struct Remote {
     new: NewFibersHandle,
     pub(super) inbox: Inbox<Mail>,
+    /// Number of new fibers in the inbox, which others may take over. Relaxed: like the inbox, the fences of the idle
+    /// protocol let a last check see it; other readers only check once more.
+    pub(super) handed: AtomicUsize,
     pub(super) sleeper: Sleeper,
     /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
     /// or a timer.
@@ -139,7 +142,7 @@ pub(crate) enum Mail {
     Ready(Started),
     /// A fiber may not wait any more, and this worker may hold an operation of it.
     Interrupt(FiberRef),
-    /// A fiber is to start on this worker.
+    /// A fiber is to start on this worker, unless another one has to [take it over](super::worker).
     New(FiberRef),
     /// Fibers from this index on may have parts of stacks to give back.
     Trim(usize),
@@ -162,6 +165,7 @@ impl Shared {
                 let remote = Remote {
                     new: handle,
                     inbox: Inbox::default(),
+                    handed: AtomicUsize::new(0),
                     sleeper: Sleeper::default(),
                     rests: AtomicBool::new(false),
                     task: OnceLock::new(),
@@ -489,6 +493,11 @@ impl Remote {
     /// Returns the number of this worker's new fibers.
     pub(super) fn new_fibers(&self) -> usize {
         self.new.len()
+    }
+
+    /// Returns `true` if fibers wait for the worker that have not started or, if fibers migrate, that are ready.
+    pub(super) fn has_unstarted(&self) -> bool {
+        self.has_handed() || self.has_stealable_work()
     }
 
     /// Moves half of the new fibers, or a batch if that is fewer, to `new`. Returns `true` if it moved any.

@@ -103,6 +103,7 @@ mod unwinding;
 mod migration;
 mod overflow;
 mod stealing;
+mod stuck_workers;
 mod timers;
 mod trimming;
 
@@ -207,6 +208,7 @@ const MODULES: &[harness::Module] = &modules![
     migration,
     overflow,
     stealing,
+    stuck_workers,
     timers,
     trimming,
     fairness,

@@ -2,6 +2,8 @@
 //!
 //! A caller on a worker's own thread queues without a lock; any other caller uses the inbox or the injector.
 
+use std::sync::atomic::Ordering;
+
 use super::current;
 use crate::class::Priority;
 use crate::fiber::{FiberRef, Scheduler, Started};
@@ -45,6 +47,39 @@ impl Shared {
 }
 
 impl Remote {
+    /// Hands a new fiber to the worker, which starts it unless it is stuck. Returns the fiber if the worker has ended.
+    pub(super) fn hand(&self, fiber: FiberRef) -> Option<FiberRef> {
+        self.handed.fetch_add(1, Ordering::Relaxed);
+        let Some(Mail::New(fiber)) = self.mail(Mail::New(fiber)) else {
+            return None;
+        };
+        self.count_handed_taken();
+        Some(fiber)
+    }
+
+    /// Returns `true` if fibers were handed to the worker that it has not started.
+    pub(in crate::sched) fn has_handed(&self) -> bool {
+        self.handed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes a fiber that was handed to the worker.
+    pub(super) fn take_handed(&self) -> Option<FiberRef> {
+        if !self.has_handed() {
+            return None;
+        }
+        let mail = self.inbox.take_one(|mail| matches!(mail, Mail::New(_)));
+        let Some(Mail::New(fiber)) = mail else {
+            return None;
+        };
+        self.count_handed_taken();
+        Some(fiber)
+    }
+
+    /// Counts a handed fiber that was taken from the inbox.
+    pub(super) fn count_handed_taken(&self) {
+        self.handed.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Sends `mail` to the worker, and wakes it if it sleeps. Returns `mail` if the worker has ended.
     pub(crate) fn mail(&self, mail: Mail) -> Option<Mail> {
         let refused = self.inbox.put(mail);

@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::super::shared::Mail;
+use super::super::shared::{Mail, Remote};
 use super::Worker;
 use crate::fiber::Started;
 
@@ -89,9 +89,13 @@ impl Worker {
         self.balance.checks.set(turn);
         // One victim at a time, as there may be many.
         let victim = turn.checked_rem(victims);
-        let Some(victim) = victim.and_then(|turn| self.shared.victims(self.index).nth(turn)) else {
+        let Some((distance, victim)) = victim.and_then(|turn| {
+            let victim = self.shared.victims(self.index).nth(turn);
+            victim.map(|victim| (turn, victim))
+        }) else {
             return;
         };
+        self.relieve(distance, victim);
         if self.new.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.new) {
             self.count_steal();
             // A searching worker may have missed the fibers while they moved.
@@ -100,6 +104,16 @@ impl Worker {
         if let (Some(queue), Some(steal_handle)) =
             (self.ready.stealable_queue(), &victim.steal_handle)
             && 2 * steal_handle.queue.len() > 3 * queue.len() + BALANCED
+            && steal_handle.queue.steal_batch(queue).is_success()
+        {
+            self.count_steal();
+        }
+    }
+
+    /// Takes ready fibers of a worker that is stuck, if fibers migrate.
+    pub(super) fn take_ready_of(&self, victim: &Remote) {
+        if let (Some(queue), Some(steal_handle)) =
+            (self.ready.stealable_queue(), &victim.steal_handle)
             && steal_handle.queue.steal_batch(queue).is_success()
         {
             self.count_steal();

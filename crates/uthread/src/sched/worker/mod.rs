@@ -19,6 +19,7 @@
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`ordering`] | picking fibers by their priorities |
 //! | [`migration`] | taking fibers from others, while busy or after they have started |
+//! | [`relief`] | taking over what another worker does not get to |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`spreading`] | handing connections to the workers in turn |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
@@ -41,6 +42,7 @@ mod hot_runners;
 mod migration;
 mod ordering;
 pub(super) mod panics;
+mod relief;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
@@ -58,6 +60,7 @@ use self::batch::Batch;
 use self::hot_runners::HotRunners;
 use self::migration::Balance;
 use self::panics::Panics;
+use self::relief::Observations;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::local_or_shared::LocalOrShared;
@@ -87,6 +90,7 @@ pub(crate) struct Worker {
     sleep: Sleep,
     ending: Ending,
     balance: Balance,
+    observations: Observations,
     panics: Panics,
     /// `true` if the next fiber spawned here starts on the next worker in turn.
     spreads_next: Cell<bool>,
@@ -144,6 +148,7 @@ impl Worker {
             sleep: Sleep::default(),
             ending: Ending::default(),
             balance: Balance::default(),
+            observations: Observations::default(),
             panics: Panics::new(),
             spreads_next: Cell::new(false),
         })
@@ -290,7 +295,10 @@ impl Worker {
         for mail in self.remote.inbox().take() {
             match mail {
                 Mail::Ready(fiber) => self.make_ready_here(fiber),
-                Mail::New(fiber) => self.start_spread(fiber),
+                Mail::New(fiber) => {
+                    self.remote.count_handed_taken();
+                    self.start_spread(fiber);
+                }
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
             }

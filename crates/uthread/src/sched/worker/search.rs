@@ -21,6 +21,7 @@ impl Worker {
             let stolen = self.shared.steal(self.index, &self.new);
             stolen.inspect(|_| self.count_steal())
         });
+        let found = found.or_else(|| self.take_handed_of_others());
         let started = match found {
             Some(fiber) => {
                 self.end_search();

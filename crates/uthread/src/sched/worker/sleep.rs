@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::relief::STUCK;
 use super::{Worker, exit};
 
 /// The state of a worker that sleeps, or is about to.
@@ -32,6 +33,10 @@ impl Worker {
         }
         let next = self.reactor.lock().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
+        let next = match self.do_others_have_handed() {
+            false => next,
+            true => Some(next.map_or(STUCK, |next| next.min(STUCK))),
+        };
         match self.ending.cancelled_all.get() {
             false => next,
             true => self.rest(next),

@@ -2,11 +2,11 @@
 //!
 //! A fiber that serves a connection soon waits for its first message, and stays on its worker from then on. Idle workers come too
 //! late to steal it, so the worker that accepts would serve most connections. Therefore the first fiber that is spawned
-//! after a connection was accepted starts on the next worker in turn, and is not stolen.
+//! after a connection was accepted starts on the next worker in turn. Others take it over only if that worker is
+//! [stuck](super::relief).
 
 use std::sync::atomic::Ordering;
 
-use super::super::shared::Mail;
 use super::Worker;
 use crate::fiber::FiberRef;
 
@@ -25,7 +25,7 @@ impl Worker {
         // Relaxed: nothing depends on it.
         let turn = self.shared.spread.fetch_add(1, Ordering::Relaxed);
         let worker = self.shared.remote(turn % self.shared.workers());
-        if let Some(Mail::New(fiber)) = worker.mail(Mail::New(fiber)) {
+        if let Some(fiber) = worker.hand(fiber) {
             // That worker has ended with the runtime, before this one.
             self.queue(fiber);
         }
