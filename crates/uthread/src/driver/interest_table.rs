@@ -2,7 +2,9 @@
 //! events.
 //!
 //! Each descriptor is registered once, edge-triggered and for all events. Events carry its number. An event
-//! of an earlier file with the same number only causes a failed attempt.
+//! of an earlier file with the same number only causes a failed attempt. Operations that still wait for such a
+//! file when the next one is registered are orphans: foreign code has closed their descriptor. An attempt would
+//! take the bytes of the next file, so they fail.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -30,6 +32,8 @@ pub(super) struct InterestTable {
     files: Vec<Readiness>,
     /// Number of waiting operations. Bounded by the number of fibers.
     waiting: usize,
+    /// Operations that have waited for a file that is closed. Bounded by the number of fibers.
+    orphans: Vec<Token>,
     /// The descriptor for which the operation of a token has waited last.
     latest: Latest<RawFd>,
 }
@@ -44,6 +48,7 @@ impl InterestTable {
             epoll,
             files: Vec::new(),
             waiting: 0,
+            orphans: Vec::new(),
             latest: Latest::default(),
         }
     }
@@ -63,7 +68,13 @@ impl InterestTable {
         let fd = descriptor.fd.as_raw_fd();
         let data = EventData::new_u64(u64::from(fd.cast_unsigned()));
         match epoll::add(&self.epoll, descriptor.fd, data, EVERYTHING) {
-            Ok(()) => self.file(fd).reset(),
+            Ok(()) => {
+                while let Some(token) = self.file(fd).take_orphan() {
+                    self.waiting -= 1;
+                    self.orphans.push(token);
+                }
+                self.file(fd).reset();
+            }
             // Registered already, by an earlier owner of the same file. A final event may have been reported
             // and is not repeated.
             Err(Errno::EXIST) => self.file(fd).assume_ready(),
@@ -76,6 +87,13 @@ impl InterestTable {
         self.file(fd).arm();
         descriptor.state.set(self.id);
         Ok(true)
+    }
+
+    /// Passes on the results of the operations that a registration has found to wait for a closed file.
+    pub(super) fn end_orphans(&mut self, mut end: impl FnMut((Token, i32))) {
+        let failed = -Errno::BADF.raw_os_error();
+        let orphans = self.orphans.drain(..);
+        orphans.for_each(|token| end((token, failed)));
     }
 
     /// Returns the readiness of a descriptor that is registered here.

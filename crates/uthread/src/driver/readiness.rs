@@ -249,6 +249,13 @@ impl Readiness {
         index.and_then(|index| others.remove(index)).is_some()
     }
 
+    /// Removes an operation that waits for an earlier file with the same number.
+    pub(super) fn take_orphan(&mut self) -> Option<Token> {
+        let waiting = self.first.take()?;
+        self.advance();
+        Some(waiting.token)
+    }
+
     #[inline]
     fn set_first(&mut self, first: Option<(Interest, Waiting)>) {
         if let Some((interest, waiting)) = first {

@@ -36,6 +36,7 @@ mod onces;
 mod polling_calls;
 mod polling_loops;
 
+mod closed_elsewhere;
 mod net;
 mod net_addresses;
 mod net_empty_buffers;
@@ -151,6 +152,7 @@ const MODULES: &[harness::Module] = &modules![
     net,
     net_addresses,
     net_empty_buffers,
+    closed_elsewhere,
     net_faults,
     net_lasting,
     net_options,

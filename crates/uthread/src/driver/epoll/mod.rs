@@ -39,6 +39,7 @@ use crate::driver::interest_table::InterestTable;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
+use crate::resource::descriptor::Descriptor;
 
 /// Number of operations that gather before they are tried: about the maximum of a scheduler round.
 const GATHERED_MAX: usize = 256;
@@ -319,7 +320,7 @@ impl State {
         if let Some(result) = try_socket(&mut Readiness::new(), operation, interest) {
             return Progress::Done(result);
         }
-        if let Err(errno) = self.interests.register(descriptor) {
+        if let Err(errno) = self.register(descriptor) {
             return Progress::Done(Err(errno));
         }
         let readiness = self.interests.file(fd);
@@ -328,6 +329,17 @@ impl State {
             Some(result) => Progress::Done(result),
             None => Progress::Waits(fd, interest),
         }
+    }
+
+    fn register(&mut self, descriptor: Descriptor<'_>) -> rustix::io::Result<bool> {
+        let result = self.interests.register(descriptor);
+        self.end_orphans();
+        result
+    }
+
+    fn end_orphans(&mut self) {
+        let done = &mut self.done;
+        self.interests.end_orphans(|result| done.push_back(result));
     }
 
     fn advance_file(&mut self, operation: &mut Operation<'_>) -> Progress {
@@ -342,12 +354,14 @@ impl State {
             unreachable!("only files come here");
         };
         self.attempts += 1;
-        match file::try_file(operation, &mut self.interests) {
+        let attempt = file::try_file(operation, &mut self.interests);
+        self.end_orphans();
+        match attempt {
             Attempt::Done(result) => Progress::Done(result),
             Attempt::Blocks(done) => Progress::Blocks(done),
             Attempt::NotReady => {
                 let (descriptor, interest) = waits_for.expect("what is not ready will be");
-                match self.interests.register(descriptor) {
+                match self.register(descriptor) {
                     Ok(_) => {
                         let fd = descriptor.fd.as_raw_fd();
                         self.interests.file(fd).mark_unready(interest);

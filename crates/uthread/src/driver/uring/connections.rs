@@ -126,6 +126,9 @@ impl Connections {
             {
                 return None;
             }
+            let done = &mut state.done;
+            state.interests.end_orphans(|result| done.push_back(result));
+            self.are_done.store(!done.is_empty(), Ordering::Relaxed);
         }
         let fd = connection.fd.as_raw_fd();
         if let Some(result) = self.receive(state, fd, operation) {
