@@ -73,6 +73,7 @@ mod standard_output;
 mod forks;
 mod process_faults;
 mod processes;
+mod signal_stacks;
 mod signals;
 
 mod conversions;
@@ -183,6 +184,7 @@ const MODULES: &[harness::Module] = &modules![
     process_faults,
     forks,
     processes,
+    signal_stacks,
     signals,
     conversions,
     errors_as_std,

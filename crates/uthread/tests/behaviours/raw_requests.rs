@@ -30,6 +30,7 @@ behaviours![
             the_kernel_is_asked_what_it_can_do,
             an_error_is_the_kernels,
             what_would_not_end_is_refused,
+            entries_come_from_any_iterator_with_any_user_data,
             more_requests_than_the_queue_holds_are_carried_out,
             a_zero_copy_send_returns_after_its_notification,
             a_request_waits_without_its_worker,
@@ -233,6 +234,30 @@ fn what_would_not_end_is_refused(place: Place) {
         }
         let error = submit(nop().flags(Flags::IO_LINK)).unwrap_err();
         assert!(error.to_string().contains("link"), "{error}");
+    });
+}
+
+/// The driver finds a request by its `user_data`, also beside entries that had those of the driver's own requests.
+fn entries_come_from_any_iterator_with_any_user_data(place: Place) {
+    place.run(|| {
+        let nop = |user_data| opcode::Nop::new().build().user_data(user_data);
+        // All bits, the lowest and the highest ones: some are the driver's tags.
+        let values = (0..64).flat_map(|bit| [1 << bit, !(1 << bit), u64::MAX << bit]);
+        let values: Vec<u64> = values.chain([0, u64::MAX]).collect();
+        for values in values.chunks(32) {
+            // It suspends the fiber and makes requests itself.
+            let entries = values.iter().map(|&value| {
+                uthread::yield_now();
+                assert_eq!(result_of(nop(value)), 0);
+                nop(value)
+            });
+            assert_eq!(outcomes(entries), vec![Ok(0); values.len()]);
+        }
+        let endless = std::iter::repeat_with(|| nop(1));
+        assert_eq!(
+            submit_all(endless).unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
     });
 }
 
