@@ -21,6 +21,19 @@ fn limit_locked_memory(bytes: u64) {
     setrlimit(Resource::Memlock, limit).unwrap();
 }
 
+/// The kernel counts the rings of a user together: at the limit, a runtime has smaller rings or another driver.
+fn many_rings_share_the_limit() {
+    works(&Runtime::builder().workers(32).build().unwrap());
+    let start = |_| Runtime::builder().workers(4).build().unwrap();
+    let runtimes: Vec<Runtime> = (0..8).map(start).collect();
+    runtimes.iter().for_each(works);
+    let without_ring = |runtime: &&Runtime| runtime.driver().driver() == Driver::Epoll;
+    for runtime in runtimes.iter().filter(without_ring) {
+        let reason = runtime.driver().to_string();
+        assert!(reason.contains("no io_uring"), "{reason}");
+    }
+}
+
 #[test]
 fn little_locked_memory_is_enough() {
     let best = Runtime::new().unwrap().driver().driver();
@@ -34,6 +47,7 @@ fn little_locked_memory_is_enough() {
         let is_registered = || RegisteredBuffer::new(1 << 20).unwrap().is_registered();
         assert!(!runtime.run(is_registered));
         drop(runtime);
+        many_rings_share_the_limit();
 
         // Less than the smallest ring.
         limit_locked_memory(4 * KIB);
