@@ -28,6 +28,8 @@ const PREFETCHED_STACK_BYTES: usize = 12 * cache::LINE_BYTES;
 pub(crate) enum Pause {
     /// The fiber is queued behind the others that can run.
     Yielded,
+    /// The fiber has used up its turn by calls that have completed at once, and is queued behind the others that can run.
+    Spent,
     /// The fiber waits for [`wake`](super::wake).
     Parked,
     /// The fiber waits for the completion of the operation that it has given to the driver.

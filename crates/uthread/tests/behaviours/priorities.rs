@@ -32,7 +32,8 @@ behaviours![
             fibers_start_in_the_order_of_their_priorities,
             urgent_fibers_continue_before_others,
             a_flood_of_urgent_fibers_gets_every_second_turn,
-            an_urgent_message_waits_for_few_calls_of_others
+            an_urgent_message_waits_for_few_calls_of_others,
+            a_message_waits_for_few_calls_of_bulk_transfers
         ]
     ),
     (ON_WORKERS, [a_flood_starves_nobody])
@@ -241,6 +242,15 @@ fn a_flood_starves_nobody(place: Place) {
 
 /// The others never wait for long, and each of their calls takes a while: an urgent fiber must not wait for a batch of their turns.
 fn an_urgent_message_waits_for_few_calls_of_others(place: Place) {
+    waits_for_few_calls(place, Priority::Background, Priority::Urgent);
+}
+
+/// Bulk transfers use up their turns, so a fiber that waits for a message comes first.
+fn a_message_waits_for_few_calls_of_bulk_transfers(place: Place) {
+    waits_for_few_calls(place, Priority::Normal, Priority::Normal);
+}
+
+fn waits_for_few_calls(place: Place, of_bulk: Priority, of_messages: Priority) {
     const OTHERS: usize = 8;
     const MESSAGES: usize = 50;
     const CHUNK: usize = 64 * 1024;
@@ -271,12 +281,12 @@ fn an_urgent_message_waits_for_few_calls_of_others(place: Place) {
         scope(|scope| {
             for _ in 0..OTHERS {
                 let (from, to) = pair();
-                priority::with(Priority::Background, || {
+                priority::with(of_bulk, || {
                     scope.spawn(move || send(from));
                     scope.spawn(move || receive(to));
                 });
             }
-            priority::with(Priority::Urgent, || {
+            priority::with(of_messages, || {
                 let (client, server) = pair();
                 scope.spawn(move || echo(server));
                 let before = calls.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Starting an operation on a ring.
 //!
 //! ```text
-//!   a send                       tried at once; a request if there is no space, or if many gather
+//!   a send                       tried at once; a request if there is no space, or if many short ones gather
 //!   a receive from a long-lived  tried at once if data may be available; otherwise it waits for an event
 //!     connection
 //!   any other operation          a request, which reaches the kernel with the next flush
@@ -21,6 +21,15 @@ use super::devices::{self, Devices};
 use super::user_data::{Target, UserData};
 use super::{Uring, encode};
 
+/// Length of the longest send that gathers with others. Copying a longer one takes longer than its system call, and many of
+/// them in one flush would delay all other connections.
+const GATHERED_BYTES_MAX: usize = 4096;
+
+#[inline(always)]
+fn is_long(operation: &SocketOperation<'_>) -> bool {
+    matches!(operation, SocketOperation::Send { buffer, .. } if buffer.len() > GATHERED_BYTES_MAX)
+}
+
 impl Uring {
     /// Starts an operation.
     ///
@@ -38,7 +47,7 @@ impl Uring {
             match operation {
                 Operation::Socket(send @ SocketOperation::Send { .. })
                     if self.registered.slot_of(send.target()).is_none()
-                        && !self.send_batcher.gathers(Instant::now) =>
+                        && (is_long(send) || !self.send_batcher.gathers(Instant::now)) =>
                 {
                     self.counts.enters += 1;
                     if let Some(result) = native::socket::try_now(send) {

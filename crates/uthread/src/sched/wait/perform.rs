@@ -52,8 +52,8 @@ fn perform_in_fiber(
     }
     let completion = match call {
         Call::Done(fiber, result) => {
-            if budget::is_used_up_by_system_call() {
-                calls::suspend(fiber, Pause::Yielded);
+            if budget::is_used_up_by_transfer(result) {
+                calls::suspend(fiber, Pause::Spent);
             }
             OperationResult(result)
         }

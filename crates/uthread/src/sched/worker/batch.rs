@@ -30,6 +30,13 @@ const LOOKS_SPARED: u32 = 7;
 /// keep it from starting.
 pub(super) const NEW_FIBER_TURN: u64 = 4;
 
+/// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor those that use little
+/// time can keep it from running.
+const SPENT_TURN: u64 = 8;
+
+/// Time after which a batch ends early while fibers use up their turns.
+const SPENT_TIME_MAX: Duration = BATCH_TIME_MAX;
+
 /// The state of the present batch.
 #[derive(Default)]
 pub(super) struct Batch {
@@ -46,6 +53,7 @@ impl Worker {
         match self.ready.is_plain() {
             true => self.run_batch_of(Worker::next_fiber),
             false if self.ready.is_ordered() => self.run_ordered_batch(),
+            false if self.ready.has_spent() => self.run_batch_beside_spent(),
             false => self.run_batch_of(Worker::next_migrating),
         }
     }
@@ -76,6 +84,32 @@ impl Worker {
             }
         }
         self.record_no_fiber();
+    }
+
+    /// Runs a batch while fibers have used up their last turns. It ends early, as others wait for a whole turn otherwise.
+    #[inline(never)]
+    fn run_batch_beside_spent(&self) {
+        self.look_within(SPENT_TIME_MAX);
+        for _ in 0..BATCH_FIBERS {
+            let switch = self.remote.counters.switches.get().wrapping_add(1);
+            let Some(fiber) = self.next_beside_spent(switch) else {
+                break;
+            };
+            if self.run_fiber(fiber, switch) && self.is_flush_due() {
+                break;
+            }
+        }
+        self.record_no_fiber();
+    }
+
+    fn next_beside_spent(&self, switch: u64) -> Option<Started> {
+        let is_new_turn = switch.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty();
+        let oldest = is_new_turn.then(|| self.start_oldest()).flatten();
+        let is_spent_turn = switch % SPENT_TURN == 1;
+        let spent = is_spent_turn.then(|| self.ready.pop_spent()).flatten();
+        spent
+            .or_else(|| self.next_fiber(oldest))
+            .or_else(|| self.ready.pop_spent())
     }
 
     #[inline(always)]
@@ -119,7 +153,7 @@ impl Worker {
         }
         // Once due, it remains so until the poll.
         let is_due = self.now() >= look_at;
-        let are_spared = !is_due && !self.ready.is_ordered();
+        let are_spared = !is_due && !self.ready.is_ordered() && !self.ready.has_spent();
         self.batch
             .looks_spared
             .set(if are_spared { LOOKS_SPARED } else { 0 });

@@ -220,12 +220,14 @@ impl Worker {
     }
 
     /// Flushes while a fiber runs. The fiber continues: otherwise one that computes between calls would wait for all others again. Only
-    /// where fibers are ordered, the batch ends instead, as the flush may make a more urgent one ready.
+    /// where fibers are ordered, the batch ends instead, as the flush may make a more urgent one ready. Beside fibers that use up
+    /// their turns, the batch ends after this turn anyway.
     #[cold]
     fn flush_within_turn(&self) {
-        match self.ready.is_ordered() {
-            false => self.flush(),
-            true => budget::use_up(),
+        if self.ready.is_ordered() {
+            budget::use_up();
+        } else if !self.ready.has_spent() {
+            self.flush();
         }
     }
 }

@@ -139,6 +139,7 @@ impl Worker {
     fn pass_on(&self, fiber: Started, pause: Pause) {
         match pause {
             Pause::Yielded => self.make_ready(fiber),
+            Pause::Spent => self.make_spent(fiber),
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
                     self.make_ready(fiber);

@@ -44,6 +44,16 @@ impl Worker {
         }
     }
 
+    /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if it stays and has no priority.
+    #[inline(never)]
+    pub(super) fn make_spent(&self, fiber: Started) {
+        if self.migrating || self.ready.is_ordered() {
+            self.make_ready(fiber);
+        } else {
+            self.ready.push_spent(fiber);
+        }
+    }
+
     /// Makes a fiber run next that the running one has woken.
     #[inline]
     pub(super) fn make_next(&self, fiber: Started) {

@@ -69,6 +69,9 @@ impl Worker {
 
     /// Takes a fiber that was handed to a worker that is stuck.
     pub(super) fn take_handed_of_others(&self) -> Option<FiberRef> {
+        if !self.do_others_have_handed() {
+            return None;
+        }
         let mut victims = (0..).zip(self.shared.victims(self.index));
         let fiber = victims.find_map(|(distance, victim)| match self.delay_of(distance, victim) {
             Delay::Stuck => victim.take_handed(),
@@ -79,8 +82,7 @@ impl Worker {
 
     /// Returns `true` if fibers were handed to other workers, from which they may have to be taken over.
     pub(super) fn do_others_have_handed(&self) -> bool {
-        let mut victims = self.shared.victims(self.index);
-        victims.any(Remote::has_handed)
+        self.shared.workers() > 1 && self.shared.victims(self.index).any(Remote::has_handed)
     }
 
     /// Determines whether something waits for a worker that has not switched for long.
