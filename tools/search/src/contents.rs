@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +14,8 @@ use uthread::ring;
 use uthread::sync::mpsc::{self, Receiver, SyncSender};
 
 use crate::directory::FileEntry;
+use crate::page::StreamPage;
+use crate::search::Search;
 
 /// The bytes read at once: most files of a source tree are shorter, and it stays in the cache of a CPU until it is searched.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1024;
@@ -99,6 +101,8 @@ pub(crate) struct Ahead<'a> {
     alone: usize,
     is_helped: bool,
     is_at_end: bool,
+    /// `true` for a pipe, whose next bytes may not come for a while.
+    is_endless: bool,
     /// An error behind what has been returned.
     error: Option<io::Error>,
 }
@@ -123,7 +127,12 @@ struct Source {
 
 impl<'a> Ahead<'a> {
     /// Returns the stream of a file of which `buffer` has the first `count` bytes.
-    pub(crate) fn new(file: File, buffer: &'a mut [u8], count: usize) -> Ahead<'a> {
+    pub(crate) fn new(
+        file: File,
+        buffer: &'a mut [u8],
+        count: usize,
+        is_endless: bool,
+    ) -> Ahead<'a> {
         let (full_sender, full) = mpsc::sync_channel(CHUNKS_AHEAD);
         let (empty, empty_receiver) = mpsc::sync_channel(CHUNKS_AHEAD);
         let source = Source {
@@ -144,6 +153,7 @@ impl<'a> Ahead<'a> {
             alone: 0,
             is_helped: false,
             is_at_end: false,
+            is_endless,
             error: None,
         }
     }
@@ -201,7 +211,7 @@ impl Read for Ahead<'_> {
         let mut count = 0;
         while count < buffer.len() && !self.is_at_end {
             if self.rest.is_empty() {
-                if count > 0 && self.rest.end < CHUNK_BYTES {
+                if count > 0 && (self.is_endless || self.rest.end < CHUNK_BYTES) {
                     break;
                 }
                 match self.error.take().map_or_else(|| self.advance(), Err) {
@@ -265,24 +275,30 @@ impl Source {
     }
 }
 
-/// A stream that counts what is searched, and notices whether it has made the searcher's buffer grow.
+/// A stream that counts what is searched, prints what is found, and notices whether it has made the searcher's buffer grow.
 ///
 /// A searcher keeps a buffer that a long line has made grow. The next binary file would be cut off elsewhere, and each reader
 /// would keep the memory.
 pub(crate) struct Watched<'a, R> {
     stream: R,
-    /// For the progress.
-    searched: &'a AtomicU64,
+    /// Where lines go that are printed as they are found.
+    page: Option<&'a StreamPage<'a>>,
+    search: &'a Search<'a>,
     bytes: usize,
     /// The largest part that the searcher had room for.
     room: usize,
 }
 
 impl<'a, R: Read> Watched<'a, R> {
-    pub(crate) fn new(stream: R, searched: &'a AtomicU64) -> Watched<'a, R> {
+    pub(crate) fn new(
+        stream: R,
+        page: Option<&'a StreamPage<'a>>,
+        search: &'a Search<'a>,
+    ) -> Watched<'a, R> {
         Watched {
             stream,
-            searched,
+            page,
+            search,
             bytes: 0,
             room: 0,
         }
@@ -302,9 +318,16 @@ impl<'a, R: Read> Watched<'a, R> {
 impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.room = self.room.max(buffer.len());
-        let count = self.stream.read(buffer)?;
+        let count = match self.page {
+            Some(page) => page.print_before(|| self.stream.read(buffer)),
+            None => self
+                .search
+                .output
+                .unless_ending()
+                .and_then(|()| self.stream.read(buffer)),
+        }?;
         self.bytes += count;
-        self.searched.fetch_add(count as u64, Ordering::Relaxed);
+        self.search.bytes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }

@@ -30,6 +30,8 @@ const BUFFER_BYTES: usize = 32 * 1024;
 pub(crate) struct Root {
     pub(crate) path: PathBuf,
     pub(crate) filter: Filter,
+    /// `true` for a pipe and whatever else may never end.
+    pub(crate) is_endless: bool,
     /// `true` if the user has named no path. Then its name is not printed.
     pub(crate) is_implicit: bool,
 }

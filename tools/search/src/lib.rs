@@ -31,12 +31,14 @@ mod printer;
 use std::io::{IsTerminal, Write};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
 use uthread::{Builder, Runtime};
 
 pub use options::Options;
+use output::Output;
 use plan::Plan;
 pub use search::Outcome;
 use search::Search;
@@ -98,16 +100,22 @@ pub fn run_on(
         return print_types();
     }
     let plan = Plan::new(options)?;
-    if plan.print.to_terminal || std::io::stderr().is_terminal() {
-        interrupt::restore_terminal().context("cannot catch signals")?;
-    }
-    let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let limit = descriptors::raise_limit();
+    let output = Arc::new(Output::new(&plan.print));
+    let has_terminal = plan.print.to_terminal || std::io::stderr().is_terminal();
+    interrupt::catch(Arc::clone(&output), has_terminal).context("cannot catch signals")?;
+    let available = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let workers = descriptors::workers(limit, plan.workers.unwrap_or_else(available));
     // A search computes for longer than a server may.
     let builder = Runtime::builder().workers(workers).stall_threshold(None);
     let runtime = ManuallyDrop::new(start(builder)?);
-    runtime.run(|| Ok(Search::new(&plan, workers, limit)?.run()))
+    let search = || Ok(Search::new(&plan, workers, limit, &output)?.run());
+    let outcome = runtime.run(search);
+    while output.is_interrupted() {
+        // Until the signal ends the process.
+        thread::park();
+    }
+    outcome
 }
 
 fn print_types() -> anyhow::Result<Outcome> {

@@ -223,6 +223,14 @@ pub(crate) struct OutputOptions {
     #[arg(long, value_enum, default_value_t = Sort::None, value_name = "ORDER")]
     pub(crate) sort: Sort,
 
+    /// Print each line as soon as it is found in the only file, and each result of several (default on a terminal)
+    #[arg(long, overrides_with = "block_buffered")]
+    pub(crate) line_buffered: bool,
+
+    /// Collect what is printed (default unless on a terminal)
+    #[arg(long, overrides_with = "line_buffered")]
+    pub(crate) block_buffered: bool,
+
     /// Print nothing, and stop at the first match
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -1,10 +1,10 @@
-//! The output on stdout and stderr: results in whole files, messages in whole lines.
+//! The output on stdout and stderr: results in whole files, or as they are found in a pipe; messages in whole lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use uthread::sync::{Condvar, Mutex, MutexGuard};
 
@@ -21,14 +21,21 @@ pub(crate) struct Output {
     messages: bool,
     has_failed: AtomicBool,
     is_closed: AtomicBool,
+    is_interrupted: AtomicBool,
+    /// `true` after either of these. Each write looks at it.
+    is_ending: AtomicBool,
+    /// Number of readers that may have found what is not printed.
+    unprinted: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     /// `true` once a result has been printed, so that the next one follows a separator.
     has_printed: bool,
-    /// The file whose result is being printed in pieces.
+    /// The file whose result is being printed in parts.
     held_by: Option<u64>,
+    /// The reader of the stream whose lines have been printed last.
+    last_stream: Option<u64>,
     /// Results of files behind one that is still searched, by their positions in the order.
     early: BTreeMap<u64, Vec<u8>>,
     /// The position of the next file in the order.
@@ -56,6 +63,9 @@ impl Output {
             messages: print.messages,
             has_failed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            is_interrupted: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            unprinted: AtomicUsize::new(0),
         }
     }
 
@@ -67,6 +77,62 @@ impl Output {
     /// Returns `true` if nobody reads what is printed, or if it cannot be written.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if a signal ends the process once what was found has been printed.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if nothing more has to be searched.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Ends the search of a file if that of all ends.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` if nothing more has to be searched.
+    pub(crate) fn unless_ending(&self) -> io::Result<()> {
+        match self.is_ending() {
+            true => Err(ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a reader that may find something.
+    pub(crate) fn join(&self) {
+        self.unprinted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes a reader that has printed what it has found.
+    pub(crate) fn leave(&self) {
+        // Pairs with the load in `has_unprinted`.
+        self.unprinted.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Returns `true` if a reader may have found what is not printed.
+    pub(crate) fn has_unprinted(&self) -> bool {
+        // Pairs with the decrement in `leave`.
+        self.unprinted.load(Ordering::Acquire) > 0
+    }
+
+    /// Ends the search of all files. What was found so far no longer waits for its turn.
+    pub(crate) fn interrupt(&self) {
+        self.is_interrupted.store(true, Ordering::Relaxed);
+        self.is_ending.store(true, Ordering::Relaxed);
+        // Waits until those that have seen the old value wait, too.
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Prints the results that wait for earlier ones, which do not come any more.
+    pub(crate) fn print_early(&self) {
+        let mut state = self.lock();
+        for result in std::mem::take(&mut state.early).into_values() {
+            self.write_result(&mut state, &result);
+        }
     }
 
     /// Prints the complete result of a file, which may be empty.
@@ -101,12 +167,30 @@ impl Output {
             state = self.wait_until_free(state);
             match place {
                 _ if state.is_stopped => return,
-                Place::Ordered(position) if state.next != position => state = self.wait(state),
+                Place::Ordered(position) if state.next != position && !self.is_interrupted() => {
+                    state = self.wait(state);
+                }
                 _ => break,
             }
         }
         state.held_by = Some(holder);
         self.write_result(&mut state, part);
+    }
+
+    /// Prints lines of a stream, which may never end, so that others do not wait for its end. Theirs may have been printed since the
+    /// last lines; then `heading` is repeated.
+    pub(crate) fn print_lines(&self, reader: u64, heading: &[u8], lines: &[u8]) {
+        let mut state = self.wait_until_free(self.lock());
+        let separator = self.separator.filter(|separator| !separator.is_empty());
+        // Such lines have a separator of their own.
+        let is_separate =
+            separator.is_some_and(|separator| lines.starts_with(&[separator, b"\n"].concat()));
+        if state.last_stream == Some(reader) || is_separate {
+            self.write(&mut state, lines);
+        } else {
+            self.write_result(&mut state, &[heading, lines].concat());
+        }
+        state.last_stream = Some(reader);
     }
 
     /// Prints text that is no result, after all results.
@@ -186,6 +270,7 @@ impl Output {
             self.write(state, &[separator, b"\n"].concat());
         }
         state.has_printed = true;
+        state.last_stream = None;
         self.write(state, result);
     }
 
@@ -199,6 +284,7 @@ impl Output {
             return;
         };
         self.is_closed.store(true, Ordering::Relaxed);
+        self.is_ending.store(true, Ordering::Relaxed);
         // Whoever reads the output has enough.
         if error.kind() != ErrorKind::BrokenPipe {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -207,7 +293,7 @@ impl Output {
     }
 
     fn wait_until_free<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        while state.held_by.is_some() && !state.is_stopped {
+        while state.held_by.is_some() && !state.is_stopped && !self.is_interrupted() {
             state = self.wait(state);
         }
         state

@@ -1,11 +1,14 @@
 //! The printed results of some files, in memory until they are written to stdout together.
 
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use termcolor::{Ansi, ColorSpec, WriteColor};
 
 use crate::output::{Output, Place};
 
+/// Lines of a stream are collected up to this size while more are there.
+const STREAM_BYTES: usize = 32 * 1024;
 /// Maximum size of a result that is kept until its file has been searched. A larger one is printed in parts, while others wait.
 const KEPT_MAX: usize = 1024 * 1024;
 
@@ -18,6 +21,25 @@ pub(crate) struct Page<'a> {
     pub(crate) place: Place,
     /// `true` if a part of it has been printed.
     is_in_parts: bool,
+    /// Where the result goes instead while a stream is searched.
+    stream: Option<Arc<StreamPage<'a>>>,
+}
+
+/// The result of a stream, which is printed as it is found.
+pub(crate) struct StreamPage<'a> {
+    output: &'a Output,
+    place: Place,
+    /// `true` if others are not to wait for the end of the stream, as it may never come.
+    is_endless: bool,
+    /// The path, where it is printed above the lines of a file.
+    heading: Vec<u8>,
+    state: Mutex<StreamState>,
+}
+
+#[derive(Default)]
+struct StreamState {
+    text: Vec<u8>,
+    has_printed: bool,
 }
 
 impl<'a> Page<'a> {
@@ -28,7 +50,13 @@ impl<'a> Page<'a> {
             output,
             place,
             is_in_parts: false,
+            stream: None,
         }
+    }
+
+    /// Returns a page without text.
+    pub(crate) fn empty(&self) -> Page<'a> {
+        Page::new(self.output, self.place, self.colors)
     }
 
     /// Prints what the page has. Called only between results.
@@ -37,8 +65,59 @@ impl<'a> Page<'a> {
         self.output.print(self.place, text);
     }
 
+    /// Begins a result that is printed as it is found. The page has no text.
+    pub(crate) fn begin_stream(
+        &mut self,
+        is_endless: bool,
+        heading: Vec<u8>,
+    ) -> Arc<StreamPage<'a>> {
+        let page = StreamPage {
+            output: self.output,
+            place: self.place,
+            is_endless,
+            heading,
+            state: Mutex::default(),
+        };
+        Arc::clone(self.stream.insert(Arc::new(page)))
+    }
+
+    /// Ends the stream. What is left of its result goes to the page.
+    fn end_stream(&mut self) {
+        let Some(stream) = self.stream.take() else {
+            return;
+        };
+        if stream.is_unordered() {
+            return stream.print();
+        }
+        let mut state = stream.lock();
+        self.text = std::mem::take(&mut state.text);
+        self.is_in_parts = state.has_printed;
+    }
+
+    #[cold]
+    fn write_unusually(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(stream) = &self.stream {
+            stream.write(bytes);
+        } else if self.text.len() >= KEPT_MAX {
+            self.output.print_part(self.place, &self.text);
+            self.text.clear();
+            self.is_in_parts = true;
+        }
+        // A line that has begun is written to its end.
+        match self.output.is_ending() && bytes.ends_with(b"\n") {
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+            false => Ok(bytes.len()),
+        }
+    }
+
+    #[cold]
+    fn ansi(&mut self) -> Ansi<&mut Self> {
+        Ansi::new(self)
+    }
+
     /// Ends a result of which a part has been printed. Returns `false` if none has.
     pub(crate) fn end_parts(&mut self) -> bool {
+        self.end_stream();
         let is_in_parts = std::mem::take(&mut self.is_in_parts);
         if is_in_parts {
             self.output.print_part(self.place, &self.text);
@@ -50,18 +129,16 @@ impl<'a> Page<'a> {
 }
 
 impl io::Write for Page<'_> {
+    /// Called several times for each line, so that all but the usual case is elsewhere.
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.text.extend_from_slice(bytes);
-        if self.text.len() >= KEPT_MAX {
-            self.output.print_part(self.place, &self.text);
-            self.text.clear();
-            self.is_in_parts = true;
+        if self.stream.is_none() {
+            self.text.extend_from_slice(bytes);
+            if self.text.len() < KEPT_MAX && !self.output.is_ending() {
+                return Ok(bytes.len());
+            }
         }
-        match self.output.is_closed() {
-            // Ends the search of the file.
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(bytes.len()),
-        }
+        self.write_unusually(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -74,17 +151,72 @@ impl WriteColor for Page<'_> {
         self.colors
     }
 
+    #[inline]
     fn set_color(&mut self, color: &ColorSpec) -> io::Result<()> {
         match self.colors {
-            true => Ansi::new(&mut self.text).set_color(color),
+            true => self.ansi().set_color(color),
             false => Ok(()),
         }
     }
 
+    #[inline]
     fn reset(&mut self) -> io::Result<()> {
         match self.colors {
-            true => Ansi::new(&mut self.text).reset(),
+            true => self.ansi().reset(),
             false => Ok(()),
         }
+    }
+}
+
+impl StreamPage<'_> {
+    /// Calls `read`, which may wait for more of the stream, once what was found before has been printed.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe` if the search ends; the errors of `read`.
+    pub(crate) fn print_before<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        self.print();
+        self.output.unless_ending()?;
+        if !self.is_endless {
+            return read();
+        }
+        self.output.leave();
+        let result = read();
+        self.output.join();
+        result
+    }
+
+    fn print(&self) {
+        let mut state = self.lock();
+        let text = std::mem::take(&mut state.text);
+        let is_first = !state.has_printed;
+        state.has_printed |= !text.is_empty();
+        drop(state);
+        match self.place {
+            _ if text.is_empty() => {}
+            Place::Any(reader) if self.is_endless => {
+                let heading = if is_first { b"" } else { &self.heading[..] };
+                self.output.print_lines(reader, heading, &text);
+            }
+            place => self.output.print_part(place, &text),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.text.extend_from_slice(bytes);
+        let is_full = state.text.len() >= STREAM_BYTES && bytes.ends_with(b"\n");
+        drop(state);
+        if is_full {
+            self.print();
+        }
+    }
+
+    fn is_unordered(&self) -> bool {
+        self.is_endless && matches!(self.place, Place::Any(_))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -98,6 +98,10 @@ pub(crate) struct Print {
     pub(crate) quiet: bool,
     pub(crate) messages: bool,
     pub(crate) to_terminal: bool,
+    /// Each result is printed at once, and each line of a single file.
+    pub(crate) line_buffered: bool,
+    /// `true` if a single file is searched.
+    pub(crate) is_single: bool,
 }
 
 impl Plan {
@@ -415,6 +419,8 @@ fn print(options: &Options, mode: Mode, to_terminal: bool, is_single: bool) -> P
         quiet: output.quiet,
         messages: !output.no_messages,
         to_terminal,
+        line_buffered: output.line_buffered || to_terminal && !output.block_buffered,
+        is_single,
     }
 }
 

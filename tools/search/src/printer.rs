@@ -77,6 +77,17 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Returns what is printed above the lines of a file.
+    pub(crate) fn heading(&mut self, print: &Print, path: &Path) -> Vec<u8> {
+        if !print.heading || !print.with_path || !matches!(self, Printer::Lines(_)) {
+            return Vec::new();
+        }
+        let mut page = self.page().empty();
+        // A page fails only if the search ends.
+        let _ = path_printer(print, b'\n').build(&mut page).write(path);
+        page.text
+    }
+
     /// Prints a path in the mode that prints nothing else.
     ///
     /// # Errors

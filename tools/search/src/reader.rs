@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
@@ -56,7 +56,7 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(search: &'a Search<'a>, place: Place) -> Reader<'a> {
-        let page = Page::new(&search.output, place, search.plan.print.colors);
+        let page = Page::new(search.output, place, search.plan.print.colors);
         Reader {
             search,
             searcher: search.plan.searcher.build(),
@@ -74,21 +74,42 @@ impl<'a> Reader<'a> {
     /// Does what is queued until nothing is left.
     pub(crate) fn run(&mut self, scope: &'a Scope<'a, '_>) {
         let search = self.search;
+        search.output.join();
         while let Some(work) = search.queue.try_take().or_else(|| {
             self.print_page();
-            search.queue.take()
+            search.output.leave();
+            let work = search.queue.take();
+            search.output.join();
+            work
         }) {
             match work {
                 Work::Directory(directory) => self.list(scope, directory),
                 Work::Files(tasks) => {
                     self.files(scope, tasks);
                     if search.is_over() {
-                        return search.stop();
+                        break;
                     }
                 }
             }
         }
+        self.end();
+    }
+
+    /// Searches one file, which may never end.
+    pub(crate) fn run_one(&mut self, scope: &'a Scope<'a, '_>, task: Task) {
+        self.search.output.join();
+        self.since = SystemTime::now();
+        self.task(scope, task);
+        self.end();
+    }
+
+    /// Prints what is left, and ends the search if it is over.
+    fn end(&mut self) {
         self.print_page();
+        self.search.output.leave();
+        if self.search.is_over() {
+            self.search.stop();
+        }
     }
 
     /// Searches files, and notices whether they are in memory.
@@ -175,14 +196,14 @@ impl<'a> Reader<'a> {
         page.place = self.place;
         match result {
             Ok(found) => self.search.found(&found),
-            // Stdout is closed, which ends the search.
-            Err(_) if self.search.output.is_closed() => {}
+            // The search ends, for example as stdout is closed.
+            Err(_) if self.search.is_over() => {}
             Err(error) => self.search.fail(&self.path, &error),
         }
         let page = self.printer.page();
         if !page.text.is_empty()
             && (page.text.len() >= PAGE_BYTES
-                || self.search.plan.print.to_terminal
+                || self.search.plan.print.line_buffered
                 || self.printed_at.elapsed() > DELAY_MAX)
         {
             self.print_page();
@@ -191,30 +212,30 @@ impl<'a> Reader<'a> {
 
     /// Searches a file, and prints the result to the page.
     fn file(&mut self, task: &Task) -> io::Result<Found> {
-        let (search, target) = (self.search, &task.target);
+        let search = self.search;
         search.files.fetch_add(1, Ordering::Relaxed);
         if search.plan.mode == Mode::Path {
-            return self.path(target);
+            return self.path(&task.target);
         }
-        let Some(matcher) = &search.plan.matcher else {
-            unreachable!("nothing is searched without a matcher");
-        };
-        let binary = self.detect_binary(target);
-        let buffer = match &mut self.buffer {
+        let binary = self.detect_binary(&task.target);
+        let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
-            none => none.insert(AlignedBuffer::of_pages(CHUNK_BYTES)?),
+            None => AlignedBuffer::of_pages(CHUNK_BYTES)?,
         };
-        let searched = &search.bytes;
-        let mut stream = |stream: &mut dyn Read| {
-            let mut stream = Watched::new(stream, searched);
-            let (searcher, text) = (&mut self.searcher, Text::Stream(&mut stream));
-            let result = self.printer.search(searcher, matcher, &self.path, text);
-            if stream.has_worn_out(*binary != BinaryDetection::none()) {
-                self.searcher = search.plan.searcher.build();
-            }
-            result
-        };
-        let (count, file) = match target {
+        let result = self.contents(task, binary, &mut buffer);
+        self.buffer = Some(buffer);
+        result
+    }
+
+    /// Reads a file, at first into the buffer, and searches it.
+    fn contents(
+        &mut self,
+        task: &Task,
+        binary: &BinaryDetection,
+        buffer: &mut [u8],
+    ) -> io::Result<Found> {
+        let search = self.search;
+        let (count, file) = match &task.target {
             Target::Found(_) if task.text.is_some() => (0, None),
             Target::Found(entry) => {
                 match search.patiently(|| contents::start(entry, self.since, buffer))? {
@@ -223,40 +244,91 @@ impl<'a> Reader<'a> {
                 }
             }
             Target::Named(root) if is_stdin(&root.path) => {
-                return stream(&mut uthread::io::stdin().lock());
+                return self.stream(&mut uthread::io::stdin().lock(), binary, true);
+            }
+            Target::Named(root) if root.is_endless => {
+                let file = self.open_endless(&root.path)?;
+                return self.stream(&mut Ahead::new(file, buffer, 0, true), binary, true);
             }
             Target::Named(root) => (0, Some(search.patiently(|| File::open(&root.path))?)),
         };
-        match file {
-            Some(file) => {
-                // Ordered results wait for each other, and so must not wait for a place that a later one has.
-                let is_ordered = search.plan.is_sorted;
-                let _place = (!is_ordered).then(|| search.streams.acquire());
-                if let Mode::Summary(kind) = search.plan.mode
-                    && search.plan.counts_lines
-                    && let Some(lines) = count_lines(search, matcher, kind, &file, binary)?
-                {
-                    let print = &search.plan.print;
-                    return self.printer.print_count(kind, print, &self.path, lines);
-                }
-                stream(&mut Ahead::new(file, buffer, count))
-            }
-            None => {
-                let text = match (&task.text, &self.batch) {
-                    (Some(part), Some(batch)) => &batch[part.clone()],
-                    _ => &buffer[..count],
-                };
-                // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would
-                // depend on the size of the file.
-                if is_binary(text, binary) {
-                    return stream(&mut &text[..]);
-                }
-                searched.fetch_add(text.len() as u64, Ordering::Relaxed);
-                let text = Text::Whole(text);
-                self.printer
-                    .search(&mut self.searcher, matcher, &self.path, text)
-            }
+        let Some(file) = file else {
+            // What the reader has read with others is in its batch.
+            let batch = self.batch.take();
+            let text = match (&task.text, &batch) {
+                (Some(part), Some(batch)) => &batch[part.clone()],
+                _ => &buffer[..count],
+            };
+            let result = self.whole(text, binary);
+            self.batch = batch;
+            return result;
+        };
+        // Ordered results wait for each other, and so must not wait for a place that a later one has.
+        let is_ordered = search.plan.is_sorted;
+        let _place = (!is_ordered).then(|| search.streams.acquire());
+        if let Mode::Summary(kind) = search.plan.mode
+            && search.plan.counts_lines
+            && let Some(lines) = count_lines(search, self.matcher(), kind, &file, binary)?
+        {
+            let print = &search.plan.print;
+            return self.printer.print_count(kind, print, &self.path, lines);
         }
+        self.stream(&mut Ahead::new(file, buffer, count, false), binary, false)
+    }
+
+    /// Opens a pipe, which waits for a process that writes to it.
+    fn open_endless(&self, path: &Path) -> io::Result<File> {
+        let output = self.search.output;
+        output.leave();
+        let file = self.search.patiently(|| File::open(path));
+        output.join();
+        file
+    }
+
+    /// Searches a stream. Lines of one that may never end are printed before each wait for the next ones, as are those of a single
+    /// file if lines are not collected.
+    fn stream(
+        &mut self,
+        stream: &mut dyn Read,
+        binary: &BinaryDetection,
+        is_endless: bool,
+    ) -> io::Result<Found> {
+        let plan = self.search.plan;
+        let prints_lines = plan.print.line_buffered && plan.print.is_single;
+        let page = (is_endless || prints_lines).then(|| {
+            let heading = self.printer.heading(&plan.print, &self.path);
+            self.printer.page().begin_stream(is_endless, heading)
+        });
+        let mut stream = Watched::new(stream, page.as_deref(), self.search);
+        let (matcher, text) = (self.matcher(), Text::Stream(&mut stream));
+        let result = self
+            .printer
+            .search(&mut self.searcher, matcher, &self.path, text);
+        if stream.has_worn_out(*binary != BinaryDetection::none()) {
+            self.searcher = plan.searcher.build();
+        }
+        result
+    }
+
+    /// Searches the text of a whole file.
+    fn whole(&mut self, text: &[u8], binary: &BinaryDetection) -> io::Result<Found> {
+        // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would
+        // depend on the size of the file.
+        if is_binary(text, binary) {
+            return self.stream(&mut &text[..], binary, false);
+        }
+        let bytes = text.len() as u64;
+        self.search.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let matcher = self.matcher();
+        self.printer
+            .search(&mut self.searcher, matcher, &self.path, Text::Whole(text))
+    }
+
+    fn matcher(&self) -> &'a RegexMatcher {
+        let Some(matcher) = &self.search.plan.matcher else {
+            unreachable!("nothing is searched without a matcher");
+        };
+        matcher
     }
 
     /// Sets what the searcher does with a binary file, and returns it.

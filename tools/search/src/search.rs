@@ -1,9 +1,10 @@
 //! A search: what its readers share, how it begins and how it ends.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -19,7 +20,7 @@ use crate::directory::{Directory, FileEntry, Lister, Part, Root};
 use crate::filter::Filter;
 use crate::order;
 use crate::output::{Output, Place};
-use crate::plan::{LINE_MAX, Mode, Plan, Totals};
+use crate::plan::{LINE_MAX, Mode, Plan, Totals, is_stdin};
 use crate::printer::Found;
 use crate::progress;
 use crate::queue::Queue;
@@ -44,7 +45,7 @@ const SHORTAGE_STEPS_SILENT: usize = 100;
 pub(crate) struct Search<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) queue: Queue<Directory, Task>,
-    pub(crate) output: Output,
+    pub(crate) output: &'a Output,
     lister: Lister,
     has_reported_shortage: AtomicBool,
     pub(crate) streams: Semaphore,
@@ -76,6 +77,11 @@ impl Task {
             position,
             text: None,
         }
+    }
+
+    /// Returns `true` for a pipe and whatever else may never end.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(&self.target, Target::Named(root) if root.is_endless)
     }
 }
 
@@ -113,26 +119,34 @@ impl<'a> Search<'a> {
     /// # Errors
     ///
     /// Too few descriptors are left.
-    pub(crate) fn new(plan: &'a Plan, workers: usize, limit: usize) -> anyhow::Result<Search<'a>> {
-        // The fiber that walks in the order of the paths.
-        let others = usize::from(plan.is_sorted);
-        let wanted = READERS_PER_WORKER_MAX * workers;
-        let descriptors = Descriptors::new(limit, workers, wanted, others)?;
-        let readers_max = descriptors.readers_max;
+    pub(crate) fn new(
+        plan: &'a Plan,
+        workers: usize,
+        limit: usize,
+        output: &'a Output,
+    ) -> anyhow::Result<Search<'a>> {
         let filters = Filter::of_each(&plan.paths, &plan.selection);
         let named = plan.paths.iter().cloned().zip(filters);
         let is_implicit = plan.is_path_implicit;
-        let root = |(path, filter)| {
+        let root = |(path, filter): (PathBuf, Filter)| {
             Arc::new(Root {
+                is_endless: plan.mode != Mode::Path && is_endless(&path),
                 path,
                 filter,
                 is_implicit,
             })
         };
+        let roots = Vec::from_iter(named.map(root));
+        // The fiber that walks in the order of the paths, and the readers of pipes.
+        let others = roots.iter().filter(|root| root.is_endless).count();
+        let others = others + usize::from(plan.is_sorted);
+        let wanted = READERS_PER_WORKER_MAX * workers;
+        let descriptors = Descriptors::new(limit, workers, wanted, others)?;
+        let readers_max = descriptors.readers_max;
         Ok(Search {
             plan,
             queue: Queue::new(!plan.is_sorted),
-            output: Output::new(&plan.print),
+            output,
             lister: Lister::new(plan.selection.follow, descriptors),
             has_reported_shortage: AtomicBool::new(false),
             streams: Semaphore::new(STREAMS_PER_WORKER * workers),
@@ -141,7 +155,7 @@ impl<'a> Search<'a> {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             totals: Mutex::new(Stats::new()),
-            roots: named.map(root).collect(),
+            roots,
             workers,
             readers: Mutex::new(Readers {
                 count: 0,
@@ -167,11 +181,14 @@ impl<'a> Search<'a> {
                     .fail("no file was searched: all are hidden or ignored; -uu searches them");
             }
         }
-        self.print_totals();
+        if !self.output.is_interrupted() {
+            self.print_totals();
+        }
         match self.has_match.load(Ordering::Relaxed) {
             _ if self.output.has_failed() && !self.is_answered() => Outcome::Failed,
-            true => Outcome::Found,
-            false => Outcome::NothingFound,
+            // Whoever has closed stdout has seen enough.
+            found if found || self.output.is_closed() => Outcome::Found,
+            _ => Outcome::NothingFound,
         }
     }
 
@@ -182,13 +199,15 @@ impl<'a> Search<'a> {
 
     /// Returns `true` if nothing more has to be searched.
     pub(crate) fn is_over(&self) -> bool {
-        self.output.is_closed() || self.is_answered() && self.plan.print.totals == Totals::None
+        self.output.is_ending() || self.is_answered() && self.plan.print.totals == Totals::None
     }
 
     /// Ends the search early: what is queued is dropped, and nobody waits any more.
     pub(crate) fn stop(&self) {
         self.queue.stop();
-        self.output.stop();
+        if !self.output.is_interrupted() {
+            self.output.stop();
+        }
     }
 
     /// Counts what was found in a file.
@@ -260,17 +279,35 @@ impl<'a> Search<'a> {
     /// Queues what the user names.
     fn begin<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         match self.plan.is_sorted {
-            true => order::walk(self, &self.roots, |task| {
-                self.add(scope, Vec::new(), vec![task])
-            }),
+            true => order::walk(self, &self.roots, |task| self.add_task(scope, task)),
             false => {
                 let task = |root| Task::new(Target::Named(Arc::clone(root)), None);
+                let (endless, others): (Vec<_>, Vec<_>) =
+                    self.roots.iter().partition(|root| root.is_endless);
+                for root in endless {
+                    self.add_task(scope, task(root));
+                }
                 // The newest task is taken first.
-                let tasks = self.roots.iter().rev().map(task).collect();
+                let tasks = others.into_iter().rev().map(task).collect();
                 self.add(scope, Vec::new(), tasks);
             }
         }
         self.queue.leave();
+    }
+
+    /// Queues a file, or starts a reader of its own for a pipe: one of the others would search no other file until the pipe ends.
+    fn add_task<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, task: Task) {
+        if !task.is_endless() {
+            return self.add(scope, Vec::new(), vec![task]);
+        }
+        let mut readers = self.readers();
+        readers.started += 1;
+        let number = readers.started;
+        drop(readers);
+        scope.spawn(move || {
+            let _stop = StopOnPanic(self);
+            Reader::new(self, Place::Any(number)).run_one(scope, task);
+        });
     }
 
     /// Queues work, and starts readers for it.
@@ -354,6 +391,12 @@ impl Drop for StopOnPanic<'_> {
             self.0.stop();
         }
     }
+}
+
+/// Returns `true` for stdin, and for a file that is neither regular nor a directory: a pipe, a device.
+fn is_endless(path: &Path) -> bool {
+    let is_other = |found: fs::Metadata| !found.is_file() && !found.is_dir();
+    is_stdin(path) || fs::metadata(path).is_ok_and(is_other)
 }
 
 /// Returns the totals in ripgrep's text form.

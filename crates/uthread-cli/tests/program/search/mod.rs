@@ -8,6 +8,7 @@ mod large;
 mod like_ripgrep;
 mod memory;
 mod results;
+mod streams;
 mod terminal;
 
 use std::path::Path;

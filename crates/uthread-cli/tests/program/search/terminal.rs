@@ -17,7 +17,7 @@ use crate::harness::site;
 const ERASED: &str = "\r\x1b[K";
 
 /// A pseudo-terminal: what the test reads, and what the program writes to.
-fn terminal() -> (File, OwnedFd) {
+pub(super) fn terminal() -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags).unwrap();
     grantpt(&ours).unwrap();
@@ -27,7 +27,7 @@ fn terminal() -> (File, OwnedFd) {
 }
 
 /// Reads from the terminal until it has shown this text, or up to its end.
-fn read_until(terminal: &mut File, text: Option<&str>) -> String {
+pub(super) fn read_until(terminal: &mut File, text: Option<&str>) -> String {
     let hang = Timespec::try_from(Duration::from_secs(20)).unwrap();
     let mut shown = String::new();
     while text.is_none_or(|text| !shown.contains(text)) {
