@@ -129,8 +129,14 @@ impl Ready {
     pub(crate) fn pop_spent(&self) -> Option<Started> {
         let mut spent = self.spent.borrow_mut();
         let fiber = spent.pop_front();
-        self.is_plain.set(spent.is_empty());
+        self.record_spent(&spent);
         fiber
+    }
+
+    /// Records whether fibers are left that have used up their turns.
+    fn record_spent(&self, spent: &VecDeque<Started>) {
+        let others_are_plain = self.stealable.is_none() && !self.is_ordered();
+        self.is_plain.set(others_are_plain && spent.is_empty());
     }
 
     /// Returns `true` if a fiber has used up its last turn.
@@ -248,7 +254,9 @@ impl Ready {
     fn remove_spent(&self, fiber: Started) -> bool {
         let mut spent = self.spent.borrow_mut();
         let index = spent.iter().position(|queued| *queued == fiber);
-        index.is_some_and(|index| spent.remove(index).is_some())
+        let removed = index.and_then(|index| spent.remove(index));
+        self.record_spent(&spent);
+        removed.is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
