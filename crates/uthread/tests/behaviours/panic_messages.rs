@@ -9,6 +9,7 @@ use rustix::stdio::dup2_stderr;
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_A_THREAD, behaviours};
+use crate::support::pair;
 use uthread::io::{Read, Write};
 use uthread::sync::Mutex;
 use uthread::thread::Builder;
@@ -25,7 +26,8 @@ behaviours![
             a_runtime_may_start_in_the_midst_of_a_panic,
             a_message_that_nobody_reads_harms_nobody,
             a_hook_may_wait_while_others_panic,
-            a_hook_that_comes_later_may_wait_while_others_panic
+            a_hook_that_comes_later_may_wait_while_others_panic,
+            a_hook_may_use_up_its_turn
         ]
     ),
     (ON_A_THREAD, [a_thread_that_is_no_fiber_says_what_it_did]),
@@ -182,6 +184,23 @@ fn fail_together() {
         let failed: Result<(), _> = fiber.join();
         assert!(failed.is_err());
     }
+}
+
+/// Its worker runs no other fiber meanwhile, and all others afterwards.
+fn a_hook_may_use_up_its_turn(place: Place) {
+    alone(|| {
+        panic::set_hook(Box::new(|_| {
+            let (mut ours, mut theirs) = pair();
+            for _ in 0..100 {
+                ours.write_all(&[1; 64]).unwrap();
+                theirs.read_exact(&mut [0; 64]).unwrap();
+            }
+        }));
+        place.run(|| {
+            fail(None);
+            assert_eq!(spawn(|| 5).join().unwrap(), 5);
+        });
+    });
 }
 
 /// A second panic on the thread of a hook would end the process.
