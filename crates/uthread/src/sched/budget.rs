@@ -14,11 +14,11 @@ const CALLS_OF_A_SYSTEM_CALL: i32 = 16;
 const BYTES_OF_A_CALL: i32 = 2048;
 
 thread_local! {
-    /// Rest of the running fiber's budget; negative once it is used up.
+    /// Rest of the running fiber's budget.
     static LEFT: Cell<i32> = const { Cell::new(CALLS_MAX) };
 }
 
-/// Resets the budget, as another fiber runs, or the caller need not yield.
+/// Resets the budget, as another fiber runs.
 pub(crate) fn renew() {
     LEFT.set(CALLS_MAX);
 }
@@ -29,7 +29,7 @@ pub(crate) fn use_up() {
     LEFT.set(0);
 }
 
-/// Counts a call. Returns `true` if the caller has to yield after it, or to [`renew`] the budget.
+/// Counts a call. Returns `true` if the caller has to yield after it.
 #[inline(always)]
 pub(crate) fn is_used_up() -> bool {
     is_used_up_by(1)
@@ -51,8 +51,18 @@ pub(crate) fn is_used_up_by_transfer(result: i32) -> bool {
 /// Never inlined, like every access to a thread-local that fibers make.
 #[inline(never)]
 fn is_used_up_by(spent: i32) -> bool {
-    // It cannot overflow: the caller yields or renews it.
-    let left = LEFT.get().wrapping_sub(spent);
+    let left = LEFT.get() - spent;
+    if left < 0 {
+        return renew_used_up();
+    }
     LEFT.set(left);
-    left < 0
+    false
+}
+
+/// A function of its own, so that a call that leaves something does not choose between two values.
+#[cold]
+#[inline(never)]
+fn renew_used_up() -> bool {
+    renew();
+    true
 }

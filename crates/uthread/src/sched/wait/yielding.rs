@@ -15,7 +15,6 @@ pub(crate) fn spend_turn() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
-        budget::renew();
         // A thread notices here that it is cancelled.
         if in_fiber() {
             yield_now();
@@ -46,7 +45,6 @@ pub(crate) fn spend_try() {
     #[cold]
     #[inline(never)]
     fn let_others_run() {
-        budget::renew();
         if in_fiber() {
             let _ = yield_within_call();
         }
@@ -65,7 +63,6 @@ pub(crate) fn spend_within_wait() {
 
 #[cold]
 fn pass_turn_in_fiber() {
-    budget::renew();
     if in_fiber() {
         pass_turn();
     }
