@@ -106,24 +106,31 @@ impl Worker {
             return;
         };
         self.relieve(distance, victim);
-        if self.new.is_empty() && victim.new_fibers() > BALANCED && victim.share_new(&self.new) {
+        if self.new.is_empty() && victim.new_fibers() > BALANCED {
+            self.take_new_of(victim);
+        }
+        self.take_ready_of(victim, |theirs, own| 2 * theirs > 3 * own + BALANCED);
+    }
+
+    /// Takes some of another worker's new fibers.
+    pub(super) fn take_new_of(&self, victim: &Remote) {
+        if victim.share_new(&self.new) {
             self.count_steal();
             // A searching worker may have missed the fibers while they moved.
             self.wake_one();
         }
-        if let (Some(queue), Some(steal_handle)) =
-            (self.ready.stealable_queue(), &victim.steal_handle)
-            && 2 * steal_handle.queue.len() > 3 * queue.len() + BALANCED
-            && steal_handle.queue.steal_batch(queue).is_success()
-        {
-            self.count_steal();
-        }
     }
 
-    /// Takes ready fibers of a worker that is stuck, if fibers migrate.
-    pub(super) fn take_ready_of(&self, victim: &Remote) {
+    /// Takes some of another worker's ready fibers, if fibers migrate, and if `is_worth_it` for the lengths of that worker's
+    /// queue and of this one's.
+    pub(super) fn take_ready_of(
+        &self,
+        victim: &Remote,
+        is_worth_it: impl FnOnce(usize, usize) -> bool,
+    ) {
         if let (Some(queue), Some(steal_handle)) =
             (self.ready.stealable_queue(), &victim.steal_handle)
+            && is_worth_it(steal_handle.queue.len(), queue.len())
             && steal_handle.queue.steal_batch(queue).is_success()
         {
             self.count_steal();

@@ -49,22 +49,20 @@ impl Worker {
         if delay == Delay::None {
             return;
         }
-        let took = victim.share_new(&self.new);
+        self.take_new_of(victim);
+        if let Some(fiber) = self.take_handed_of(victim, delay) {
+            self.new.push(fiber);
+        }
+        self.take_ready_of(victim, |_, _| true);
+    }
+
+    /// Takes a fiber that was handed to a worker, if that is stuck.
+    fn take_handed_of(&self, victim: &Remote, delay: Delay) -> Option<FiberRef> {
         let handed = match delay {
             Delay::Stuck => victim.take_handed(),
             Delay::None | Delay::Slow => None,
         };
-        if took || handed.is_some() {
-            self.count_steal();
-        }
-        if let Some(fiber) = handed {
-            self.new.push(fiber);
-        }
-        if took {
-            // A searching worker may have missed the fibers while they moved.
-            self.wake_one();
-        }
-        self.take_ready_of(victim);
+        handed.inspect(|_| self.count_steal())
     }
 
     /// Takes a fiber that was handed to a worker that is stuck.
@@ -73,11 +71,9 @@ impl Worker {
             return None;
         }
         let mut victims = (0..).zip(self.shared.victims(self.index));
-        let fiber = victims.find_map(|(distance, victim)| match self.delay_of(distance, victim) {
-            Delay::Stuck => victim.take_handed(),
-            Delay::None | Delay::Slow => None,
-        });
-        fiber.inspect(|_| self.count_steal())
+        victims.find_map(|(distance, victim)| {
+            self.take_handed_of(victim, self.delay_of(distance, victim))
+        })
     }
 
     /// Returns `true` if fibers were handed to other workers, from which they may have to be taken over.
