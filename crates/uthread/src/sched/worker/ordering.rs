@@ -4,7 +4,7 @@
 //! this costs it nothing: the tests that lead here existed before, whether fibers stay and whether the runtime shuts down.
 
 use super::alerts::Alerts;
-use super::batch::{BATCH_FIBERS, NEW_FIBER_TURN};
+use super::batch::NEW_FIBER_TURN;
 use super::{Worker, current};
 use crate::class::Priority;
 use crate::fiber::{FiberRef, Started};
@@ -38,25 +38,15 @@ impl Worker {
         self.wake_one();
     }
 
-    /// Runs a batch in which the classes take turns.
-    #[inline(never)]
-    pub(super) fn run_ordered_batch(&self) {
+    /// Takes the fiber to run next in a batch of ordered fibers, in which the classes take turns.
+    pub(super) fn next_by_priority(&self, _switch: u64) -> Option<Started> {
         debug_assert!(
             !self.sleep.searching.get(),
             "it must end its search before it runs what any worker may take"
         );
-        self.begin_ordered_batch();
-        for _ in 0..BATCH_FIBERS {
-            let Some(fiber) = self.next_ordered() else {
-                break;
-            };
-            self.announce_rest();
-            let switch = self.remote.counters.switches.get().wrapping_add(1);
-            if self.run_fiber(fiber, switch) && self.is_flush_due() {
-                break;
-            }
-        }
-        self.record_no_fiber();
+        let fiber = self.next_ordered()?;
+        self.announce_rest();
+        Some(fiber)
     }
 
     /// Takes the fiber to run next, if fibers are ordered.
