@@ -57,13 +57,8 @@ pub(crate) fn spawn_ordinary(fiber: FiberRef) {
 
 #[inline(never)]
 fn spawn_elsewhere(fiber: FiberRef) {
-    match queue_here(fiber, Worker::spawn) {
-        None => let_some_start(),
-        Some(fiber) => {
-            // The fiber's outcome holds the error as well.
-            let _ = start_thread(fiber, None);
-        }
-    }
+    // The fiber's outcome holds the error as well.
+    let _ = spawn_here(fiber, None);
 }
 
 /// Lets new fibers start while the calling fiber's worker has too many of them.
