@@ -185,6 +185,9 @@ impl Monitor {
     fn interval(&self) -> Duration {
         match self.config.threshold {
             _ if self.shared.is_migrating() => INTERVAL_MIN,
+            Some(threshold) if self.shared.workers() == 1 => {
+                (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
+            }
             Some(threshold) => {
                 (threshold / SAMPLES_PER_THRESHOLD).clamp(INTERVAL_MIN, INTERVAL_MAX)
             }
