@@ -1,7 +1,7 @@
 //! Few descriptors: a search finds what it finds with many, or says at once that they are too few.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -172,13 +172,7 @@ fn a_file_waits_for_a_free_descriptor() {
         let waits = "uthread: waiting for a free descriptor: Too many open files (os error 24)\n";
         assert_eq!(message, waits, "{driver}");
         prlimit(Some(pid), Resource::Nofile, before).unwrap();
-        let mut printed = String::new();
-        child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut printed)
-            .unwrap();
+        let printed = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
         assert_eq!(printed, expected, "{driver}");
         assert!(child.wait().unwrap().success(), "{driver}");
         assert_eq!(std::io::read_to_string(stderr).unwrap(), "", "{driver}");

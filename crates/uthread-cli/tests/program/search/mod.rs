@@ -11,8 +11,11 @@ mod results;
 mod streams;
 mod terminal;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::command;
 
@@ -35,4 +38,12 @@ fn search_on(driver: &str, arguments: &[&str], folder: &Path) -> Command {
 fn make_fifo(path: &Path) {
     let status = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(status.success());
+}
+
+/// Sends this signal to a search, and checks that it ends the process.
+#[track_caller]
+fn assert_ends_by(signal: Signal, child: &mut Child, described: &str) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(signal.as_raw()), "{described}");
 }

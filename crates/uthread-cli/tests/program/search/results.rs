@@ -1,13 +1,13 @@
 //! The output, its order and the ends of searches, without another program to compare with.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::DRIVERS;
+use super::{DRIVERS, make_fifo};
 use crate::harness::{command, site};
 
 fn search(arguments: &[&str], folder: &Path) -> Command {
@@ -303,8 +303,7 @@ fn many_names_and_a_deep_tree_are_searched() {
 fn a_fifo_is_read_if_it_is_named() {
     let files = site(&[("a", "text\n")]);
     let fifo = files.path().join("fifo");
-    let status = Command::new("mkfifo").arg(&fifo).status().unwrap();
-    assert!(status.success());
+    make_fifo(&fifo);
     assert_prints(&["text"], files.path(), "a:text\n", "", 0);
     for driver in DRIVERS {
         let mut command = search(&["text", "fifo"], files.path());
@@ -313,14 +312,8 @@ fn a_fifo_is_read_if_it_is_named() {
             .stdout(Stdio::piped())
             .spawn();
         fs::write(&fifo, "a\ntext in a pipe\n").unwrap();
-        let mut printed = String::new();
         let mut child = child.unwrap();
-        child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut printed)
-            .unwrap();
+        let printed = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
         assert_eq!(printed, "text in a pipe\n", "{driver}");
         assert!(child.wait().unwrap().success());
     }

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::terminal::{read_until, terminal};
-use super::{DRIVERS, make_fifo, search_on};
+use super::{DRIVERS, assert_ends_by, make_fifo, search_on};
 use crate::harness::site;
 
 fn start(mut command: Command) -> (Child, BufReader<ChildStdout>) {
@@ -102,9 +101,7 @@ fn other_files_do_not_wait_for_pipes() {
             let expected = format!("fifo{index}:text in a pipe\n");
             assert_next(&mut stdout, &expected, driver);
         }
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let status = child.wait().unwrap();
-        assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{driver}");
+        assert_ends_by(Signal::INT, &mut child, driver);
     }
 }
 
@@ -128,9 +125,7 @@ fn the_path_is_repeated_above_lines_behind_those_of_another_file() {
                 assert_next(&mut stdout, line, driver);
             }
         }
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-        let status = child.wait().unwrap();
-        assert_eq!(status.signal(), Some(Signal::TERM.as_raw()), "{driver}");
+        assert_ends_by(Signal::TERM, &mut child, driver);
     }
 }
 
@@ -170,9 +165,7 @@ fn an_interrupt_prints_results_that_wait_for_their_turn() {
         drop(command);
         read_until(&mut shown, Some("2 MiB searched"));
         assert_eq!(fs::read(&out).unwrap(), b"", "{driver}");
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let status = child.wait().unwrap();
-        assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{driver}");
+        assert_ends_by(Signal::INT, &mut child, driver);
         let printed = fs::read_to_string(&out).unwrap();
         assert_eq!(printed, "b:text\n", "{driver}");
     }
@@ -219,9 +212,7 @@ fn an_interrupt_prints_what_was_found_in_the_file_that_is_searched() {
         drop(command);
         let before = read_until(&mut shown, Some("searched"));
         assert!(!before.contains("text"), "{driver}: {before:?}");
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-        let status = child.wait().unwrap();
-        assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{driver}");
+        assert_ends_by(Signal::INT, &mut child, driver);
         let after = read_until(&mut shown, None);
         assert!(after.contains("text"), "{driver}: {after:?}");
     }

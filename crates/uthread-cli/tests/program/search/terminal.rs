@@ -3,15 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
-use super::{DRIVERS, make_fifo, search_on};
+use super::{DRIVERS, assert_ends_by, make_fifo, search_on};
 use crate::harness::site;
 
 const ERASED: &str = "\r\x1b[K";
@@ -115,9 +114,7 @@ fn an_interrupted_search_leaves_the_terminal_in_order() {
         let mut child = started.unwrap();
         let matched = read_until(&mut shown, Some("text"));
         assert!(matched.contains("\x1b["), "{driver}: {matched:?}");
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let status = child.wait().unwrap();
-        assert_eq!(status.signal(), Some(signal.as_raw()), "{driver}");
+        assert_ends_by(signal, &mut child, driver);
         let last = read_until(&mut shown, None);
         assert!(last.ends_with("\x1b[0m\r\x1b[K"), "{driver}: {last:?}");
     }
