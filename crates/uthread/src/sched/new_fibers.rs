@@ -20,7 +20,7 @@ const ROOM_KEPT: usize = 1024;
 /// more than programs spawn at a time while they hold a lock of `std`, during which a fiber had better not be suspended.
 const WAITING_MAX: usize = 4096;
 
-/// Bounded by [`WAITING_MAX`] if a fiber spawns them, and by memory otherwise, as `spawn` cannot refuse.
+/// Bounded by [`WAITING_MAX`] if a fiber of the worker spawns them, unless it panics, and by memory otherwise, as `spawn` cannot refuse.
 pub(crate) enum NewFibers {
     Own(Own),
     Stealable(Deque<FiberRef>, Stealer<FiberRef>),
