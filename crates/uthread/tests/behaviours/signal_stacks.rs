@@ -5,11 +5,11 @@
     reason = "signal handlers and signal stacks are C interfaces"
 )]
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::mem;
 use std::os::unix::process::ExitStatusExt;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
@@ -34,12 +34,14 @@ behaviours![
 /// More than the kernel saves in a signal frame.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The address of a local variable of the last handler.
-static HANDLER_AT: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// The address of a local variable of the last handler on this thread. Other workers take signals at the same time.
+    static HANDLER_AT: Cell<usize> = const { Cell::new(0) };
+}
 
 extern "C" fn handle(_: libc::c_int) {
     let here = black_box(0_u8);
-    HANDLER_AT.store(ptr::from_ref(&here).addr(), Ordering::Relaxed);
+    HANDLER_AT.set(ptr::from_ref(&here).addr());
 }
 
 fn install_handler() {
@@ -47,17 +49,17 @@ fn install_handler() {
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
     action.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: the handler only stores a number.
+    // SAFETY: the handler only stores a number, in a place that needs no initialization.
     let result = unsafe { libc::sigaction(libc::SIGUSR2, &action, ptr::null_mut()) };
     assert_eq!(result, 0);
 }
 
-/// Raises the signal on this thread. Returns where its handler has run.
+/// Raises the signal on this thread, to which it is delivered before the call returns. Returns where its handler has run.
 fn raise() -> usize {
-    HANDLER_AT.store(0, Ordering::Relaxed);
+    HANDLER_AT.set(0);
     // SAFETY: the signal has a handler.
     assert_eq!(unsafe { libc::raise(libc::SIGUSR2) }, 0);
-    HANDLER_AT.load(Ordering::Relaxed)
+    HANDLER_AT.get()
 }
 
 /// Installs a signal stack for the calling thread, and returns the former one.
