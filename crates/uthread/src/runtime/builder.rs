@@ -14,7 +14,7 @@ use crate::driver::{Pair, epoll, uring};
 use crate::forked;
 use crate::sched::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
-use crate::sched::shared::{Queues, Shared};
+use crate::sched::shared::{LocalEnds, Shared};
 use crate::sched::threads::Threads;
 use crate::sched::worker::Worker;
 use crate::sched::worker::current;
@@ -371,7 +371,7 @@ impl Builder {
 fn work(
     index: usize,
     shared: Arc<Shared>,
-    queues: Queues,
+    queues: LocalEnds,
     make: impl FnOnce() -> io::Result<Pair>,
     started: &mpsc::Sender<io::Result<String>>,
 ) {

@@ -64,22 +64,6 @@ impl NewFibers {
         }
     }
 
-    /// Takes and queues a fiber if there is no other worker, and the queue need not grow and is not [full](NewFibers::are_many).
-    /// Returns `true` if it did.
-    #[inline(always)]
-    pub(super) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
-        match self {
-            NewFibers::Own(own) => own.access(|queue| {
-                let has_room = queue.len() < queue.capacity().min(WAITING_MAX);
-                if has_room {
-                    queue.extend(fiber.take());
-                }
-                has_room
-            }),
-            NewFibers::Stealable(..) => false,
-        }
-    }
-
     /// Returns `true` if there are so many that the caller has to let some start.
     pub(super) fn are_many(&self) -> bool {
         let count = match self {
@@ -166,6 +150,18 @@ fn steal_oldest(stealer: &Stealer<FiberRef>) -> Option<FiberRef> {
 }
 
 impl Own {
+    /// Takes and queues a fiber if the queue need not grow and is not [full](NewFibers::are_many). Returns `true` if it did.
+    #[inline(always)]
+    pub(super) fn push_in_place(&self, fiber: &mut Option<FiberRef>) -> bool {
+        self.access(|queue| {
+            let has_room = queue.len() < queue.capacity().min(WAITING_MAX);
+            if has_room {
+                queue.extend(fiber.take());
+            }
+            has_room
+        })
+    }
+
     /// Calls `action` with the queue, which runs no code of the program.
     #[inline(always)]
     fn access<R>(&self, action: impl FnOnce(&mut VecDeque<FiberRef>) -> R) -> R {

@@ -103,8 +103,8 @@ impl Decision {
     }
 }
 
-/// The queues of one worker, as used by the worker itself.
-pub(crate) struct Queues {
+/// The ends of one worker's queues that only the worker itself uses.
+pub(crate) struct LocalEnds {
     pub(super) new: NewFibers,
     pub(super) ready: Ready,
 }
@@ -150,7 +150,11 @@ pub(crate) enum Mail {
 
 impl Shared {
     /// Creates the state for `workers` workers, and the queues of each.
-    pub(crate) fn new(stack_size: usize, workers: usize, migrating: bool) -> (Shared, Vec<Queues>) {
+    pub(crate) fn new(
+        stack_size: usize,
+        workers: usize,
+        migrating: bool,
+    ) -> (Shared, Vec<LocalEnds>) {
         let idle = Arc::new(Idle::default());
         let (remotes, queues) = (0..workers)
             .map(|_| {
@@ -177,7 +181,7 @@ impl Shared {
                     reactor: OnceLock::new(),
                     names: Mutex::default(),
                 };
-                (Arc::new(remote), Queues { new, ready })
+                (Arc::new(remote), LocalEnds { new, ready })
             })
             .unzip();
         let shared = Shared {

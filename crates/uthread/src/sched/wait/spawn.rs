@@ -6,6 +6,7 @@ use super::{is_panicking, pass_priority, pass_turn};
 use crate::class::Priority;
 use crate::fiber::FiberRef;
 use crate::sched::threads;
+use crate::sched::worker::queues::Queues;
 use crate::sched::worker::{Worker, current};
 use crate::stack::Stack;
 
@@ -30,11 +31,10 @@ pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
 ///
 /// Panics if the caller belongs to no runtime.
 pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
-    let queue = match fiber.control().limits.priority() {
-        Priority::Normal => Worker::spawn,
-        _ => Worker::spawn_ordered,
-    };
-    match queue_here(fiber, queue) {
+    if fiber.control().limits.priority() != Priority::Normal {
+        current::with_worker(Worker::begin_ordering);
+    }
+    match queue_here(fiber, Queues::spawn) {
         None => {
             let_some_start();
             Ok(())
@@ -49,7 +49,7 @@ pub(crate) fn spawn_here(fiber: FiberRef, stack_size: Option<usize>) -> io::Resu
 #[inline(never)]
 pub(crate) fn spawn_ordinary(fiber: FiberRef) {
     let mut fiber = Some(fiber);
-    current::with_worker(|worker| worker.queue_in_place(&mut fiber));
+    current::with_worker(|worker| worker.queues.spawn_ordinary(&mut fiber));
     if let Some(fiber) = fiber {
         spawn_elsewhere(fiber);
     }
@@ -63,7 +63,9 @@ fn spawn_elsewhere(fiber: FiberRef) {
 
 /// Lets new fibers start while the calling fiber's worker has too many of them.
 fn let_some_start() {
-    while current::with_fiber(Worker::has_many_new) == Some(true) && !is_panicking() {
+    while current::with_fiber(|worker| worker.queues.has_many_new()) == Some(true)
+        && !is_panicking()
+    {
         pass_turn();
     }
 }
@@ -78,7 +80,7 @@ fn let_some_start() {
 ///
 /// Panics if the caller belongs to no runtime.
 pub(crate) fn fork_here(fiber: FiberRef) -> io::Result<()> {
-    queue_here(fiber, Worker::fork).map_or(Ok(()), |fiber| {
+    queue_here(fiber, Queues::fork).map_or(Ok(()), |fiber| {
         pass_priority(&fiber, None);
         start_thread(fiber, None)
     })
@@ -86,9 +88,9 @@ pub(crate) fn fork_here(fiber: FiberRef) -> io::Result<()> {
 
 /// Queues a new fiber on the caller's worker. Returns it if the caller is on none.
 #[inline(always)]
-fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Worker, FiberRef)) -> Option<FiberRef> {
+fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Queues, FiberRef)) -> Option<FiberRef> {
     let mut fiber = Some(fiber);
-    current::with_worker(|worker| fiber.take().map(|fiber| queue(worker, fiber)));
+    current::with_worker(|worker| fiber.take().map(|fiber| queue(&worker.queues, fiber)));
     fiber
 }
 
@@ -100,11 +102,11 @@ fn start_thread(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
 
 /// Makes the fiber that the caller spawns next start on the next worker in turn: it will serve a connection.
 pub(crate) fn spread_next() {
-    current::with_worker(Worker::spread_next);
+    current::with_worker(|worker| worker.queues.spread_next());
 }
 
 /// Removes a fiber from the queue if it is still the newest one of the caller's worker. Returns `true` if it
 /// was, so that the caller owns it.
 pub(crate) fn take_back(fiber: &FiberRef) -> bool {
-    current::with_fiber(|worker| worker.take_back(fiber)).unwrap_or(false)
+    current::with_fiber(|worker| worker.queues.take_back(fiber)).unwrap_or(false)
 }

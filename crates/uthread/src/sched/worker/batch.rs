@@ -49,10 +49,14 @@ pub(super) struct Batch {
 
 impl Worker {
     pub(super) fn run_batch(&self) {
-        match self.ready.is_plain() {
+        match self.queues.ready.is_plain() {
             true => self.run_batch_of(Worker::next_fiber),
-            false if self.ready.is_ordered() => self.run_short_batch(Worker::next_by_priority),
-            false if self.ready.has_spent() => self.run_short_batch(Worker::next_beside_spent),
+            false if self.queues.ready.is_ordered() => {
+                self.run_short_batch(Worker::next_by_priority)
+            }
+            false if self.queues.ready.has_spent() => {
+                self.run_short_batch(Worker::next_beside_spent)
+            }
             false => self.run_batch_of(Worker::next_migrating),
         }
     }
@@ -60,10 +64,10 @@ impl Worker {
     /// A function of its own, so that the values of the loop stay in registers.
     #[inline(never)]
     fn run_batch_of(&self, next: impl Fn(&Worker, Option<Started>) -> Option<Started>) {
-        let end = self.remote.counters.switches.get();
+        let end = self.queues.remote.counters.switches.get();
         let end = end.wrapping_add(BATCH_FIBERS);
         loop {
-            let switch = self.remote.counters.switches.get().wrapping_add(1);
+            let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let mut oldest = None;
             // The other turns do without the check for the end.
             if switch.is_multiple_of(NEW_FIBER_TURN) {
@@ -71,7 +75,7 @@ impl Worker {
                     break;
                 }
                 // Checked first: a steal costs a fence, even if there is nothing.
-                if !self.new.is_empty() {
+                if !self.queues.new.is_empty() {
                     oldest = self.start_oldest();
                 }
             }
@@ -91,7 +95,7 @@ impl Worker {
         // Polling has forgotten whether fibers still wait for events.
         self.look_within(SHORT_TIME_MAX);
         for _ in 0..BATCH_FIBERS {
-            let switch = self.remote.counters.switches.get().wrapping_add(1);
+            let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let Some(fiber) = next(self, switch) else {
                 break;
             };
@@ -104,32 +108,37 @@ impl Worker {
 
     /// Takes the fiber to run next while fibers have used up their last turns.
     fn next_beside_spent(&self, switch: u64) -> Option<Started> {
-        let is_new_turn = switch.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty();
+        let is_new_turn = switch.is_multiple_of(NEW_FIBER_TURN) && !self.queues.new.is_empty();
         let oldest = is_new_turn.then(|| self.start_oldest()).flatten();
         let is_spent_turn = switch % SPENT_TURN == 1;
-        let spent = is_spent_turn.then(|| self.ready.pop_spent()).flatten();
+        let spent = is_spent_turn
+            .then(|| self.queues.ready.pop_spent())
+            .flatten();
         spent
             .or_else(|| self.next_fiber(oldest))
-            .or_else(|| self.ready.pop_spent())
+            .or_else(|| self.queues.ready.pop_spent())
     }
 
     #[inline(always)]
     pub(super) fn next_fiber(&self, oldest: Option<Started>) -> Option<Started> {
         oldest
-            .or_else(|| self.ready.pop_staying())
+            .or_else(|| self.queues.ready.pop_staying())
             .or_else(|| self.start_newest())
     }
 
     #[inline(never)]
     fn next_migrating(&self, oldest: Option<Started>) -> Option<Started> {
         let fiber = oldest.or_else(|| self.next_stealable());
-        self.announce_rest();
+        self.queues.announce_rest();
         fiber
     }
 
     /// Takes the fiber to run next, if fibers migrate and none is to start first.
     pub(super) fn next_stealable(&self) -> Option<Started> {
-        self.ready.pop_stealable().or_else(|| self.start_newest())
+        self.queues
+            .ready
+            .pop_stealable()
+            .or_else(|| self.start_newest())
     }
 
     /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
@@ -154,7 +163,8 @@ impl Worker {
         }
         // Once due, it remains so until the poll.
         let is_due = self.now() >= look_at;
-        let are_spared = !is_due && !self.ready.is_ordered() && !self.ready.has_spent();
+        let are_spared =
+            !is_due && !self.queues.ready.is_ordered() && !self.queues.ready.has_spent();
         self.batch
             .looks_spared
             .set(if are_spared { LOOKS_SPARED } else { 0 });
@@ -204,13 +214,16 @@ impl Worker {
     #[inline(never)]
     pub(super) fn start_newest(&self) -> Option<Started> {
         current::set_running(None);
-        self.new.pop_newest().and_then(|fiber| self.start(fiber))
+        self.queues
+            .new
+            .pop_newest()
+            .and_then(|fiber| self.start(fiber))
     }
 
     #[inline(never)]
     pub(super) fn start_oldest(&self) -> Option<Started> {
         current::set_running(None);
-        let oldest = self.new.pop_oldest();
+        let oldest = self.queues.new.pop_oldest();
         oldest.and_then(|fiber| self.start(fiber))
     }
 }

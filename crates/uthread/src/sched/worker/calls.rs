@@ -1,6 +1,5 @@
 //! The calls of the running fiber on its worker.
 
-use std::ptr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,81 +14,8 @@ use crate::op::Operation;
 use crate::sched::budget;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
-use crate::sched::shared::{Remote, Shared};
 
 impl Worker {
-    /// Queues a new fiber where idle workers find it, or on the next worker in turn if it serves a connection.
-    pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
-        if self.spreads_next.get() {
-            return self.spread(fiber);
-        }
-        self.queue(fiber);
-    }
-
-    /// Returns `true` if so many fibers have not started that the running fiber, which spawns others, has to let some start.
-    pub(in crate::sched) fn has_many_new(&self) -> bool {
-        self.new.are_many()
-    }
-
-    /// Takes and queues a new fiber if no other worker may start it and the queue need not grow.
-    #[inline(always)]
-    pub(in crate::sched) fn queue_in_place(&self, fiber: &mut Option<FiberRef>) {
-        if !self.spreads_next.get() && self.new.push_in_place(fiber) {
-            // The only worker is awake, as it is the caller.
-            self.count_wake(false);
-        }
-    }
-
-    /// Queues a new fiber where idle workers find it.
-    #[inline(always)]
-    pub(super) fn queue(&self, fiber: FiberRef) {
-        self.new.push(fiber);
-        self.wake_one();
-    }
-
-    /// Queues a new fiber that is a part of the running fiber's work, for which
-    /// [`take_back`](Worker::take_back) is called later.
-    pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
-        self.remote.counters.forks.add(1);
-        if self.shared.classes().is_some() {
-            let priority = self.running_fiber().control().limits.priority();
-            fiber.control().limits.set_priority(priority);
-        }
-        self.queue(fiber);
-    }
-
-    /// Removes a new fiber from its queue if it is the newest one.
-    pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
-        self.remote.counters.forks.add(u64::MAX);
-        let Some(newest) = self.new.pop_newest() else {
-            return false;
-        };
-        let found = newest.as_ptr() == fiber.as_ptr();
-        if !found {
-            self.new.push(newest);
-        }
-        found
-    }
-
-    /// Queues a woken fiber if its scheduler is this worker.
-    pub(in crate::sched) fn enqueue_own(&self, owner: &Remote, fiber: Started) -> bool {
-        let own = ptr::eq(&*self.remote, owner);
-        if own {
-            self.make_next(fiber);
-        }
-        own
-    }
-
-    /// Queues a woken fiber that any worker of `shared` may run, if this is one of them.
-    pub(in crate::sched) fn enqueue_here(&self, shared: &Shared, fiber: Started) -> bool {
-        let here = ptr::eq(&*self.shared, shared);
-        if here {
-            self.make_next(fiber);
-            self.announce_rest();
-        }
-        here
-    }
-
     /// Returns a reference to a fiber that may leave this worker, which runs it.
     pub(in crate::sched) fn reference(&self, fiber: Started) -> FiberRef {
         let home = fiber.control().home.get() as usize;
@@ -103,10 +29,10 @@ impl Worker {
         index: usize,
         action: impl FnOnce(&mut Reactor) -> R,
     ) -> R {
-        if index == self.index {
+        if index == self.queues.index {
             return self.reactor.with(action);
         }
-        let reactor = self.shared.remote(index).reactor.get();
+        let reactor = self.queues.shared.remote(index).reactor.get();
         action(&mut lock(
             reactor.expect("fibers migrate, so reactors are shared"),
         ))
@@ -132,7 +58,7 @@ impl Worker {
     ) -> Call {
         let control = fiber.control();
         // Before the check whether it may wait: a canceller goes the other way round.
-        control.limits.last_worker.set(self.index as u32);
+        control.limits.last_worker.set(self.queues.index as u32);
         if control.limits.are_any() {
             return Call::Limited;
         }
@@ -194,7 +120,7 @@ impl Worker {
             match unsafe { driver.start(operation, reactor.next_token()) } {
                 Start::Done(result) => {
                     drop((driver, reactor));
-                    self.remote.counters.completions.add(1);
+                    self.queues.remote.counters.completions.add(1);
                     if self.is_flush_due() {
                         self.flush_within_turn();
                     }
@@ -224,9 +150,9 @@ impl Worker {
     /// their turns, the batch ends after this turn anyway.
     #[cold]
     fn flush_within_turn(&self) {
-        if self.ready.is_ordered() {
+        if self.queues.ready.is_ordered() {
             budget::use_up();
-        } else if !self.ready.has_spent() {
+        } else if !self.queues.ready.has_spent() {
             self.flush();
         }
     }
@@ -258,7 +184,7 @@ impl Worker {
     ) -> OperationId {
         // SAFETY: by the caller's contract.
         let begin = || unsafe { self.begin_with(operation, sink) };
-        match self.shared.classes() {
+        match self.queues.shared.classes() {
             None => begin(),
             Some(_) => self.with_priority_of(self.running_fiber(), begin),
         }
@@ -285,7 +211,7 @@ impl Worker {
                     reactor.begin_with_sink(sink, resumes_first);
                     drop(reactor);
                     self.mark_unflushed();
-                    let worker = self.index;
+                    let worker = self.queues.index;
                     return OperationId { worker, token };
                 }
                 Start::Done(_) => unreachable!("it has to wait"),
@@ -308,7 +234,7 @@ impl Worker {
         queue: Arc<dyn CompletionSink>,
     ) -> Option<OperationId> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
-        if self.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
+        if self.queues.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
         // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
@@ -324,10 +250,10 @@ impl Worker {
     /// Requests the end of an operation, unless it has ended.
     pub(in crate::sched) fn end(&self, OperationId { worker, token }: OperationId) {
         self.with_reactor(worker, |reactor| reactor.end(token));
-        if worker == self.index {
+        if worker == self.queues.index {
             self.cancel_late();
         } else {
-            self.shared.remote(worker).wake();
+            self.queues.shared.remote(worker).wake();
         }
     }
 }
@@ -336,7 +262,10 @@ impl Worker {
 pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
         let fiber = worker.reference(running);
-        (worker.index, worker.reactor.lock().wake_at(deadline, fiber))
+        (
+            worker.queues.index,
+            worker.reactor.lock().wake_at(deadline, fiber),
+        )
     }) else {
         return;
     };

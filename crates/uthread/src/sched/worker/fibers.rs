@@ -17,7 +17,7 @@ impl Worker {
     #[inline(always)]
     pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> bool {
         let control = fiber.control();
-        let counters = &self.remote.counters;
+        let counters = &self.queues.remote.counters;
         counters.switches.set(switch);
         counters.running.set(control.id().get());
         counters.spawn_site.store(Some(control.spawn_site()));
@@ -25,7 +25,7 @@ impl Worker {
         budget::renew();
         let (fiber, pause) = resume(fiber);
         if pause == Some(Pause::Yielded) && !self.alerts.are_any() {
-            self.ready.push_staying(fiber);
+            self.queues.ready.push_staying(fiber);
             return false;
         }
         self.leave_fiber(fiber, pause);
@@ -51,7 +51,7 @@ impl Worker {
     /// Records that the loop runs, and no fiber.
     pub(super) fn record_no_fiber(&self) {
         current::set_running(None);
-        self.remote.counters.running.set(0);
+        self.queues.remote.counters.running.set(0);
     }
 
     #[inline(never)]
@@ -79,9 +79,9 @@ impl Worker {
         current::set_running(None);
         match resumed {
             Some(pause) => {
-                if self.migrating {
+                if self.queues.migrating {
                     // The panic count of a thread would not move with the fiber.
-                    let stays = thread::panicking().then_some(self.index as u32);
+                    let stays = thread::panicking().then_some(self.queues.index as u32);
                     fiber.control().set_stays_on(stays);
                 }
                 self.hand_on(fiber, pause);
@@ -101,7 +101,7 @@ impl Worker {
             && self.hot_runners.has_room()
             && let Some(reactor) = self.reactor.local()
         {
-            self.remote.counters.ended.add(1);
+            self.queues.remote.counters.ended.add(1);
             // Without a reserved stack, it is an ordinary one.
             self.hot_runners.push(control.take_runner());
             let ended = reactor.borrow_mut().discharge(fiber);
@@ -113,15 +113,15 @@ impl Worker {
     #[inline(never)]
     fn end_slowly(&self, fiber: Started) {
         self.record_end_of_panic(fiber);
-        self.remote.counters.ended.add(1);
+        self.queues.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
         let (ended, deserted) = self.with_reactor(home, |reactor| {
             (
                 reactor.discharge(fiber),
-                self.migrating && reactor.is_deserted(),
+                self.queues.migrating && reactor.is_deserted(),
             )
         });
-        self.shared.remote(home).forget_name(fiber.control());
+        self.queues.shared.remote(home).forget_name(fiber.control());
         self.return_runner(fiber.control().take_runner());
         drop(ended);
         if deserted {
@@ -138,11 +138,11 @@ impl Worker {
     #[inline(always)]
     fn pass_on(&self, fiber: Started, pause: Pause) {
         match pause {
-            Pause::Yielded => self.make_ready(fiber),
-            Pause::Spent => self.make_spent(fiber),
+            Pause::Yielded => self.queues.make_ready(fiber),
+            Pause::Spent => self.queues.make_spent(fiber),
             Pause::Parked => {
                 if !fiber.control().token.settle_park() {
-                    self.make_ready(fiber);
+                    self.queues.make_ready(fiber);
                 }
             }
             // Its entry is submitted when the loop polls the driver next, not earlier.
@@ -160,13 +160,13 @@ impl Worker {
         let control = fiber.control();
         if !control.has_rare()
             && !control.limits.are_any()
-            && !self.shared.is_shut_down()
+            && !self.queues.shared.is_shut_down()
             && let Some(reactor) = self.reactor.local()
             && let mut reactor = reactor.borrow_mut()
             && reactor.has_room()
             && let Some(runner) = self.hot_runners.pop()
         {
-            self.remote.counters.fibers.add(1);
+            self.queues.remote.counters.fibers.add(1);
             let scheduler = Arc::clone(&self.destination);
             return Some(self.start_at(&mut reactor, fiber, runner, scheduler));
         }
@@ -185,14 +185,14 @@ impl Worker {
             Err(error) => return self.start_without_memory(fiber, error),
         };
         let limits = &control.limits;
-        let shut_down = self.shared.is_shut_down();
+        let shut_down = self.queues.shared.is_shut_down();
         if shut_down {
             limits.cancel();
         }
         let cancelled = limits.is_cancelled(shut_down);
-        if cancelled && self.shared.is_abandoned() {
+        if cancelled && self.queues.shared.is_abandoned() {
             // Its closure is leaked: no code of the fiber runs any more, not even a destructor.
-            self.shared.keep_abandoned(fiber);
+            self.queues.shared.keep_abandoned(fiber);
             self.return_runner(runner);
             return None;
         }
@@ -205,8 +205,8 @@ impl Worker {
     /// Starts a fiber on a runner that runs no other.
     fn start_on(&self, fiber: FiberRef, runner: Runner) -> Started {
         let scheduler = Arc::clone(&self.destination);
-        self.remote.counters.fibers.add(1);
-        self.remote.record_name(fiber.control());
+        self.queues.remote.counters.fibers.add(1);
+        self.queues.remote.record_name(fiber.control());
         self.reactor
             .with(|reactor| self.start_at(reactor, fiber, runner, scheduler))
     }
@@ -226,14 +226,14 @@ impl Worker {
         unsafe { control.start(fiber.as_ptr(), runner, scheduler) };
         // SAFETY: the reactor keeps it until it has ended, and then no queue holds it.
         let started = unsafe { Started::new(control) };
-        control.home.set(self.index as u32);
+        control.home.set(self.queues.index as u32);
         reactor.admit(fiber);
         started
     }
 
     #[cold]
     fn start_without_memory(&self, fiber: FiberRef, error: io::Error) -> Option<Started> {
-        let lent = self.shared.shortage.lend(Refused { fiber, error });
+        let lent = self.queues.shared.shortage.lend(Refused { fiber, error });
         lent.map(|(refused, stack)| self.start_to_end(refused, Runner::new(stack)))
     }
 
@@ -246,11 +246,11 @@ impl Worker {
 
     /// Starts a fiber that waits for a stack to end on, if there are both.
     pub(super) fn start_refused(&self) -> Option<Started> {
-        if !self.shared.shortage.does_any_wait() {
+        if !self.queues.shared.shortage.does_any_wait() {
             return None;
         }
         let runner = self.take_runner().ok()?;
-        match self.shared.shortage.take() {
+        match self.queues.shared.shortage.take() {
             Some(refused) => Some(self.start_to_end(refused, runner)),
             None => {
                 self.return_runner(runner);
@@ -264,7 +264,7 @@ impl Worker {
             return Ok(runner);
         }
         let mut stacks = Vec::with_capacity(BATCH_STACKS);
-        self.shared.stacks.take(&mut stacks)?;
+        self.queues.shared.stacks.take(&mut stacks)?;
         let mut runners = stacks.into_iter().map(Runner::new);
         let first = runners.next().expect("the pool adds one at least");
         runners.for_each(|runner| self.hot_runners.push(runner));
@@ -272,7 +272,7 @@ impl Worker {
     }
 
     fn return_runner(&self, runner: Runner) {
-        if !self.shared.stacks.is_ordinary(runner.extent()) {
+        if !self.queues.shared.stacks.is_ordinary(runner.extent()) {
             return self.return_larger(runner);
         }
         if !self.hot_runners.has_room() {
@@ -289,22 +289,22 @@ impl Worker {
         let stacks = runners
             .into_iter()
             .map(|runner| unsafe { runner.into_stack() });
-        self.shared.stacks.give(stacks);
+        self.queues.shared.stacks.give(stacks);
     }
 
     #[cold]
     #[allow(unsafe_code, reason = "ending a coroutine")]
     fn return_larger(&self, runner: Runner) {
-        let stacks = &self.shared.stacks;
+        let stacks = &self.queues.shared.stacks;
         // SAFETY: it runs no fiber, and is in no list.
         let stack = unsafe { runner.into_stack() };
         let is_reserve = stacks.is_reserve(&stack);
-        match self.shared.shortage.give(stack, is_reserve) {
+        match self.queues.shared.shortage.give(stack, is_reserve) {
             Returned::Retained => {}
             Returned::NotNeeded(stack) => stacks.give_larger(stack),
             Returned::For(refused, stack) => {
                 let fiber = self.start_to_end(refused, Runner::new(stack));
-                self.make_ready(fiber);
+                self.queues.make_ready(fiber);
             }
         }
     }

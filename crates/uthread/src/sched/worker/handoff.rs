@@ -90,7 +90,7 @@ impl Remote {
         if asleep {
             self.wake();
         }
-        current::with_worker(|worker| worker.count_wake(asleep));
+        current::with_worker(|worker| worker.queues.count_wake(asleep));
         None
     }
 }
@@ -98,7 +98,7 @@ impl Remote {
 /// Without migration, a fiber returns to its worker.
 impl Scheduler for Remote {
     fn enqueue(&self, fiber: Started) {
-        if current::with_worker(|worker| worker.enqueue_own(self, fiber)) != Some(true) {
+        if current::with_worker(|worker| worker.queues.wake_own(self, fiber)) != Some(true) {
             self.mail(Mail::Ready(fiber));
         }
     }
@@ -113,7 +113,8 @@ impl Scheduler for Shared {
     fn enqueue(&self, fiber: Started) {
         if let Some(index) = fiber.control().stays_on() {
             self.remotes[index as usize].mail(Mail::Ready(fiber));
-        } else if current::with_worker(|worker| worker.enqueue_here(self, fiber)) != Some(true) {
+        } else if current::with_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
+        {
             self.queue_woken(fiber);
             self.wake_one();
         }

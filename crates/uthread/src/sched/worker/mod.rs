@@ -18,10 +18,9 @@
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
 //! | [`ordering`] | picking fibers by their priorities |
-//! | [`migration`] | taking fibers from others, while busy or after they have started |
-//! | [`relief`] | taking over what another worker does not get to |
+//! | [`neighbors`] | what it has seen of other workers, to decide what it takes from them |
+//! | [`queues`] | its queues: spawning, waking, stealing |
 //! | [`sleep`] | announcing sleep, and waking up |
-//! | [`spreading`] | handing connections to the workers in turn |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
 //! | [`panics`] | which fibers panic |
 //! | [`shutdown`] | the end of a worker |
@@ -29,7 +28,7 @@
 //! | [`current`] | the calling thread's worker |
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
-//! from is in [`Remote`] and, where fibers migrate, in its [`Reactor`].
+//! from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in its [`Reactor`].
 
 mod alerts;
 mod batch;
@@ -39,17 +38,16 @@ pub(super) mod exit;
 mod fibers;
 mod handoff;
 mod hot_runners;
-mod migration;
+mod neighbors;
 mod ordering;
 pub(super) mod panics;
-mod relief;
+pub(in crate::sched) mod queues;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
-mod spreading;
 mod trim;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -58,30 +56,22 @@ use std::time::{Duration, Instant};
 use self::alerts::Alerts;
 use self::batch::Batch;
 use self::hot_runners::HotRunners;
-use self::migration::Balance;
+use self::neighbors::Neighbors;
 use self::panics::Panics;
-use self::relief::Observations;
+use self::queues::Queues;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::local_or_shared::LocalOrShared;
-use super::new_fibers::NewFibers;
 use super::reactor::Reactor;
-use super::ready::Ready;
-use super::shared::{Mail, Queues, Remote, Shared};
+use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{Destination, Scheduler};
 
 pub(crate) struct Worker {
-    index: usize,
-    /// `true` if fibers migrate; [`migration`] contains the consequences.
-    migrating: bool,
-    shared: Arc<Shared>,
-    remote: Arc<Remote>,
+    pub(super) queues: Queues,
     /// The scheduler of the fibers that it starts.
     destination: Destination,
-    new: NewFibers,
-    ready: Ready,
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
     hot_runners: HotRunners,
@@ -89,11 +79,8 @@ pub(crate) struct Worker {
     batch: Batch,
     sleep: Sleep,
     ending: Ending,
-    balance: Balance,
-    observations: Observations,
+    neighbors: Neighbors,
     panics: Panics,
-    /// `true` if the next fiber spawned here starts on the next worker in turn.
-    spreads_next: Cell<bool>,
 }
 
 /// The outcome of an iteration of the loop.
@@ -112,14 +99,15 @@ impl Worker {
     pub(crate) fn new(
         index: usize,
         shared: Arc<Shared>,
-        Queues { new, ready }: Queues,
+        ends: LocalEnds,
         (driver, completions): Pair,
     ) -> io::Result<Worker> {
         let reactor = Reactor::new(completions, driver.now());
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
-        let migrating = shared.is_migrating();
+        let queues = Queues::new(index, Arc::clone(&shared), ends);
+        let migrating = queues.migrating;
         let reactor = match migrating {
             false => LocalOrShared::Local(RefCell::new(reactor)),
             true => LocalOrShared::Shared(Arc::clone(
@@ -128,18 +116,13 @@ impl Worker {
         };
         let destination: Arc<dyn Scheduler> = match migrating {
             false => Arc::clone(&remote) as Arc<dyn Scheduler>,
-            true => Arc::clone(&shared) as Arc<dyn Scheduler>,
+            true => shared as Arc<dyn Scheduler>,
         };
         let alerts = Alerts::default();
         alerts.set(Alerts::PANICS, migrating);
         Ok(Worker {
-            index,
-            migrating,
-            shared,
-            remote,
+            queues,
             destination: Arc::new(destination),
-            new,
-            ready,
             driver: RefCell::new(driver),
             reactor,
             hot_runners: HotRunners::default(),
@@ -147,10 +130,8 @@ impl Worker {
             batch: Batch::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
-            balance: Balance::default(),
-            observations: Observations::default(),
+            neighbors: Neighbors::default(),
             panics: Panics::new(),
-            spreads_next: Cell::new(false),
         })
     }
 
@@ -170,22 +151,22 @@ impl Worker {
 
     #[cfg(test)]
     pub(crate) fn index(&self) -> usize {
-        self.index
+        self.queues.index
     }
 
     pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+        &self.queues.shared
     }
 
     /// Returns the address of the runtime's shared state, and the worker's index.
     pub(super) fn identify(&self) -> (usize, usize) {
-        (Arc::as_ptr(&self.shared).addr(), self.index)
+        (Arc::as_ptr(&self.queues.shared).addr(), self.queues.index)
     }
 
     /// Runs fibers until the runtime is shut down and nothing is left.
     pub(crate) fn run(&self) {
         let bomb = AbortOnUnwind;
-        self.remote.task.get_or_init(Task::current);
+        self.queues.remote.task.get_or_init(Task::current);
         current::enter(self, || self.run_to_end());
         self.leave();
         std::mem::forget(bomb);
@@ -193,16 +174,16 @@ impl Worker {
 
     /// Returns the worker's resources at its end.
     pub(crate) fn leave(&self) {
-        self.remote.set_waker(None);
-        self.remote.inbox().close();
+        self.queues.remote.set_waker(None);
+        self.queues.remote.inbox().close();
         self.reactor.lock().shut();
         self.give_runners(self.hot_runners.take_all());
-        if let Some(stack) = self.shared.shortage.remove() {
-            self.shared.stacks.give_larger(stack);
+        if let Some(stack) = self.queues.shared.shortage.remove() {
+            self.queues.shared.stacks.give_larger(stack);
         }
         // For the workers that have not ended.
-        self.remote.rests.store(true, Ordering::Relaxed);
-        self.shared.record_worker_end();
+        self.queues.remote.rests.store(true, Ordering::Relaxed);
+        self.queues.shared.record_worker_end();
     }
 
     fn run_to_end(&self) {
@@ -227,10 +208,10 @@ impl Worker {
             Tick::Again
         } else if self.search() {
             Tick::Again
-        } else if self.has_ended() && self.remote.inbox().close_if_empty() {
+        } else if self.has_ended() && self.queues.remote.inbox().close_if_empty() {
             self.end_search();
             Tick::End
-        } else if self.shared.stacks.release_some() {
+        } else if self.queues.shared.stacks.release_some() {
             Tick::Again
         } else {
             Tick::Sleep(self.announce_sleep())
@@ -241,21 +222,17 @@ impl Worker {
     /// is only flushed; otherwise `wait` submits operations while it sleeps.
     #[inline(always)]
     fn look_around(&self) -> bool {
-        if self.shared.is_unusual() {
+        if self.queues.shared.is_unusual() {
             self.follow_state();
         }
-        if self.has_own_work() {
+        if self.queues.has_work() {
             self.flush();
-            if let Some(fiber) = self.shared.take_injected() {
-                self.remote.counters.injected.add(1);
-                // The worker that was woken for it may have missed it while it moved.
-                self.queue(fiber);
-            }
-            self.take_in_woken();
-            self.balance();
+            self.queues.take_in_injected();
+            self.queues.take_in_woken();
+            self.neighbors.balance(&self.queues, || self.now());
         }
         self.take_in();
-        let found = self.has_own_work();
+        let found = self.queues.has_work();
         if found {
             self.end_search();
             if self.is_flush_due() {
@@ -268,11 +245,11 @@ impl Worker {
     /// Begins what the state of the runtime demands of each worker.
     #[inline(never)]
     fn follow_state(&self) {
-        if self.shared.is_shut_down() {
+        if self.queues.shared.is_shut_down() {
             self.cancel_all();
         }
         self.order_if_others_do();
-        if let Some(classes) = self.ready.classes() {
+        if let Some(classes) = self.queues.ready.classes() {
             classes.searches.set(self.sleep.searching.get());
         }
     }
@@ -281,23 +258,25 @@ impl Worker {
     /// before a sleep leaves them complete.
     #[inline(always)]
     fn take_in(&self) {
-        if self.remote.inbox().has_mail() {
+        if self.queues.remote.inbox().has_mail() {
             self.take_mail();
         }
         self.collect();
         self.expire_timers();
         let counts = self.driver.borrow().counts();
-        self.remote.counters.set_driver(counts);
+        self.queues.remote.counters.set_driver(counts);
     }
 
     #[inline(never)]
     fn take_mail(&self) {
-        for mail in self.remote.inbox().take() {
+        for mail in self.queues.remote.inbox().take() {
             match mail {
-                Mail::Ready(fiber) => self.make_ready_here(fiber),
+                Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
                 Mail::New(fiber) => {
-                    self.remote.count_handed_taken();
-                    self.start_spread(fiber);
+                    self.queues.remote.count_handed_taken();
+                    if let Some(fiber) = self.start(fiber) {
+                        self.queues.make_ready_here(fiber);
+                    }
                 }
                 Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
@@ -308,10 +287,10 @@ impl Worker {
     /// Makes fibers ready whose operations have completed.
     fn collect(&self) {
         let mut reactor = self.reactor.lock();
-        let count = reactor.collect(|fiber, first| self.make_ready_as(fiber, first));
+        let count = reactor.collect(|fiber, first| self.queues.make_ready_as(fiber, first));
         let deserted = reactor.is_deserted();
         drop(reactor);
-        self.remote.counters.completions.add(count);
+        self.queues.remote.counters.completions.add(count);
         if count > 0 && deserted {
             self.record_deserted();
         }
@@ -320,7 +299,7 @@ impl Worker {
     fn expire_timers(&self) {
         let mut reactor = self.reactor.lock();
         if reactor.has_timers() {
-            reactor.expire(self.now(), |fiber| self.make_ready(fiber));
+            reactor.expire(self.now(), |fiber| self.queues.make_ready(fiber));
         }
         let is_any_late = reactor.is_any_late();
         drop(reactor);
@@ -350,10 +329,6 @@ impl Worker {
     fn make_room(&self) {
         self.flush();
         self.collect();
-    }
-
-    fn has_own_work(&self) -> bool {
-        !self.ready.is_empty() || !self.new.is_empty()
     }
 
     /// Returns the current time of the driver's clock.

@@ -7,35 +7,25 @@ use super::alerts::Alerts;
 use super::batch::NEW_FIBER_TURN;
 use super::{Worker, current};
 use crate::class::Priority;
-use crate::fiber::{FiberRef, Started};
+use crate::fiber::Started;
 use crate::sched::classes::{Classes, Pick};
 
 impl Worker {
     /// Makes the workers order fibers by their priorities; this one, whose fiber is the caller, from its next switch on.
     pub(in crate::sched) fn begin_ordering(&self) {
-        self.shared.begin_ordering();
+        self.queues.shared.begin_ordering();
         self.order_if_others_do();
     }
 
     /// Begins to order fibers if the other workers do.
     pub(super) fn order_if_others_do(&self) {
-        if let Some(classes) = self.shared.classes()
-            && !self.ready.is_ordered()
+        if let Some(classes) = self.queues.shared.classes()
+            && !self.queues.ready.is_ordered()
         {
-            self.ready.order(classes, self.migrating);
+            self.queues.ready.order(classes, self.queues.migrating);
             self.alerts.set(Alerts::PRIORITIES, true);
             self.end_batch();
         }
-    }
-
-    /// Queues a new fiber whose priority is not normal.
-    pub(in crate::sched) fn spawn_ordered(&self, fiber: FiberRef) {
-        self.begin_ordering();
-        if self.spreads_next.get() {
-            return self.spread(fiber);
-        }
-        self.shared.queue_classed(fiber);
-        self.wake_one();
     }
 
     /// Takes the fiber to run next in a batch of ordered fibers, in which the classes take turns.
@@ -45,15 +35,15 @@ impl Worker {
             "it must end its search before it runs what any worker may take"
         );
         let fiber = self.next_ordered()?;
-        self.announce_rest();
+        self.queues.announce_rest();
         Some(fiber)
     }
 
     /// Takes the fiber to run next, if fibers are ordered.
     pub(super) fn next_ordered(&self) -> Option<Started> {
-        let classes = self.ready.classes()?;
+        let classes = self.queues.ready.classes()?;
         loop {
-            let has_normal = self.ready.has_normal() || !self.new.is_empty();
+            let has_normal = self.queues.ready.has_normal() || !self.queues.new.is_empty();
             let pick = classes.next_pick(has_normal)?;
             let fiber = match pick.priority {
                 Priority::Normal => self.next_normal(&pick),
@@ -68,9 +58,10 @@ impl Worker {
 
     /// Takes a normal fiber, as a worker without priorities does.
     fn next_normal(&self, pick: &Pick) -> Option<Started> {
-        let starts_oldest = pick.number.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty();
+        let starts_oldest =
+            pick.number.is_multiple_of(NEW_FIBER_TURN) && !self.queues.new.is_empty();
         let oldest = starts_oldest.then(|| self.start_oldest()).flatten();
-        match self.migrating {
+        match self.queues.migrating {
             false => self.next_fiber(oldest),
             true => oldest.or_else(|| self.next_stealable()),
         }

@@ -121,7 +121,7 @@ impl Worker {
     }
 
     fn record_panics(&self) {
-        let matter = self.panics.suspended.get() > 0 || self.migrating;
+        let matter = self.panics.suspended.get() > 0 || self.queues.migrating;
         self.alerts.set(Alerts::PANICS, matter);
     }
 
@@ -144,13 +144,13 @@ impl Worker {
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
         current::set_running(None);
-        if self.migrating {
-            fiber.control().set_stays_on(Some(self.index as u32));
+        if self.queues.migrating {
+            fiber.control().set_stays_on(Some(self.queues.index as u32));
         }
         self.hand_on(fiber, pause);
         loop {
             self.look_around();
-            if self.ready.take_out(fiber) {
+            if self.queues.ready.take_out(fiber) {
                 break;
             }
             if self.close_reactor() {

@@ -1,4 +1,5 @@
-//! How a worker without work searches for fibers elsewhere, and wakes others for surplus work.
+//! How a worker without work searches for fibers elsewhere: new ones and, if fibers migrate, ready ones and those whose
+//! operations have completed on a worker that is busy.
 
 use super::Worker;
 use crate::fiber::Started;
@@ -7,7 +8,7 @@ impl Worker {
     /// Searches for fibers elsewhere. Runs one if it finds any.
     pub(super) fn search(&self) -> bool {
         if !self.sleep.searching.replace(true) {
-            self.shared.idle().begin_search();
+            self.queues.shared.idle().begin_search();
         }
         if let Some(fiber) = self.take_started() {
             self.end_search();
@@ -15,13 +16,8 @@ impl Worker {
             self.run_found(fiber);
             return true;
         }
-        let counters = &self.remote.counters;
-        let injected = self.shared.take_many_injected(&self.new);
-        let found = injected.inspect(|_| counters.injected.add(1)).or_else(|| {
-            let stolen = self.shared.steal(self.index, &self.new);
-            stolen.inspect(|_| self.count_steal())
-        });
-        let found = found.or_else(|| self.take_handed_of_others());
+        let handed = || self.neighbors.take_handed(&self.queues, || self.now());
+        let found = self.queues.take_new().or_else(handed);
         let started = match found {
             Some(fiber) => {
                 self.end_search();
@@ -43,34 +39,63 @@ impl Worker {
         true
     }
 
+    /// Takes ready fibers from elsewhere. Returns one, and may queue others.
+    fn take_started(&self) -> Option<Started> {
+        match self.queues.ready.is_plain() {
+            true => None,
+            false => self.next_ordered().or_else(|| self.take_migrating()),
+        }
+    }
+
+    #[inline(never)]
+    fn take_migrating(&self) -> Option<Started> {
+        // Without a queue that others steal from, fibers do not migrate.
+        self.queues.ready.stealable_queue()?;
+        self.queues
+            .take_ready()
+            .or_else(|| self.serve_others())
+            .or_else(|| self.next_ordered())
+            .or_else(|| self.neighbors.take_next(&self.queues))
+    }
+
+    /// Serves the reactors of busy workers, except for those that are being served.
+    fn serve_others(&self) -> Option<Started> {
+        let mut served = 0;
+        for victim in self.queues.shared.victims(self.queues.index) {
+            if let Some(reactor) = victim.reactor.get()
+                && let Ok(mut reactor) = reactor.try_lock()
+            {
+                let count = reactor.serve(self.now(), |fiber, first| {
+                    self.queues.make_ready_as(fiber, first);
+                });
+                served += count;
+                let deserted = reactor.is_deserted();
+                drop(reactor);
+                if count > 0 && deserted {
+                    self.record_deserted();
+                }
+            }
+        }
+        let counters = &self.queues.remote.counters;
+        counters.completions.add(served);
+        counters.served.add(served);
+        self.queues.ready.pop_stealable()
+    }
+
     #[inline(never)]
     fn run_found(&self, fiber: Started) {
-        self.announce_rest();
-        let switch = self.remote.counters.switches.get().wrapping_add(1);
+        self.queues.announce_rest();
+        let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
         self.run_fiber(fiber, switch);
         self.record_no_fiber();
     }
 
     pub(super) fn end_search(&self) {
         if self.sleep.searching.replace(false)
-            && self.shared.idle().end_search()
-            && self.shared.has_stealable_work()
+            && self.queues.shared.idle().end_search()
+            && self.queues.shared.has_stealable_work()
         {
-            self.wake_one();
-        }
-    }
-
-    /// Wakes another worker for work queued here, if that is needed.
-    pub(super) fn wake_one(&self) {
-        // A single worker is awake, as it is the caller.
-        self.count_wake(self.shared.workers() > 1 && self.shared.wake_one());
-    }
-
-    pub(in crate::sched) fn count_wake(&self, sent: bool) {
-        let counters = &self.remote.counters;
-        match sent {
-            true => counters.wakes_sent.add(1),
-            false => counters.wakes_spared.add(1),
+            self.queues.wake_one();
         }
     }
 }

@@ -33,7 +33,7 @@ impl Worker {
         // If fibers migrate, a fiber started elsewhere may still arrive.
         self.ending.cancelled_all.get()
             && self.reactor.lock().is_deserted()
-            && self.shared.victims(self.index).all(|remote| {
+            && self.queues.shared.victims(self.queues.index).all(|remote| {
                 let reactor = remote.reactor.get();
                 reactor.is_none_or(|reactor| lock(reactor).is_deserted())
             })
@@ -41,15 +41,16 @@ impl Worker {
 
     /// Called when a reactor has become empty.
     pub(super) fn record_deserted(&self) {
-        if self.migrating && self.shared.is_shut_down() {
+        if self.queues.migrating && self.queues.shared.is_shut_down() {
             // Other workers may have stayed only because of this reactor.
-            self.shared.wake_all();
+            self.queues.shared.wake_all();
         }
     }
 
     /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
     pub(super) fn cancel_all(&self) {
-        let abandons = self.shared.is_abandoned() && !self.ending.abandoned_all.replace(true);
+        let abandons =
+            self.queues.shared.is_abandoned() && !self.ending.abandoned_all.replace(true);
         if self.ending.cancelled_all.replace(true) && !abandons {
             return;
         }
@@ -65,7 +66,7 @@ impl Worker {
         self.cancel_fibers();
         self.cancel_late();
         // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
-        let end = match self.migrating {
+        let end = match self.queues.migrating {
             false => fiber::wake,
             true => fiber::end_wait,
         };
@@ -84,19 +85,19 @@ impl Worker {
     /// Returns `true` if [`cancel_all`](Worker::cancel_all) has work to do, or if the runtime shuts down now.
     /// Called in the last check before a sleep.
     pub(super) fn is_end_due(&self) -> bool {
-        if self.shared.goes_on() {
+        if self.queues.shared.goes_on() {
             return false;
         }
-        if !self.shared.is_shut_down() {
-            let joined = self.shared.is_joining() && self.shared.is_deserted();
+        if !self.queues.shared.is_shut_down() {
+            let joined = self.queues.shared.is_joining() && self.queues.shared.is_deserted();
             if joined {
-                self.shared.shut_down();
-                self.shared.notifier.stop();
+                self.queues.shared.shut_down();
+                self.queues.shared.notifier.stop();
             }
             return joined;
         }
         !self.ending.cancelled_all.get()
-            || (self.shared.is_abandoned() && !self.ending.abandoned_all.get())
+            || (self.queues.shared.is_abandoned() && !self.ending.abandoned_all.get())
     }
 
     /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
@@ -105,11 +106,11 @@ impl Worker {
         let reactor = self.reactor.lock();
         let rests = reactor.has_nothing_to_come();
         drop(reactor);
-        if !rests || self.shared.is_abandoned() {
+        if !rests || self.queues.shared.is_abandoned() {
             self.ending.still_since.set(None);
             return next;
         }
-        let (now, switches) = (self.now(), self.shared.switches());
+        let (now, switches) = (self.now(), self.queues.shared.switches());
         let before = self
             .ending
             .still_since
@@ -124,9 +125,9 @@ impl Worker {
         {
             return Some(rest);
         }
-        self.remote.rests.store(true, Ordering::Relaxed);
-        if self.shared.stands_still() {
-            self.shared.abandon(Abandonment::Reported);
+        self.queues.remote.rests.store(true, Ordering::Relaxed);
+        if self.queues.shared.stands_still() {
+            self.queues.shared.abandon(Abandonment::Reported);
             return Some(Duration::ZERO);
         }
         Some(STILL_TIME_MAX)
@@ -135,13 +136,13 @@ impl Worker {
     /// Releases a fiber that is never resumed. It stays where it is, with its stack.
     #[cold]
     pub(super) fn let_go(&self, fiber: Started) {
-        self.remote.counters.ended.add(1);
+        self.queues.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
         let (left, deserted) = self.with_reactor(home, |reactor| {
             (reactor.discharge(fiber), reactor.is_deserted())
         });
-        self.shared.remote(home).forget_name(left.control());
-        self.shared.keep_abandoned(left);
+        self.queues.shared.remote(home).forget_name(left.control());
+        self.queues.shared.keep_abandoned(left);
         if deserted {
             self.record_deserted();
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::relief::STUCK;
+use super::neighbors::STUCK;
 use super::{Worker, exit};
 
 /// The state of a worker that sleeps, or is about to.
@@ -22,18 +22,21 @@ impl Worker {
     /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
     /// protocol.
     pub(super) fn announce_sleep(&self) -> Option<Duration> {
-        self.new.release_room();
-        self.shared.idle().announce_sleep(&self.remote.sleeper);
+        self.queues.new.release_room();
+        self.queues
+            .shared
+            .idle()
+            .announce_sleep(&self.queues.remote.sleeper);
         self.sleep.searching.set(false);
-        let saw_work = self.shared.has_stealable_work();
+        let saw_work = self.queues.shared.has_stealable_work();
         self.sleep.saw_work.set(saw_work);
-        let has_work = saw_work || self.remote.inbox().has_mail() || self.is_end_due();
+        let has_work = saw_work || self.queues.remote.inbox().has_mail() || self.is_end_due();
         if has_work {
             return Some(Duration::ZERO);
         }
         let next = self.reactor.lock().next_deadline();
         let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
-        let next = match self.do_others_have_handed() {
+        let next = match self.queues.do_others_have_handed() {
             false => next,
             true => Some(next.map_or(STUCK, |next| next.min(STUCK))),
         };
@@ -57,7 +60,7 @@ impl Worker {
         self.sleep.count.update(|sleeps| sleeps.wrapping_add(1));
         exit::record_sleep(self.sleep.count.get());
         let idle = driver.now().saturating_duration_since(begin);
-        self.remote.counters.add_idle(idle);
+        self.queues.remote.counters.add_idle(idle);
     }
 
     /// Lets other workers access the reactor again.
@@ -68,11 +71,11 @@ impl Worker {
     pub(crate) fn wake_up(&self) {
         self.open_reactor();
         if self.ending.cancelled_all.get() {
-            self.remote.rests.store(false, Ordering::Relaxed);
+            self.queues.remote.rests.store(false, Ordering::Relaxed);
         }
-        let idle = self.shared.idle();
-        let searching = idle.end_sleep(&self.remote.sleeper, self.sleep.saw_work.get());
+        let idle = self.queues.shared.idle();
+        let searching = idle.end_sleep(&self.queues.remote.sleeper, self.sleep.saw_work.get());
         self.sleep.searching.set(searching);
-        self.shared.notifier.notify();
+        self.queues.shared.notifier.notify();
     }
 }

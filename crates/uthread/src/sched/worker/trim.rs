@@ -22,10 +22,10 @@ impl Worker {
         let mut unused = Vec::with_capacity(TRIMMED_MAX);
         // Held until the pages are discarded: if fibers migrate, none of those visited is resumed meanwhile.
         let reactor = self.reactor.lock();
-        let end = reactor.suspended_max(self.migrating);
+        let end = reactor.suspended_max(self.queues.migrating);
         let mut next = first;
         while next < end.min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {
-            if let Some(fiber) = reactor.suspended(next, self.migrating) {
+            if let Some(fiber) = reactor.suspended(next, self.queues.migrating) {
                 // SAFETY: the caller is the loop, so no fiber of this worker runs. A fiber of another worker is not
                 // resumed before the reactor is unlocked.
                 let pages = unsafe { fiber.unused_stack() };
@@ -34,10 +34,10 @@ impl Worker {
             next += 1;
         }
         // SAFETY: as above.
-        unsafe { self.shared.stacks.trim(&unused) };
+        unsafe { self.queues.shared.stacks.trim(&unused) };
         drop(reactor);
         if next < end {
-            self.remote.inbox().put(Mail::Trim(next));
+            self.queues.remote.inbox().put(Mail::Trim(next));
         }
     }
 }

@@ -1,0 +1,74 @@
+//! The queues of one worker, as its own thread uses them: new fibers, ready fibers, and who is told of them.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | [`spawn`] | where a new fiber goes |
+//! | [`wake`] | where a fiber goes that becomes ready |
+//! | [`steal`] | what it takes from others |
+
+mod spawn;
+mod steal;
+mod wake;
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::sched::new_fibers::NewFibers;
+use crate::sched::ready::Ready;
+use crate::sched::shared::{LocalEnds, Remote, Shared};
+
+pub(crate) struct Queues {
+    pub(in crate::sched) index: usize,
+    /// `true` if fibers migrate.
+    pub(in crate::sched) migrating: bool,
+    pub(in crate::sched) shared: Arc<Shared>,
+    pub(in crate::sched) remote: Arc<Remote>,
+    pub(in crate::sched) new: NewFibers,
+    pub(in crate::sched) ready: Ready,
+    /// `true` if the next fiber spawned here starts on the next worker in turn.
+    spreads_next: Cell<bool>,
+}
+
+impl Queues {
+    /// Takes the ends of the queues that belong to the worker with this index.
+    pub(in crate::sched) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        LocalEnds { new, ready }: LocalEnds,
+    ) -> Queues {
+        Queues {
+            index,
+            migrating: shared.is_migrating(),
+            remote: Arc::clone(shared.remote(index)),
+            shared,
+            new,
+            ready,
+            spreads_next: Cell::new(false),
+        }
+    }
+
+    /// Returns `true` if a fiber waits for this worker.
+    pub(in crate::sched) fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.new.is_empty()
+    }
+
+    /// Wakes another worker for work queued here, if that is needed.
+    pub(in crate::sched) fn wake_one(&self) {
+        // A single worker is awake, as it is the caller.
+        self.count_wake(self.shared.workers() > 1 && self.shared.wake_one());
+    }
+
+    /// Counts a worker that was woken, or that need not be.
+    pub(in crate::sched) fn count_wake(&self, sent: bool) {
+        let counters = &self.remote.counters;
+        match sent {
+            true => counters.wakes_sent.add(1),
+            false => counters.wakes_spared.add(1),
+        }
+    }
+
+    fn belong_to(&self, remote: &Remote) -> bool {
+        ptr::eq(&*self.remote, remote)
+    }
+}

@@ -1,0 +1,118 @@
+//! Where a new fiber goes.
+//!
+//! ```text
+//!   the next worker in turn   the first one that is spawned after a connection was accepted, if fibers stay
+//!   all workers' queue        one whose priority is not normal
+//!   the worker's own queue    any other: idle workers steal it from there, if there are others
+//! ```
+//!
+//! A fiber that serves a connection soon waits for its first message, and stays on its worker from then on. Idle workers come too
+//! late to steal it, so the worker that accepts would serve most connections. Therefore such fibers are handed to the workers in
+//! turn. Others take one over only if its worker is [stuck](super::super::neighbors).
+
+use std::sync::atomic::Ordering;
+
+use super::super::current;
+use super::Queues;
+use crate::class::Priority;
+use crate::fiber::FiberRef;
+use crate::sched::new_fibers::NewFibers;
+
+impl Queues {
+    /// Queues a new fiber.
+    pub(in crate::sched) fn spawn(&self, fiber: FiberRef) {
+        if self.spreads_next.get() {
+            self.spread(fiber);
+        } else if fiber.control().limits.priority() == Priority::Normal {
+            self.push_new(fiber);
+        } else {
+            self.shared.queue_classed(fiber);
+            self.wake_one();
+        }
+    }
+
+    /// Takes and queues a new fiber, whose priority is normal, unless more has to be done than that.
+    #[inline(always)]
+    pub(in crate::sched) fn spawn_ordinary(&self, fiber: &mut Option<FiberRef>) {
+        if self.spreads_next.get() {
+            return;
+        }
+        match &self.new {
+            NewFibers::Own(own) => {
+                if own.push_in_place(fiber) {
+                    // The only worker is awake, as it is the caller.
+                    self.count_wake(false);
+                }
+            }
+            NewFibers::Stealable(..) => self.spawn_stealable(fiber),
+        }
+    }
+
+    /// Not inlined, so that the only worker does not save the registers that this takes.
+    #[inline(never)]
+    fn spawn_stealable(&self, fiber: &mut Option<FiberRef>) {
+        if !self.new.are_many() {
+            fiber
+                .take()
+                .into_iter()
+                .for_each(|fiber| self.push_new(fiber));
+        }
+    }
+
+    /// Queues a new fiber where idle workers find it.
+    #[inline(always)]
+    pub(in crate::sched) fn push_new(&self, fiber: FiberRef) {
+        self.new.push(fiber);
+        self.wake_one();
+    }
+
+    /// Returns `true` if so many fibers have not started that the running fiber, which spawns others, has to let some start.
+    pub(in crate::sched) fn has_many_new(&self) -> bool {
+        self.new.are_many()
+    }
+
+    /// Queues a new fiber that is a part of the running fiber's work, for which [`take_back`](Queues::take_back) is called later.
+    pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
+        self.remote.counters.forks.add(1);
+        if self.shared.classes().is_some()
+            && let Some(running) = current::running()
+        {
+            let priority = running.control().limits.priority();
+            fiber.control().limits.set_priority(priority);
+        }
+        self.push_new(fiber);
+    }
+
+    /// Removes a new fiber from its queue if it is the newest one.
+    pub(in crate::sched) fn take_back(&self, fiber: &FiberRef) -> bool {
+        self.remote.counters.forks.add(u64::MAX);
+        let Some(newest) = self.new.pop_newest() else {
+            return false;
+        };
+        let found = newest.as_ptr() == fiber.as_ptr();
+        if !found {
+            self.new.push(newest);
+        }
+        found
+    }
+
+    /// Makes the fiber that is spawned next on this worker start on the next worker in turn. Does nothing if fibers migrate.
+    pub(in crate::sched) fn spread_next(&self) {
+        let spreads = !self.migrating && self.shared.workers() > 1;
+        self.spreads_next.set(spreads);
+    }
+
+    /// Hands a new fiber to the next worker in turn.
+    #[cold]
+    #[inline(never)]
+    fn spread(&self, fiber: FiberRef) {
+        self.spreads_next.set(false);
+        // Relaxed: nothing depends on it.
+        let turn = self.shared.spread.fetch_add(1, Ordering::Relaxed);
+        let worker = self.shared.remote(turn % self.shared.workers());
+        if let Some(fiber) = worker.hand(fiber) {
+            // That worker has ended with the runtime, before this one.
+            self.push_new(fiber);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where a fiber goes that becomes ready.
+
+use std::ptr;
+
+use super::Queues;
+use crate::fiber::Started;
+use crate::sched::shared::{Mail, Remote, Shared};
+
+impl Queues {
+    /// Appends a fiber that has left its stack to the ready fibers.
+    #[inline]
+    pub(in crate::sched) fn make_ready(&self, fiber: Started) {
+        if self.migrating
+            && let Some(index) = fiber.control().stays_on()
+        {
+            self.shared.remote(index as usize).mail(Mail::Ready(fiber));
+            return;
+        }
+        self.ready.push(fiber);
+    }
+
+    /// Appends a fiber that only this worker may run to the ready fibers.
+    pub(in crate::sched) fn make_ready_here(&self, fiber: Started) {
+        match self.migrating {
+            false => self.ready.push(fiber),
+            true => self.ready.push_staying(fiber),
+        }
+    }
+
+    /// Appends a fiber that has used up its turn to the ready fibers, behind those that have not if it stays and has no priority.
+    #[inline(never)]
+    pub(in crate::sched) fn make_spent(&self, fiber: Started) {
+        if self.migrating || self.ready.is_ordered() {
+            self.make_ready(fiber);
+        } else {
+            self.ready.push_spent(fiber);
+        }
+    }
+
+    /// Makes a fiber run next that the running one has woken.
+    #[inline]
+    fn make_next(&self, fiber: Started) {
+        let switches = self.remote.counters.switches.get();
+        self.ready.push_next(fiber, switches);
+    }
+
+    /// Queues a fiber before the other ready ones if it is to resume `first` and may leave its worker, and behind them
+    /// otherwise.
+    pub(in crate::sched) fn make_ready_as(&self, fiber: Started, first: bool) {
+        let switches = self.remote.counters.switches.get();
+        if first && fiber.control().stays_on().is_none() && self.ready.has_no_next(switches) {
+            self.ready.push_next(fiber, switches);
+        } else {
+            self.make_ready(fiber);
+        }
+    }
+
+    /// Queues a woken fiber if its scheduler is this worker.
+    pub(in crate::sched) fn wake_own(&self, owner: &Remote, fiber: Started) -> bool {
+        let own = self.belong_to(owner);
+        if own {
+            self.make_next(fiber);
+        }
+        own
+    }
+
+    /// Queues a woken fiber that any worker of `shared` may run, if this is one of them.
+    pub(in crate::sched) fn wake_here(&self, shared: &Shared, fiber: Started) -> bool {
+        let here = ptr::eq(&*self.shared, shared);
+        if here {
+            self.make_next(fiber);
+            self.announce_rest();
+        }
+        here
+    }
+
+    /// Wakes another worker if there are ready fibers besides the running one.
+    #[inline]
+    pub(in crate::sched) fn announce_rest(&self) {
+        if let Some(queue) = self.ready.stealable_queue()
+            && (!queue.is_empty() || self.ready.offers_classed())
+        {
+            self.wake_one();
+        }
+    }
+}
