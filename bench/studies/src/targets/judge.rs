@@ -6,7 +6,7 @@
 use uthread_report::measure::stats::{self, Ratio, Verdict as Sureness};
 use uthread_report::results::{Better, Panel, Results, Study};
 
-use super::{Beside, Goal, Judged, OURS, Outcome, Target, Verdict};
+use super::{Beside, Goal, Judged, Outcome, Target, Verdict};
 
 /// A metric at a point of a panel.
 #[derive(Clone, Copy)]
@@ -85,14 +85,15 @@ impl Target {
             ratio: None,
             note,
         };
-        let Some(ours) = site.study.subject(OURS) else {
-            return without_ratio(Outcome::NotMeasured, format!("{OURS} was not measured"));
+        let name = &self.subject;
+        let Some(ours) = site.study.subject(name) else {
+            return without_ratio(Outcome::NotMeasured, format!("{name} was not measured"));
         };
         let failures = site.panel.failures(site.point, ours);
         if !site.has_figure(ours) {
             return match failures.keys().next() {
-                Some(reason) => without_ratio(Outcome::Missed, format!("{OURS} cannot: {reason}")),
-                None => without_ratio(Outcome::NotMeasured, format!("{OURS} has no figure")),
+                Some(reason) => without_ratio(Outcome::Missed, format!("{name} cannot: {reason}")),
+                None => without_ratio(Outcome::NotMeasured, format!("{name} has no figure")),
             };
         }
         let unit = &site.panel.metrics[site.metric].unit;
@@ -119,7 +120,7 @@ impl Target {
         let failed: usize = failures.values().sum();
         if failed > 0 {
             let rounds = site.panel.rounds(site.point, ours).len();
-            notes.push(format!("{OURS} failed in {failed} of {rounds} rounds"));
+            notes.push(format!("{name} failed in {failed} of {rounds} rounds"));
         }
         let verdict = judged.ratio.map(|ratio| ratio.verdict);
         if verdict == Some(Sureness::TooFewRounds) {
@@ -162,7 +163,7 @@ impl Target {
             let pairs = figures.filter_map(|round| Some((round.figure(metric)?, 1.0)));
             let ratio = stats::paired_ratio(&pairs.collect::<Vec<_>>());
             return ratio
-                .map(|ratio| (OURS.to_owned(), ratio))
+                .map(|ratio| (self.subject.clone(), ratio))
                 .into_iter()
                 .collect();
         }

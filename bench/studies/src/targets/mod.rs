@@ -17,7 +17,7 @@ use uthread_report::results::Results;
 
 pub(crate) use judge::best;
 
-/// Our subject in all targets.
+/// Our subject in all targets that name no other.
 pub(crate) const OURS: &str = "uthread";
 
 static TARGETS: LazyLock<Vec<Target>> =
@@ -35,6 +35,9 @@ pub(crate) struct Target {
     #[serde(default)]
     points: Vec<String>,
     metric: String,
+    /// Our subject.
+    #[serde(default = "ours")]
+    subject: String,
     beside: Beside,
     goal: Goal,
 }
@@ -91,6 +94,10 @@ pub(crate) struct Judged {
     pub(crate) ratio: Option<Ratio>,
     /// Why there is no ratio, or what it leaves out.
     pub(crate) note: String,
+}
+
+fn ours() -> String {
+    OURS.to_owned()
 }
 
 pub(crate) fn judge(results: &Results) -> Vec<Verdict> {

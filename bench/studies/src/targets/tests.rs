@@ -119,6 +119,22 @@ fn doubt_counts_against_us() {
 }
 
 #[test]
+fn a_target_may_name_another_subject_as_ours() {
+    for (bound, outcome) in [(0.5, Outcome::Met), (0.4, Outcome::Missed)] {
+        let goal = format!(r#"{{ "NoMoreThan": {bound} }}"#);
+        let target = format!(
+            r#""metric": "CPU", "subject": "a", "beside": {{ "Below": "b" }}, "goal": {goal}"#
+        );
+        let verdict = judge(
+            &target,
+            study(cpu(), vec![["", "10", "20"].map(rounds).to_vec()]),
+        );
+        let found = (verdict.outcome, &*verdict.points[0].between);
+        assert_eq!(found, (outcome, "a / b"));
+    }
+}
+
+#[test]
 fn a_target_holds_at_each_point_or_is_missed() {
     for (ours, outcome, judged, worst) in cases::<(Vec<String>, String, usize, String)>("points") {
         let peer = |ours: &str| match ours {
