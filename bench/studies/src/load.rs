@@ -22,10 +22,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use uthread::Driver;
 use uthread_load::{Crowd, Pattern, Percentiles, Plan, Report, Target};
 use uthread_report::say;
 
-use crate::servers::pinned;
+use crate::servers::{pinned, pinned_in_real_time};
 use crate::setup::own_path;
 
 /// Long enough that a garbage collector knows its heap.
@@ -51,6 +52,10 @@ pub(crate) struct Load {
     pub(crate) rate: Option<u64>,
     /// Never sleep: for a load with a CPU of its own, whose wake-ups must not show in the figures.
     pub(crate) spin: bool,
+    /// Use the driver `threads`, whose blocking calls wake up without a ring or epoll in between.
+    pub(crate) has_threads: bool,
+    /// Run before the other processes of its CPUs, by [`pinned_in_real_time`].
+    pub(crate) real_time: bool,
     /// Request this file over HTTP instead of sending messages: its name at the root, and a path to the expected body.
     pub(crate) get: Option<(String, PathBuf)>,
 }
@@ -111,7 +116,11 @@ impl Load {
 
     /// Opens the connections from a process on these CPUs, and lets the server answer once on each.
     pub(crate) fn start(&self, cpus: &[usize], address: SocketAddr) -> Result<Running> {
-        let mut child = pinned(cpus, &own_path()?)
+        let pin = match self.real_time {
+            true => pinned_in_real_time,
+            false => pinned,
+        };
+        let mut child = pin(cpus, &own_path()?)
             .args(["load", &address.to_string(), &serde_json::to_string(self)?])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -147,6 +156,7 @@ impl Load {
             duration: Duration::from_secs(self.seconds),
             warm_up: Duration::from_secs(self.warm_up_seconds),
             spin: self.spin,
+            driver: self.has_threads.then_some(Driver::Threads),
             ..plan
         })
     }

@@ -18,6 +18,7 @@ mod setup;
 mod studies;
 mod summary;
 mod targets;
+mod transfers;
 
 #[cfg(test)]
 mod sample;
@@ -32,7 +33,7 @@ use uthread_report::{Unavailable, tell};
 
 use crate::alone::Alone;
 use load::Load;
-use studies::{disk, drivers, echo, http, idle, paths, programs, requests, search, slow};
+use studies::{bulk, disk, drivers, echo, http, idle, paths, programs, requests, search, slow};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -47,6 +48,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Study {
+    /// Measure how long a light connection waits beside bulk transfers, on each driver
+    Bulk(bulk::Args),
     /// Measure reads of 4 KiB past the page cache, beside fio
     Disk(disk::Args),
     /// Measure the echo server and the web server on each driver, at 1 to 10,000 connections
@@ -96,6 +99,11 @@ fn main() -> ExitCode {
 /// Returns false if a report was interrupted.
 fn run(study: Study) -> Result<bool> {
     match study {
+        Study::Bulk(args) => {
+            let (measuring, server) = (&args.alone.measuring, args.server.as_deref());
+            let study = bulk::study(measuring, server, &args.connections)?;
+            args.alone.run(study)
+        }
         Study::Compute(alone) => alone.run(echo::compute(&alone.measuring)?),
         Study::Disk(args) => args
             .alone

@@ -21,7 +21,7 @@ use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
 use crate::setup::{own_path, peer_path};
-use crate::studies::{disk, echo, http, programs, requests, search};
+use crate::studies::{bulk, disk, echo, http, programs, requests, search};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -30,6 +30,7 @@ enum Which {
     Echo,
     Compute,
     Latency,
+    Bulk,
     Requests,
     Threads,
     Http,
@@ -130,7 +131,7 @@ fn settings(seconds: u64) -> Result<Settings> {
 }
 
 /// Returns the names of all studies in the order of the page.
-fn order() -> Vec<String> {
+pub(crate) fn order() -> Vec<String> {
     let values = Which::value_variants()
         .iter()
         .filter_map(Which::to_possible_value);
@@ -181,6 +182,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Echo => echo::echo(measuring, &echo::ECHO_CONNECTIONS),
         Which::Compute => echo::compute(measuring),
         Which::Latency => echo::latency(measuring, journal),
+        Which::Bulk => bulk::study(measuring, None, &bulk::BULK_CONNECTIONS),
         Which::Requests => requests::study(measuring),
         Which::Threads => programs::threads(measuring),
         Which::Http => http::study(measuring, None),
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected = "echo compute latency requests threads http disk search";
+        let expected = "echo compute latency bulk requests threads http disk search";
         assert_eq!(order().join(" "), expected);
     }
 

@@ -27,7 +27,10 @@ fn every_kind_of_load_is_answered() {
         }
     });
     let mut answered = Vec::new();
-    for more in ["", r#", "rate": 2000"#, r#", "rate": 2000, "spin": true"#] {
+    let rate = r#", "rate": 2000"#;
+    let ways = [r#", "spin": true"#, r#", "has_threads": true"#];
+    let ways = ways.map(|way| format!("{rate}{way}"));
+    for more in ["", rate, &ways[0], &ways[1]] {
         let plan = format!(r#"{{ "connections": 20, "seconds": 1 {more} }}"#);
         let (mut load, line, mut output) = start(&["load", &address, &plan]);
         assert_eq!(line, "connected");
@@ -35,6 +38,7 @@ fn every_kind_of_load_is_answered() {
         let mut report = String::new();
         output.read_line(&mut report).unwrap();
         let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["driver"] == "threads", more.contains("threads"));
         assert!(report["latency_us"]["max"].as_f64().unwrap() > 0.0);
         answered.push(report["answered"].as_u64().unwrap());
         // It keeps its connections until its input ends. `wait` closes it.
@@ -43,7 +47,8 @@ fn every_kind_of_load_is_answered() {
     }
     assert!(answered[0] >= 20);
     // The schedule is random, but the same each time.
-    assert!(answered[1] == answered[2] && (1900..2100).contains(&answered[1]));
+    assert!(answered[1] == answered[2] && answered[1] == answered[3]);
+    assert!((1900..2100).contains(&answered[1]));
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

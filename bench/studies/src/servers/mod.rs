@@ -31,6 +31,9 @@ const PORT_ATTEMPTS_MAX: usize = 3;
 /// Lines of a failed server that are shown; more would bury the message.
 const STDERR_LINES_KEPT: usize = 20;
 
+/// Runs a program at the lowest priority of `SCHED_FIFO`, which is above that of every ordinary process.
+const REAL_TIME: [&str; 3] = ["chrt", "--fifo", "1"];
+
 /// A running server; dropping it ends it and all its processes.
 pub(crate) struct Server {
     child: Child,
@@ -185,6 +188,22 @@ pub(crate) fn pinned(cpus: &[usize], program: &Path) -> Command {
     command
 }
 
+/// Returns the command of [`pinned`] under `SCHED_FIFO`: its threads run before those of ordinary processes on these CPUs. Fails to
+/// start where [`can_run_in_real_time`] is false.
+pub(crate) fn pinned_in_real_time(cpus: &[usize], program: &Path) -> Command {
+    let mut command = pinned(cpus, Path::new(REAL_TIME[0]));
+    command.args(&REAL_TIME[1..]).arg(program);
+    command
+}
+
+/// Returns whether this process may start others under `SCHED_FIFO`, which takes `CAP_SYS_NICE` or a limit of `RLIMIT_RTPRIO`.
+pub(crate) fn can_run_in_real_time() -> bool {
+    let mut command = Command::new(REAL_TIME[0]);
+    command.args(&REAL_TIME[1..]).arg("true");
+    command.stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// Reads to the end, so that a server never blocks on a full pipe; only the first lines are kept.
 fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(STDERR_LINES_KEPT);
@@ -228,6 +247,20 @@ mod tests {
         drop(stays);
         assert!(begin.elapsed() < STOP_MAX, "it ended by SIGTERM");
         assert!(!Path::new(&stat).exists());
+    }
+
+    #[test]
+    fn a_program_runs_in_real_time_where_that_is_permitted() {
+        let cpus = uthread_report::machine::allowed_cpus().unwrap();
+        // It prints its own policy.
+        let policy = |pin: fn(&[usize], &Path) -> Command| {
+            let mut command = pin(&cpus, Path::new("chrt"));
+            let output = command.args(["--pid", "0"]).stdout(Stdio::piped()).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        assert!(policy(pinned).contains("SCHED_OTHER"));
+        let is_real_time = policy(pinned_in_real_time).contains("SCHED_FIFO");
+        assert_eq!(is_real_time, can_run_in_real_time());
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) const PEERS: [&str; 7] = ["tokio", "go", "monoio", "compio", "may", "
 
 /// Time to start a server, to connect, and to wait for a quiet machine.
 pub(super) const AROUND_SECONDS: f64 = 1.0;
-const MIB: f64 = 1024.0 * 1024.0;
+pub(super) const MIB: f64 = 1024.0 * 1024.0;
 
 /// Returns the metrics of a server under load, each for one answer or for the whole server.
 pub(super) fn metrics() -> Vec<Metric> {

@@ -1,5 +1,6 @@
 //! The studies, one per file. `words.json` has their titles, questions and notes.
 
+pub(crate) mod bulk;
 mod contest;
 pub(crate) mod disk;
 pub(crate) mod drivers;

@@ -5,6 +5,7 @@ use uthread_report::results::{Better, Limit, Metric, Panel, Point, Round, Study,
 
 use super::judge::best;
 use super::*;
+use crate::report;
 use crate::sample::{committed, taken};
 
 const ROUNDS: usize = 7;
@@ -184,11 +185,17 @@ fn a_limit_that_forbids_the_target_is_named() {
 
 #[test]
 fn the_targets_are_distinct_and_judge_the_committed_report() {
-    let verdicts = super::judge(&committed());
+    let results = committed();
+    let verdicts = super::judge(&results);
     assert_eq!(verdicts.len(), TARGETS.len());
     for (index, verdict) in verdicts.iter().enumerate() {
         let what = &verdict.target.what;
-        let is_judged = !verdict.points.is_empty() && verdict.target.goal.bound() > 0.0;
+        let study = &verdict.target.study;
+        assert!(report::order().contains(study), "{what}: no study {study}");
+        // The report gets a new study when it is measured, and has no point to judge until then.
+        let is_measured = results.study(study).is_some();
+        let has_points = verdict.points.is_empty() != is_measured;
+        let is_judged = has_points && verdict.target.goal.bound() > 0.0;
         let is_known = TARGETS[..index].iter().any(|other| other.what == *what);
         assert!(is_judged && !is_known, "{what}");
     }
