@@ -12,6 +12,10 @@ mod std_tests;
 
 mod programs;
 
+mod cargo;
+
+mod files;
+
 mod trial;
 
 mod table;

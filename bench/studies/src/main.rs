@@ -152,14 +152,6 @@ fn exit_code(result: Result<bool>) -> ExitCode {
     ExitCode::from(if is_unavailable { UNAVAILABLE } else { FAILED })
 }
 
-/// Parses a number of workers. A CPU set cannot hold more.
-fn parse_workers(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(workers @ 1..=1023) => Ok(workers),
-        _ => Err("from 1 to 1023".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

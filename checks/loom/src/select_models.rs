@@ -11,8 +11,8 @@ use crate::check;
 use crate::fiber::keep_wakes;
 use crate::sched::wait::Ending;
 use crate::sync::channel::Channel;
-use crate::sync::select::{Arm, select, select_timeout};
 use crate::sync::selecting::{Received, Sent};
+use crate::sync::selection::{Arm, select, select_timeout};
 
 /// Two threads: some seconds at most.
 const PREEMPTIONS_MAX_OF_TWO: usize = 8;

@@ -1,12 +1,5 @@
 //! The protocols of the channels, of selection, and of the locks.
 
-#[path = "../../../crates/uthread/src/sync/select/arms.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "it is public in the library, where the macro uses all of it"
-)]
-pub(crate) mod arms;
 #[path = "../../../crates/uthread/src/sync/mpsc/channel.rs"]
 pub(crate) mod channel;
 #[path = "../../../crates/uthread/src/sync/notify_mutex.rs"]
@@ -14,10 +7,16 @@ pub(crate) mod notify_mutex;
 #[path = "../../../crates/uthread/src/sync/mpsc/selecting.rs"]
 #[allow(unreachable_pub, reason = "it is public in the library")]
 pub(crate) mod selecting;
+#[path = "../../../crates/uthread/src/sync/selection.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in the library, where the macro uses all of it"
+)]
+pub(crate) mod selection;
 
-pub(crate) mod select {
-    pub(crate) use super::arms::{Arm, ArmHandle, Event, select, select_timeout};
-}
+#[path = "../../../crates/uthread/src/sync/bucket.rs"]
+pub(crate) mod bucket;
 
 #[path = "../../../crates/uthread/src/sync/lock.rs"]
 pub(crate) mod lock;
@@ -35,7 +34,7 @@ pub(crate) mod progress;
 mod buckets {
     use loom::sync::Mutex;
 
-    use super::parking_lot::Bucket;
+    use super::bucket::Bucket;
 
     loom::lazy_static! {
         static ref LINES: Mutex<Bucket> = Mutex::new(Bucket::new());

@@ -7,11 +7,11 @@ use uthread::Runtime;
 use uthread::net::{SocketAddr, TcpListener, TcpStream};
 use uthread::thread;
 
-use crate::Exit;
 use crate::args::EchoArgs;
+use crate::exit::Exit;
 use crate::listen::{accept_each, listen};
+use crate::output::tell;
 use crate::runtime;
-use crate::tell;
 
 /// Bytes to read and send back at a time, while the client sends more than [`MESSAGE_BYTES`] at once.
 const CHUNK_BYTES: usize = 16 * 1024;

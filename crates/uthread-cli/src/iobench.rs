@@ -2,7 +2,8 @@
 
 use uthread_iobench::{Options, Outcome, Unavailable};
 
-use crate::{Exit, tell};
+use crate::exit::Exit;
+use crate::output::tell;
 
 pub(crate) fn run(options: &Options) -> Exit {
     match uthread_iobench::run(options) {

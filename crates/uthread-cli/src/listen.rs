@@ -7,7 +7,7 @@ use uthread::sleep;
 
 use anyhow::{Context, anyhow};
 
-use crate::tell;
+use crate::output::tell;
 
 /// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not retry. The kernel
 /// lowers it to `net.core.somaxconn`, whose default is the same number.

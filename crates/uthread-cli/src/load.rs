@@ -7,7 +7,8 @@ use uthread::signal::{Signal, Signals};
 use uthread_load::{Crowd, Error, Pattern, Plan, Report, Stop, Target};
 
 use crate::args::{LoadArgs, LoadOptions, LoadTarget};
-use crate::{Exit, print, tell};
+use crate::exit::Exit;
+use crate::output::{print, tell};
 
 pub(crate) fn run(args: &LoadArgs) -> Exit {
     let (target, options) = match &args.target {

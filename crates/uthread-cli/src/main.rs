@@ -1,12 +1,14 @@
 //! The program `uthread`: a static web server, an echo server, a load generator, a disk benchmark, a search tool, a simulator
 //! of services, a porting tool and a diagnosis, on user-level threads.
 //!
-//! This file has the dispatch and the table of exit codes; each subcommand has its own module.
+//! This file has the dispatch; each subcommand has its own module.
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod exit;
 mod listen;
+mod output;
 mod runtime;
 
 mod doctor;
@@ -20,23 +22,13 @@ mod serve;
 
 mod http;
 
-use std::fmt::Display;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
 use args::{Command, CommandLine};
-
-/// Exit codes of the program. `args.rs` documents the same table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    Done = 0,
-    FailedRunning = 1,
-    /// Also clap's code for wrong usage.
-    CouldNotStart = 2,
-    ResponsesCut = 3,
-}
+use exit::Exit;
+use output::{print, tell};
 
 fn main() -> ExitCode {
     let exit = match CommandLine::parse().command {
@@ -58,12 +50,6 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Prints a message for the operator on stderr, in one line. Ignores errors, unlike `eprintln!`: a closed stderr must
-/// not end a server.
-pub(crate) fn tell(message: impl Display) {
-    let _ = writeln!(io::stderr(), "uthread: {message}");
-}
-
 fn print_manual(name: Option<&str>) -> Exit {
     // Built, so that the subcommands know their full names ("uthread-serve").
     let mut program = CommandLine::command();
@@ -79,16 +65,4 @@ fn print_manual(name: Option<&str>) -> Exit {
         },
     };
     print(|out| clap_mangen::Man::new(command).render(out))
-}
-
-/// Prints to stdout. Renders into memory first, so that only one place handles errors of stdout.
-pub(crate) fn print(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Exit {
-    let mut text = Vec::new();
-    match render(&mut text).and_then(|()| io::stdout().write_all(&text)) {
-        Ok(()) => Exit::Done,
-        Err(error) => {
-            tell(format_args!("cannot write to stdout: {error}"));
-            Exit::FailedRunning
-        }
-    }
 }

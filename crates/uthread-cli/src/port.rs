@@ -10,9 +10,9 @@ use anyhow::Context;
 
 use uthread_port::{Note, Options};
 
-use crate::Exit;
 use crate::args::PortArgs;
-use crate::tell;
+use crate::exit::Exit;
+use crate::output::tell;
 
 pub(crate) fn run(args: &PortArgs) -> Exit {
     let files = match files(&args.paths) {

@@ -4,7 +4,7 @@ use anyhow::Context;
 use uthread::Runtime;
 
 use crate::args::RuntimeArgs;
-use crate::tell;
+use crate::output::tell;
 
 /// Starts the workers, by default one per CPU.
 pub(crate) fn start(args: &RuntimeArgs) -> anyhow::Result<Runtime> {

@@ -2,7 +2,8 @@
 
 use uthread_search::{Options, Outcome};
 
-use crate::{Exit, tell};
+use crate::exit::Exit;
+use crate::output::tell;
 
 pub(crate) fn run(options: &Options) -> Exit {
     match uthread_search::run(options) {

@@ -21,16 +21,16 @@ mod cost;
 
 mod machine;
 
+mod outcome;
+
 use std::env;
 use std::error::Error;
 use std::io::{self, ErrorKind, Write};
 use std::process::{self, ExitCode};
 
 use context::Context;
+use outcome::Outcome;
 use ring::{Kind, Ring};
-
-/// Findings of a test, in a few words.
-type Outcome = Result<String, Box<dyn Error>>;
 
 /// The argument that selects measurements instead of tests.
 const COST: &str = "cost";

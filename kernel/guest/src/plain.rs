@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use io_uring::squeue::{Entry, Flags};
 use rustix::io::Errno;
 
-use crate::Outcome;
 use crate::batch;
+use crate::outcome::Outcome;
 use crate::ring::{ENTRIES, KINDS, Kind, Ring};
 
 /// Creates a ring of a kind.

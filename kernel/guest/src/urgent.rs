@@ -4,10 +4,10 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::Outcome;
 use crate::batch::{self, ITEMS_MAX, URGENT};
 use crate::context::{BURST, Context, PERMISSION, without_capability};
 use crate::order::{self, BURST_DEFAULT, CASES};
+use crate::outcome::Outcome;
 use crate::ring::{KINDS, Kind, Ring};
 
 type Test = fn(&mut Context) -> Outcome;

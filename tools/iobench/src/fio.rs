@@ -9,9 +9,9 @@ use serde_json::Value;
 use uthread_report::program::output;
 
 use crate::blocks::BLOCK_BYTES;
-use crate::load::Load;
+use crate::load::{Load, Pattern};
 use crate::tally::{Latencies, PERCENTILES, Report};
-use crate::walk::{Pattern, READS_PERCENT, WRITES_PER_SYNC};
+use crate::walk::{READS_PERCENT, WRITES_PER_SYNC};
 
 /// An engine of `fio`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

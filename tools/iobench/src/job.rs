@@ -49,7 +49,7 @@ impl Job {
 
     fn measure(&self) -> io::Result<Report> {
         let begin = Meter::now()?;
-        let tally = technique::perform(self)?;
+        let tally = technique::perform(self.technique, &self.load)?;
         // Some techniques prepare and verify.
         let (begin, end) = match tally.span {
             Some(span) => span,

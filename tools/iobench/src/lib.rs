@@ -39,13 +39,12 @@ use uthread_report::{machine, markdown, say, tell};
 
 pub use fio::{Engine, run_fio};
 pub use job::Job;
-pub use load::Load;
+pub use load::{Load, Pattern, Rivals};
 pub use options::Options;
 pub use place::Place;
 pub use tally::{Latencies, PERCENTILES, Report};
 pub use technique::Technique;
 pub use uthread_report::Unavailable;
-pub use walk::{Pattern, Rivals};
 
 use scenario::Scenario;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 
-use crate::walk::{Pattern, Rivals};
+use crate::load::{Pattern, Rivals};
 
 /// A part of the suite. The names are those of the work that it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -18,13 +18,12 @@ use uthread_report::study::{Cell, Study};
 use crate::Finish;
 use crate::fio::{self, Engine};
 use crate::job::Job;
-use crate::load::Load;
+use crate::load::{Load, Rivals};
 use crate::options::Options;
 use crate::place::Place;
 use crate::scenario::Scenario;
 use crate::tally::Report;
 use crate::technique::Technique;
-use crate::walk::Rivals;
 use findings::Distributions;
 
 /// A guess for the first estimate of the time left, which the measurements correct.

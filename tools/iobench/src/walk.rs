@@ -5,10 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use uthread_load::SplitMix;
 
-use crate::load::Load;
+use crate::load::{Load, Pattern};
 
 /// Share of reads in a mixed load, in percent.
 pub(crate) const READS_PERCENT: u64 = 70;
@@ -18,45 +17,6 @@ pub(crate) const WRITES_PER_SYNC: u64 = 32;
 const REQUESTS_PER_SYNC: u64 = WRITES_PER_SYNC * 100 / (100 - READS_PERCENT) + 1;
 /// Step of the state of [`SplitMix`], so that its numbers can be found by their index.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Which blocks are requested, and what for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pattern {
-    /// Reads one block after the other, and starts over at the end.
-    Sequential,
-    /// Reads random blocks.
-    Random,
-    /// Reads and writes random blocks, and syncs.
-    Mixed,
-    /// Keys of a store; only fibers have one.
-    KeyValue,
-    /// Reads random blocks, beside writes; only fibers have priorities.
-    UrgentReads(Rivals),
-    /// Echoes of random numbers, beside bulk transfers; only fibers have priorities.
-    UrgentEchoes(Rivals),
-}
-
-impl Pattern {
-    /// Replaces the load beside urgent requests.
-    pub(crate) fn beside(self, rivals: Rivals) -> Pattern {
-        match self {
-            Pattern::UrgentReads(_) => Pattern::UrgentReads(rivals),
-            Pattern::UrgentEchoes(_) => Pattern::UrgentEchoes(rivals),
-            _ => self,
-        }
-    }
-}
-
-/// The load beside urgent requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rivals {
-    /// None.
-    None,
-    /// Normal ones, as many as the depth.
-    Equal,
-    /// Background ones, as many as the depth.
-    Background,
-}
 
 /// One request, by the number of its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

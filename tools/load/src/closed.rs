@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use crate::drive::Drive;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::worker::{Drive, Slot};
+use crate::task::Slot;
 
 /// Keeps a connection busy until the run is over; reopens it after failures.
 pub(crate) fn run(drive: &Drive<'_>, slot: &mut Slot, depth: usize) {

@@ -18,8 +18,9 @@ use crate::open_files::raise_open_files;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::tally::Tally;
+use crate::task::Task;
 use crate::usage::Usage;
-use crate::worker::{self, Outcome, Task};
+use crate::worker::{self, Outcome};
 use crate::{Error, http};
 
 /// Connections in the process of opening, until the server has answered on each. A listener drops connections that do

@@ -15,6 +15,9 @@ mod worker;
 mod closed;
 mod open;
 
+mod drive;
+mod task;
+
 mod link;
 
 mod exchange;

@@ -20,11 +20,12 @@ use uthread::sync::Mutex;
 use uthread::thread::{Scope, is_cancelled};
 use uthread::yield_now;
 
+use crate::drive::Drive;
 use crate::failure::{Failure, Kind};
 use crate::link::{self, Flight, Inbound, Link};
 use crate::pacer::Pacer;
 use crate::schedule::Schedule;
-use crate::worker::{Drive, Slot};
+use crate::task::Slot;
 
 /// Maximum number of messages to send before looking at responses, if more are due: few, so that no response waits
 /// long.

@@ -12,6 +12,7 @@ mod scenario;
 
 pub mod stories;
 
+mod mode;
 mod simulation;
 
 mod arrivals;
@@ -19,10 +20,12 @@ mod dependency;
 mod events;
 
 mod outcome;
+mod simulated;
 
 mod limit;
 mod series;
 mod steady;
+mod tally;
 
 mod page;
 mod table;
@@ -31,9 +34,10 @@ mod latency;
 mod values;
 mod words;
 
+pub use mode::Mode;
 pub use options::{Options, run};
 pub use outcome::{Failed, Level, Outcome, Percentile};
 pub use scenario::Scenario;
 pub use series::{Interval, Series};
-pub use simulation::{Mode, simulate};
+pub use simulation::simulate;
 pub use uthread_report::Unavailable;

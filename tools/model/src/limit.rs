@@ -2,9 +2,9 @@
 
 use uthread_report::results::significant;
 
+use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use crate::simulation::Mode;
 use crate::words::{count, number, rate, time};
 
 /// Share of its capacity above which something limits a service: queues grow long before it is all in use.

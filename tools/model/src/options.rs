@@ -10,12 +10,14 @@ use uthread_report::file::write_whole;
 use uthread_report::{Unavailable, say};
 
 use crate::latency::Latency;
+use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::scenario::{
     Arrivals, CALL_TIMEOUT, CONCURRENCY_MAX, Client, Dependency, Fibers, REQUESTS_MAX, Scenario,
     Service, Threads,
 };
-use crate::simulation::{Mode, simulate};
+use crate::simulated::Simulated;
+use crate::simulation::simulate;
 use crate::values::parse_rate;
 use crate::{page, stories, table};
 
@@ -93,24 +95,6 @@ struct Output {
     /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-}
-
-/// A scenario with its results.
-pub(crate) struct Simulated {
-    /// Arguments that repeat it.
-    pub(crate) command: String,
-    pub(crate) scenario: Scenario,
-    pub(crate) outcomes: Vec<Outcome>,
-}
-
-impl Simulated {
-    /// Returns the name of the scenario, or the command if it has none.
-    pub(crate) fn title(&self) -> &str {
-        match self.scenario.name.as_str() {
-            "" => &self.command,
-            name => name,
-        }
-    }
 }
 
 /// Simulates, prints the results, and writes JSON and page if the options ask for them.

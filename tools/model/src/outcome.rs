@@ -1,108 +1,9 @@
 //! The results of a simulation: counts, latencies, and the limit of the service.
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::limit::limit;
-use crate::scenario::Scenario;
-use crate::series::{Gauge, Series};
-use crate::simulation::Mode;
-use crate::steady::Steady;
-use crate::words::count;
-
-/// The percentiles of latencies that are reported.
-const PERCENTILES: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
-/// Latencies are exact to three digits.
-const DIGITS: u8 = 3;
-
-/// The cause of a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    Call,
-    Breaker,
-    Refused,
-    Shed,
-    Timeout,
-}
-
-/// The causes in words, in the order of [`Failure`].
-const CAUSES: [&str; 5] = [
-    "a call failed or took too long",
-    "the circuit breaker was open",
-    "the queue was full",
-    "it waited too long in the queue",
-    "the client gave up",
-];
-
-/// Counts of a simulation in progress.
-pub(crate) struct Tally {
-    pub(crate) attempts: u64,
-    /// Number of jobs that the service has accepted.
-    pub(crate) accepted: u64,
-    /// Number of jobs whose client had given up before they ended.
-    pub(crate) wasted: u64,
-    requests: u64,
-    succeeded: u64,
-    failed: [u64; CAUSES.len()],
-    last_arrival: u64,
-    steady: Steady,
-    last_end: u64,
-    latencies: Histogram<u64>,
-    /// Times that successful requests waited to be accepted.
-    waits: Histogram<u64>,
-    /// Sum of the times in progress of all jobs, in nanoseconds.
-    in_progress: f64,
-}
-
-impl Tally {
-    pub(crate) fn new() -> Tally {
-        let histogram = || Histogram::new(DIGITS).expect("three digits are possible");
-        Tally {
-            attempts: 0,
-            accepted: 0,
-            wasted: 0,
-            requests: 0,
-            succeeded: 0,
-            failed: [0; CAUSES.len()],
-            last_arrival: 0,
-            steady: Steady::new(),
-            last_end: 0,
-            latencies: histogram(),
-            waits: histogram(),
-            in_progress: 0.0,
-        }
-    }
-
-    pub(crate) fn arrived(&mut self, now: u64) {
-        self.requests += 1;
-        self.last_arrival = now;
-    }
-
-    /// Counts a job that has ended after this time in progress.
-    pub(crate) fn ended(&mut self, now: u64, in_progress: u64) {
-        self.last_end = now;
-        self.in_progress += in_progress as f64;
-    }
-
-    pub(crate) fn succeeded(&mut self, now: u64, latency: u64, waited: u64) {
-        self.last_end = now;
-        self.succeeded += 1;
-        self.steady.add(now);
-        for (histogram, time) in [(&mut self.latencies, latency), (&mut self.waits, waited)] {
-            histogram.record(time).expect("the histogram grows");
-        }
-    }
-
-    pub(crate) fn failed(&mut self, now: u64, failure: Failure) {
-        self.last_end = now;
-        self.failed[failure as usize] += 1;
-    }
-
-    /// Returns the end of the last request.
-    pub(crate) fn end(&self) -> u64 {
-        self.last_end.max(self.last_arrival)
-    }
-}
+use crate::mode::Mode;
+use crate::series::Series;
 
 /// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
@@ -181,53 +82,6 @@ pub struct Level {
 }
 
 impl Outcome {
-    /// Computes the results. `calls` has the mean time of a call of each dependency, in seconds.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        mode: Mode,
-        tally: &Tally,
-        series: Series,
-        calls: &[f64],
-    ) -> Outcome {
-        let end = tally.end();
-        let offered = scenario.arrivals.rate();
-        let offered = offered.unwrap_or_else(|| per_second(tally.requests, tally.last_arrival));
-        let service_seconds = scenario.service.work.as_secs_f64() + calls.iter().sum::<f64>();
-        let (service, bytes_each) = service(scenario, mode);
-        let level = |gauge| Level {
-            mean: series.mean(gauge, end),
-            max: series.max(gauge),
-        };
-        let failed = CAUSES.into_iter().zip(tally.failed);
-        let failed = failed.map(|(cause, requests)| Failed { cause, requests });
-        let mut outcome = Outcome {
-            mode,
-            service,
-            requests: tally.requests,
-            attempts: tally.attempts,
-            accepted: tally.accepted,
-            succeeded: tally.succeeded,
-            failed: failed.filter(|failed| failed.requests > 0).collect(),
-            wasted: tally.wasted,
-            seconds: seconds(end),
-            offered,
-            rate: per_second(tally.succeeded, end),
-            rate_steady: tally.steady.rate(),
-            percentiles: percentiles(tally),
-            in_progress: level(Gauge::InProgress),
-            waiting: level(Gauge::Waiting),
-            bytes_each,
-            seconds_in_progress: tally.in_progress / 1e9 / tally.accepted.max(1) as f64,
-            service_seconds,
-            demand: 0.0,
-            limit: String::new(),
-            series,
-        };
-        outcome.demand = outcome.load() * service_seconds;
-        outcome.limit = limit(scenario, &outcome, calls);
-        outcome
-    }
-
     /// Returns the share of requests with a response.
     #[must_use]
     pub fn success(&self) -> f64 {
@@ -237,45 +91,5 @@ impl Outcome {
     /// Returns the number of attempts per second: the offered requests and their retries.
     pub(crate) fn load(&self) -> f64 {
         self.offered * self.attempts as f64 / self.requests.max(1) as f64
-    }
-}
-
-fn percentiles(tally: &Tally) -> Vec<Percentile> {
-    let percentile = |percent| Percentile {
-        percent,
-        latency: seconds(tally.latencies.value_at_quantile(percent / 100.0)),
-        wait: seconds(tally.waits.value_at_quantile(percent / 100.0)),
-    };
-    match tally.succeeded {
-        0 => Vec::new(),
-        _ => PERCENTILES.map(percentile).to_vec(),
-    }
-}
-
-/// Returns a service in words, and the bytes of each thread or fiber.
-fn service(scenario: &Scenario, mode: Mode) -> (String, u64) {
-    match (mode, scenario.sync, scenario.fibers) {
-        (Mode::Sync, Some(sync), _) => {
-            let threads = count(sync.threads, "thread");
-            (format!("{}, {threads}", mode.name()), sync.bytes_each)
-        }
-        (Mode::Async, _, Some(fibers)) => {
-            let connections = fibers.connections.map_or(String::new(), |connections| {
-                format!(", {}", count(connections, "connection"))
-            });
-            (format!("{}{connections}", mode.name()), fibers.bytes_each)
-        }
-        _ => unreachable!("the scenario has a service of this mode"),
-    }
-}
-
-fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
-}
-
-fn per_second(count: u64, nanoseconds: u64) -> f64 {
-    match nanoseconds {
-        0 => 0.0,
-        _ => count as f64 / seconds(nanoseconds),
     }
 }

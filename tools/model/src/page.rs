@@ -5,10 +5,10 @@ use uthread_report::page::{Page, Section, draw as draw_page};
 use uthread_report::plot::{Curve, Plot, Scale};
 use uthread_report::results::{Results, Study, Subject};
 
-use crate::options::Simulated;
+use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::series::Interval;
-use crate::simulation::Mode;
+use crate::simulated::Simulated;
 use crate::table;
 
 const LEAD: &str = "The same load on a service with a pool of threads and on one with a fiber for each request, simulated in \

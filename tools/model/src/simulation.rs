@@ -7,15 +7,16 @@ use std::collections::VecDeque;
 
 use anyhow::ensure;
 use fastrand::Rng;
-use serde::Serialize;
 use slab::Slab;
 
 use crate::arrivals::Source;
 use crate::dependency::{Call, Dependency};
 use crate::events::Events;
-use crate::outcome::{Failure, Outcome, Tally};
+use crate::mode::Mode;
+use crate::outcome::Outcome;
 use crate::scenario::{Client, Scenario};
 use crate::series::{Gauge, Series};
+use crate::tally::{Failure, Tally};
 use crate::values::nanos;
 
 /// A hundred years in nanoseconds, after which a simulation ends: 64 bits have room for a further event, and nobody waits longer.
@@ -24,25 +25,6 @@ const TIME_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 const BACKOFF_MAX: u64 = TIME_MAX / 100;
 /// Maximum number of times that the backoff is doubled.
 const DOUBLED_MAX: u64 = 20;
-
-/// A kind of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// A pool of threads.
-    Sync,
-    /// A fiber for each request.
-    Async,
-}
-
-impl Mode {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Mode::Sync => "sync",
-            Mode::Async => "async",
-        }
-    }
-}
 
 /// Simulates a scenario in this mode.
 ///
@@ -397,6 +379,6 @@ impl Simulation {
         self.series.end(self.tally.end());
         let calls = self.dependencies.iter().map(Dependency::mean_seconds);
         let calls = Vec::from_iter(calls);
-        Outcome::new(scenario, mode, &self.tally, self.series, &calls)
+        self.tally.outcome(scenario, mode, self.series, &calls)
     }
 }

@@ -10,7 +10,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::contents;
 use crate::directory::FileEntry;
-use crate::search::{Target, Task};
+use crate::task::{Target, Task};
 
 /// Reads those files that fit into the buffer, one after another, and sets their [`Task::text`]. The others, and those that
 /// cannot be read, are read when they are searched.

@@ -9,6 +9,7 @@
 mod options;
 mod plan;
 
+mod run;
 mod search;
 
 mod interrupt;
@@ -16,11 +17,15 @@ mod order;
 mod progress;
 mod reader;
 
+mod readers;
+mod task;
+
 mod batch;
 mod contents;
 mod descriptors;
 mod directory;
 mod filter;
+mod idleness;
 mod parts;
 mod queue;
 
@@ -40,7 +45,7 @@ use uthread::{Builder, Runtime};
 pub use options::Options;
 use output::Output;
 use plan::Plan;
-pub use search::Outcome;
+pub use run::Outcome;
 use search::Search;
 
 /// Searches as the options say, and prints to stdout and stderr.
@@ -109,7 +114,7 @@ pub fn run_on(
     // A search computes for longer than a server may.
     let builder = Runtime::builder().workers(workers).stall_threshold(None);
     let runtime = ManuallyDrop::new(start(builder)?);
-    let search = || Ok(Search::new(&plan, workers, limit, &output)?.run());
+    let search = || Ok(run::run(&Search::new(&plan, workers, limit, &output)?));
     let outcome = runtime.run(search);
     while output.is_interrupted() {
         // Until the signal ends the process.

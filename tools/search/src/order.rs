@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::directory::{Directory, FileEntry, Root};
 use crate::plan::is_stdin;
-use crate::search::{READERS_PER_WORKER_MAX, Search, Target, Task};
+use crate::readers::READERS_PER_WORKER_MAX;
+use crate::search::Search;
+use crate::task::{Target, Task};
 
 /// Maximum number of files that are searched while an earlier one is: their results wait in memory.
 const AHEAD_MAX: u64 = 4 * READERS_PER_WORKER_MAX as u64;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use grep_printer::SummaryKind;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, SearcherBuilder, Sink, SinkMatch};
 use memchr::memchr;
@@ -26,19 +27,41 @@ const TAIL_BYTES: usize = 4 * 1024;
 /// Maximum length of the last line of a part behind the part.
 const TAIL_BYTES_MAX: usize = 64 * 1024;
 /// Minimum size of a file that is searched in parts. One worker has searched a smaller one before another has woken up.
-pub(crate) const FILE_BYTES_MIN: u64 = 4 << 20;
+const FILE_BYTES_MIN: u64 = 4 << 20;
 /// How far behind a match a stream may have read: a buffer that the longest line of a part has made grow.
 const BEHIND_MATCH_BYTES: u64 = 3 * PART_BYTES as u64;
 
+/// Counts the matching lines of a large file, which several workers search. Returns `None` if it is to be searched as a stream.
+pub(crate) fn count_lines(
+    search: &Search<'_>,
+    matcher: &RegexMatcher,
+    kind: SummaryKind,
+    file: &File,
+    binary: Option<u8>,
+) -> io::Result<Option<u64>> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() < FILE_BYTES_MIN {
+        return Ok(None);
+    }
+    let parts = Parts {
+        search,
+        file,
+        matcher,
+        binary,
+        any: kind != SummaryKind::Count,
+    };
+    parts.count_lines(metadata.len())
+}
+
 /// A large file, and the search for its matching lines.
-pub(crate) struct Parts<'a> {
-    pub(crate) search: &'a Search<'a>,
-    pub(crate) file: &'a File,
-    pub(crate) matcher: &'a RegexMatcher,
+struct Parts<'a> {
+    search: &'a Search<'a>,
+    file: &'a File,
+    matcher: &'a RegexMatcher,
     /// The byte that makes the file binary.
-    pub(crate) binary: Option<u8>,
+    binary: Option<u8>,
     /// `true` if it does not matter how many lines match.
-    pub(crate) any: bool,
+    any: bool,
 }
 
 /// The progress of a search, shared by the fibers that search parts.
@@ -62,7 +85,7 @@ impl Parts<'_> {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub(crate) fn count_lines(&self, size: u64) -> io::Result<Option<u64>> {
+    fn count_lines(&self, size: u64) -> io::Result<Option<u64>> {
         let mut searcher = self.search.plan.searcher.clone();
         searcher
             .bom_sniffing(false)

@@ -4,27 +4,27 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use grep_printer::SummaryKind;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher};
 use memchr::memchr;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use uthread::fs::{AlignedBuffer, File};
 use uthread::thread::Scope;
 
 use crate::batch;
 use crate::contents::{self, Ahead, CHUNK_BYTES, Start, Watched};
 use crate::directory::Directory;
+use crate::idleness::Times;
 use crate::output::Place;
 use crate::page::Page;
-use crate::parts::{FILE_BYTES_MIN, Parts};
+use crate::parts::count_lines;
 use crate::plan::{Mode, is_stdin};
 use crate::printer::{Found, Printer, Text};
 use crate::queue::Work;
-use crate::search::{Search, Target, Task};
+use crate::search::Search;
+use crate::task::{Target, Task};
 
 /// Results are collected up to this size before they are written, but not for longer than [`DELAY_MAX`].
 const PAGE_BYTES: usize = 32 * 1024;
@@ -35,8 +35,75 @@ const DELAY_MAX: Duration = Duration::from_millis(50);
 /// time may be due to another process on the CPU.
 const WAITS_MIN: u32 = 4;
 
+/// Queues a file, or starts a reader of its own for a pipe: one of the others would search no other file until the pipe ends.
+pub(crate) fn add_task<'scope>(
+    search: &'scope Search<'_>,
+    scope: &'scope Scope<'scope, '_>,
+    task: Task,
+) {
+    if !task.is_endless() {
+        return add(search, scope, Vec::new(), vec![task]);
+    }
+    let number = search.readers().start();
+    scope.spawn(move || {
+        let _stop = StopOnPanic(search);
+        Reader::new(search, Place::Any(number)).run_one(scope, task);
+    });
+}
+
+/// Queues work, and starts readers for it.
+pub(crate) fn add<'scope>(
+    search: &'scope Search<'_>,
+    scope: &'scope Scope<'scope, '_>,
+    directories: Vec<Directory>,
+    tasks: Vec<Task>,
+) {
+    let wanted = search.queue.add(directories, tasks);
+    start(search, scope, wanted);
+}
+
+/// Starts readers, as far as there may be more.
+fn start<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>, count: usize) {
+    for _ in 0..count {
+        if !search.readers().add() {
+            return;
+        }
+        search.queue.join();
+        scope.spawn(move || read(search, scope));
+    }
+}
+
+/// Starts another reader, as one waits for the disk most of the time.
+fn grow<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
+    if search.readers().grow() {
+        start(search, scope, 1);
+    }
+}
+
+/// Runs a reader, unless its worker has enough. Idle workers steal what follows instead.
+fn read<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
+    let worker = thread::current().id();
+    let started = search.readers().start_on(worker, search.workers);
+    let Some(number) = started else {
+        return search.queue.leave();
+    };
+    let _stop = StopOnPanic(search);
+    Reader::new(search, Place::Any(number)).run(scope);
+}
+
+/// Ends the search if a reader panics: the others would wait for its work.
+struct StopOnPanic<'a>(&'a Search<'a>);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if uthread::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
 /// A fiber that searches one file after another.
-pub(crate) struct Reader<'a> {
+struct Reader<'a> {
     search: &'a Search<'a>,
     searcher: Searcher,
     printer: Printer<'a>,
@@ -55,7 +122,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(search: &'a Search<'a>, place: Place) -> Reader<'a> {
+    fn new(search: &'a Search<'a>, place: Place) -> Reader<'a> {
         let page = Page::new(search.output, place, search.plan.print.colors);
         Reader {
             search,
@@ -72,7 +139,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Does what is queued until nothing is left.
-    pub(crate) fn run(&mut self, scope: &'a Scope<'a, '_>) {
+    fn run(&mut self, scope: &'a Scope<'a, '_>) {
         let search = self.search;
         search.output.join();
         while let Some(work) = search.queue.try_take().or_else(|| {
@@ -96,7 +163,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Searches one file, which may never end.
-    pub(crate) fn run_one(&mut self, scope: &'a Scope<'a, '_>, task: Task) {
+    fn run_one(&mut self, scope: &'a Scope<'a, '_>, task: Task) {
         self.search.output.join();
         self.since = SystemTime::now();
         self.task(scope, task);
@@ -133,7 +200,7 @@ impl<'a> Reader<'a> {
         if self.waits == WAITS_MIN {
             self.waits = 0;
             search.is_cold.store(true, Ordering::Relaxed);
-            search.grow(scope);
+            grow(search, scope);
         }
     }
 
@@ -159,8 +226,7 @@ impl<'a> Reader<'a> {
         // What is queued last is done first, so that little is queued.
         let directories = part.rest.into_iter().chain(part.directories);
         let tasks = part.files.into_iter().map(unordered);
-        self.search
-            .add(scope, directories.collect(), tasks.collect());
+        add(self.search, scope, directories.collect(), tasks.collect());
     }
 
     fn task(&mut self, scope: &'a Scope<'a, '_>, task: Task) {
@@ -268,7 +334,8 @@ impl<'a> Reader<'a> {
         let _place = (!is_ordered).then(|| search.streams.acquire());
         if let Mode::Summary(kind) = search.plan.mode
             && search.plan.counts_lines
-            && let Some(lines) = count_lines(search, self.matcher(), kind, &file, binary)?
+            && let Some(lines) =
+                count_lines(search, self.matcher(), kind, &file, binary_byte(binary))?
         {
             let print = &search.plan.print;
             return self.printer.print_count(kind, print, &self.path, lines);
@@ -383,28 +450,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Counts the matching lines of a large file, which several workers search. Returns `None` if it is to be searched as a stream.
-fn count_lines(
-    search: &Search<'_>,
-    matcher: &RegexMatcher,
-    kind: SummaryKind,
-    file: &File,
-    binary: &BinaryDetection,
-) -> io::Result<Option<u64>> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() < FILE_BYTES_MIN {
-        return Ok(None);
-    }
-    let parts = Parts {
-        search,
-        file,
-        matcher,
-        binary: binary_byte(binary),
-        any: kind != SummaryKind::Count,
-    };
-    parts.count_lines(metadata.len())
-}
-
 fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
     binary_byte(detection).is_some_and(|byte| memchr(byte, text).is_some())
 }
@@ -412,33 +457,4 @@ fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
 /// Returns the byte that makes a file binary, if any does.
 fn binary_byte(detection: &BinaryDetection) -> Option<u8> {
     detection.quit_byte().or(detection.convert_byte())
-}
-
-/// The time, and the CPU time of the worker.
-struct Times {
-    now: Instant,
-    cpu: Timespec,
-    worker: ThreadId,
-}
-
-impl Times {
-    fn now() -> Times {
-        Times {
-            now: Instant::now(),
-            cpu: clock_gettime(ClockId::ThreadCPUTime),
-            worker: thread::current().id(),
-        }
-    }
-
-    /// Returns `true` if the worker has been idle most of the time since: then the files were not in memory.
-    fn was_idle(&self) -> bool {
-        let end = Times::now();
-        if end.worker != self.worker {
-            // The reader has migrated, so the two are times of different workers.
-            return false;
-        }
-        let cpu = end.cpu - self.cpu;
-        let cpu = Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32);
-        2 * cpu < end.now - self.now
-    }
 }

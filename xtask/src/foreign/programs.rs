@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::cargo::cargo;
 use super::plan::{Crate, JOBS};
-use super::sources::cargo;
 use crate::kernels::tools::output;
 
 /// A test program, by the name of its target.

@@ -1,6 +1,5 @@
 //! Fetches sources with cargo, copies and ports them.
 
-use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::cargo::{cargo, executable};
+use super::files::{copy, files, write};
 use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, STD_CRATE, STD_SUITE};
 use super::std_tests;
 use crate::kernels::archive::Archive;
@@ -143,18 +144,6 @@ impl Sources {
     }
 }
 
-pub(super) fn cargo(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(folder).args(arguments);
-    command
-}
-
-/// Returns the program in a message of cargo, if the message contains one.
-pub(super) fn executable(message: &str) -> Option<PathBuf> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    message["executable"].as_str().map(PathBuf::from)
-}
-
 /// Returns a manifest with which cargo fetches all crates.
 fn fetching() -> String {
     let mut text =
@@ -191,36 +180,6 @@ fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
 fn is_of_2015(manifest: &str) -> bool {
     let mut editions = manifest.lines();
     !editions.any(|line| line.starts_with("edition = ") && !line.contains("2015"))
-}
-
-pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    fs::create_dir_all(path.parent().expect("a file in a folder"))?;
-    fs::write(path, text)
-}
-
-/// Returns the Rust files directly in a folder.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type()?.is_dir() {
-            true => copy(&from, &to)?,
-            false => drop(fs::copy(from, to)?),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

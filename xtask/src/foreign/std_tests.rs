@@ -14,8 +14,9 @@ use std::str::FromStr;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
 
+use super::cargo::cargo;
+use super::files::write;
 use super::plan::{STD_DEPENDENCIES, STD_TESTS};
-use super::sources::{cargo, write};
 
 /// Replacements for `std`'s own test helpers.
 const SUPPORT: &str = include_str!("support.rs");

@@ -5,8 +5,8 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::check;
 use crate::eventfd::print_cost;
+use crate::value::check;
 
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;

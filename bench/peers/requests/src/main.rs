@@ -6,16 +6,16 @@ mod eventfd;
 mod linux_aio;
 mod posix_aio;
 mod ring;
+mod value;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{EventfdFlags, epoll};
 
-use eventfd::{ONE, print_cost};
-
-/// Number of requests that are submitted to a ring together.
-const BATCH: u32 = 32;
+use eventfd::print_cost;
+use ring::BATCH;
+use value::check;
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -61,12 +61,4 @@ fn wait_and_read(fd: BorrowedFd<'_>, requests: u32) -> io::Result<()> {
             read(fd)
         })
     })
-}
-
-/// Checks that a request has read the expected value.
-fn check(value: [u8; 8]) -> io::Result<()> {
-    match value == ONE {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("read {value:?}"))),
-    }
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::check;
+use crate::value::check;
 
 pub(crate) fn read(fd: BorrowedFd<'_>, requests: u32) -> io::Result<()> {
     for _ in 0..requests {

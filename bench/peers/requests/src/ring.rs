@@ -6,7 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use io_uring::{IoUring, opcode, types};
 
 use crate::eventfd::print_cost;
-use crate::{BATCH, check};
+use crate::value::check;
+
+/// Number of requests that are submitted together.
+pub(crate) const BATCH: u32 = 32;
 
 pub(crate) fn read(fd: BorrowedFd<'_>, requests: u32, batch: u32) -> io::Result<()> {
     // As its manual advises who has one thread to a ring; older kernels have no such rings.

@@ -10,12 +10,12 @@ use uthread_report::results::{Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
 use super::contest::{self, AROUND_SECONDS, metrics_with_memory};
+use super::parse_workers;
 use super::plan;
 use crate::alone::Alone;
 use crate::files::{Files, SMALL};
 use crate::limits;
 use crate::load::{Load, WARM_UP_SECONDS};
-use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
 use crate::servers::http::{HttpServer, Launch};

@@ -38,3 +38,11 @@ fn plan(name: &str, mut notes: Vec<String>, subjects: Vec<Subject>, panels: Vec<
         panels,
     )
 }
+
+/// Parses a number of workers. A CPU set cannot hold more.
+fn parse_workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(workers @ 1..=1023) => Ok(workers),
+        _ => Err("from 1 to 1023".to_owned()),
+    }
+}

@@ -13,12 +13,12 @@ use uthread_report::results::{Better, Metric, Panel, Point, Subject};
 use uthread_report::study::{Cell, Study};
 
 use super::contest::{self, AROUND_SECONDS};
+use super::parse_workers;
 use super::plan;
 use crate::alone::Alone;
 use crate::files::{Files, LARGE, SMALL, Size};
 use crate::hostile::Attack;
 use crate::load::{Load, latency};
-use crate::parse_workers;
 use crate::peers;
 use crate::place::Place;
 use crate::servers::http::{HttpServer, Launch};

@@ -3,7 +3,8 @@
 use uthread::{Diagnosis, Feature};
 
 use super::refusal::more_locked_memory;
-use super::report::{Limit, Remedy};
+use super::remedy::Remedy;
+use super::report::Limit;
 use super::system::System;
 use super::text::{bytes, number, rounded};
 

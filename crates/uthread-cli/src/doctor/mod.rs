@@ -7,6 +7,7 @@ mod report;
 
 mod limits;
 mod refusal;
+mod remedy;
 mod system;
 
 mod self_test;
@@ -21,8 +22,10 @@ use std::{env, io};
 use uthread::{Driver, Runtime};
 
 use crate::args::DoctorArgs;
-use crate::{Exit, print};
-use report::{Chosen, Findings, IoUring, Remedy, Report};
+use crate::exit::Exit;
+use crate::output::print;
+use remedy::Remedy;
+use report::{Chosen, Findings, IoUring, Report};
 use system::System;
 
 /// Drivers in the order in which they are tested.

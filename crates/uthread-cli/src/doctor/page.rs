@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::report::{Chosen, Finding, Findings, IoUring, Remedy, Report};
+use super::remedy::Remedy;
+use super::report::{Chosen, Finding, Findings, IoUring, Report};
 use super::self_test::{Test, Verdict};
 use super::system::{Seccomp, System};
 use super::text::{bytes, number, wrap};

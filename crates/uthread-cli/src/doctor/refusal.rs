@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::report::Remedy;
+use super::remedy::Remedy;
 use super::system::{Seccomp, System};
 use super::text::bytes;
 

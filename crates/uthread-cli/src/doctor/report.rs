@@ -7,6 +7,7 @@ use serde::Serialize;
 use uthread::{Diagnosis, Feature, Runtime, Usage};
 
 use super::refusal;
+use super::remedy::Remedy;
 use super::self_test::{Test, Verdict};
 use super::system::System;
 
@@ -74,25 +75,6 @@ pub(crate) struct Limit {
     /// The value as text.
     pub(crate) text: String,
     pub(crate) allows: String,
-}
-
-/// A problem, and the commands that solve it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Remedy {
-    pub(crate) problem: String,
-    pub(crate) commands: Vec<String>,
-}
-
-impl Remedy {
-    pub(crate) fn new<'a>(
-        problem: impl Into<String>,
-        commands: impl IntoIterator<Item = &'a str>,
-    ) -> Remedy {
-        Remedy {
-            problem: problem.into(),
-            commands: commands.into_iter().map(str::to_owned).collect(),
-        }
-    }
 }
 
 impl Report {

@@ -16,7 +16,7 @@ use crate::args::LogFormat;
 use crate::http::date;
 use crate::http::request::{Request, Version};
 use crate::http::response::{Status, push_decimal};
-use crate::tell;
+use crate::output::tell;
 
 /// Unwritten lines: about 10,000, a tenth of a second at full speed.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;

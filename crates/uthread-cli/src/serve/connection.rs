@@ -14,7 +14,7 @@ use super::scratch::Scratch;
 use super::send::send;
 use crate::http::request::{self, Method, Request, Version};
 use crate::http::response::{Persistence, Status};
-use crate::tell;
+use crate::output::tell;
 
 /// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use for a body.
 const BODY_BYTES_MAX: u64 = 64 * 1024;

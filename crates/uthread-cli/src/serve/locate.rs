@@ -3,8 +3,8 @@
 use std::time::Instant;
 use uthread::fs::File;
 
-use super::respond::Site;
 use super::root::{Opened, Regular};
+use super::site::Site;
 use super::target::{self, Kind};
 use crate::http::response::Status;
 

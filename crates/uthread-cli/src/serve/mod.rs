@@ -10,6 +10,7 @@ mod input;
 mod cache;
 mod locate;
 mod root;
+mod site;
 mod target;
 
 mod etag;
@@ -39,18 +40,18 @@ use uthread::thread;
 use anyhow::{Context, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::Exit;
 use crate::args::ServeArgs;
+use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
 use crate::listen::{accept_each, listen};
+use crate::output::tell;
 use crate::runtime;
-use crate::tell;
 use access_log::AccessLog;
 use error_pages::ErrorPages;
 use peers::Peers;
-use respond::Site;
 use root::Root;
+use site::Site;
 use stop::Hurry;
 
 /// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a second at most;

@@ -13,6 +13,7 @@ use super::etag::Etag;
 use super::locate::{Found, locate};
 use super::root::{Content, Opened, Regular, Root};
 use super::scratch::Scratch;
+use super::site::Site;
 use super::{listing, page, target};
 use crate::http::conditional::{self, Validators, Verdict};
 use crate::http::date;
@@ -21,18 +22,10 @@ use crate::http::negotiate::{self, Coding};
 use crate::http::range::{self, Selection, Span};
 use crate::http::request::{Method, Request};
 use crate::http::response::{HeadWriter, Persistence, Status};
-use crate::tell;
+use crate::output::tell;
 
 /// Tells clients when to retry after a 503: a shortage here does not last longer.
 const RETRY_AFTER_S: u64 = 2;
-
-/// The served files, and options of their presentation.
-#[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) root: Root,
-    pub(crate) error_pages: ErrorPages,
-    pub(crate) listing: bool,
-}
 
 /// A response whose head is in the buffer.
 #[derive(Debug)]

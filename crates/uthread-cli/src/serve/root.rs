@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,8 @@ use rustix::io::Errno;
 use uthread::fs::{Dir, File, OpenOptions};
 
 use super::cache::{Cache, Kept};
-use super::send::read_exact_at;
 use crate::http::response::Status;
-use crate::tell;
+use crate::output::tell;
 
 /// Responses hold their file open for some milliseconds at most, so descriptors become free soon. A client that would
 /// wait for longer gets a 503 and can retry.
@@ -176,6 +175,20 @@ fn failure(error: &io::Error, path: &[u8]) -> Status {
         path.escape_ascii()
     ));
     Status::InternalError
+}
+
+/// Fills `buffer` from the file; fails if the file was truncated after its size was announced.
+pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Sends a response to the client: small ones in one write, large ones piece by piece.
 
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use uthread::fs::File;
 use uthread::net::TcpStream;
 
 use super::cache::Kept;
 use super::respond::{Body, Response};
-use super::root::Content;
+use super::root::{Content, read_exact_at};
 use super::scratch::Piece;
 use crate::http::range::Span;
 
@@ -111,18 +110,4 @@ fn send_file(stream: &TcpStream, file: &File, span: Span) -> io::Result<()> {
     } else {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
-}
-
-/// Fills `buffer` from the file; fails if the file was truncated after its size was announced.
-pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

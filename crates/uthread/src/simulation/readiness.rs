@@ -15,7 +15,8 @@ use crate::op::net::SocketOperation;
 use crate::resource::descriptor::Descriptor;
 use crate::sched::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use crate::sync::select::{self, Arm, ArmHandle, Event};
+use crate::sync::select;
+use crate::sync::selection::{Arm, ArmHandle, Event};
 use crate::thread::{self, spawn};
 use crate::timeout;
 

@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 pub use std::sync::mpsc::SendError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::select::{ArmHandle, Event, Receive};
+use super::select::Receive;
+use super::selection::{ArmHandle, Event};
 use crate::sched::wait;
 
 struct Ring<T> {

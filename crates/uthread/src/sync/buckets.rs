@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::parking_lot::Bucket;
+use super::bucket::Bucket;
 use crate::forked::PerProcess;
 use crate::sched::fork;
 

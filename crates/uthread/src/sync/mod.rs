@@ -35,9 +35,12 @@ pub mod select;
 mod lock;
 mod notify_mutex;
 mod poison;
+pub(crate) mod selection;
 
-mod buckets;
 mod parking_lot;
+
+mod bucket;
+mod buckets;
 
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 

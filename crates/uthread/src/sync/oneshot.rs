@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 
 pub use std::sync::mpsc::{RecvError, SendError};
 
-use super::select::{ArmHandle, Event, Receive};
+use super::select::Receive;
+use super::selection::{ArmHandle, Event};
 use crate::fiber::Outcome;
 use crate::sched::wait;
 

@@ -7,38 +7,15 @@
 //! A mutex, held for a short time, guards a bucket of queues. What a lock decides together with its queue (to enqueue only
 //! while the lock is taken, to clear a bit when the queue is empty) it decides in [`with_queue`]. Nobody is woken there.
 
-use std::collections::BTreeMap;
 use std::ptr;
 use std::time::Instant;
 
+use super::bucket::{Bucket, Key};
 use super::buckets;
 use crate::atomic::MutexGuard;
 use crate::atomic::lock;
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
-
-/// The queues of one bucket.
-#[derive(Default)]
-pub(super) struct Bucket {
-    next_position: u64,
-    /// By address and position; bounded by the number of fibers and threads.
-    waiting: BTreeMap<(usize, u64), Waiting>,
-}
-
-struct Waiting {
-    handle: WakeHandle,
-    /// The kind of wait, as the lock defines it.
-    want: usize,
-}
-
-impl Bucket {
-    pub(super) const fn new() -> Bucket {
-        Bucket {
-            next_position: 0,
-            waiting: BTreeMap::new(),
-        }
-    }
-}
 
 /// The locked queue of one address.
 pub(super) struct WaitQueue {
@@ -61,11 +38,7 @@ impl WaitQueue {
 
     /// Returns what each waiter wants, the first one first.
     pub(super) fn wants(&self) -> impl Iterator<Item = usize> {
-        let queue = (self.address, 0)..=(self.address, u64::MAX);
-        self.bucket
-            .waiting
-            .range(queue)
-            .map(|(_, waiting)| waiting.want)
+        self.bucket.wants(self.address)
     }
 
     /// Returns `true` if there are more than `count` waiters.
@@ -75,11 +48,9 @@ impl WaitQueue {
 
     /// Appends the caller.
     pub(super) fn enqueue(&mut self, want: usize) -> Waiter {
-        let position = self.bucket.next_position;
-        self.bucket.next_position += 1;
         let waiter = Waiter {
             address: self.address,
-            position,
+            position: self.bucket.new_position(),
         };
         self.requeue(&waiter, want);
         waiter
@@ -88,15 +59,14 @@ impl WaitQueue {
     /// Puts the caller, which has been dequeued, back to its position: before all that came later.
     pub(super) fn requeue(&mut self, waiter: &Waiter, want: usize) {
         let handle = wait::wake_handle();
-        let waiting = Waiting { handle, want };
-        self.bucket.waiting.insert(waiter.key(), waiting);
+        self.bucket.insert(waiter.key(), handle, want);
     }
 
     /// Removes the first `count` waiters, or all if there are fewer.
     pub(super) fn dequeue(&mut self, count: usize) -> Dequeued {
         let mut woken = Dequeued::default();
         for _ in 0..count {
-            let Some(first) = self.take_first() else {
+            let Some(first) = self.bucket.take_first(self.address) else {
                 break;
             };
             match woken.first {
@@ -105,13 +75,6 @@ impl WaitQueue {
             }
         }
         woken
-    }
-
-    fn take_first(&mut self) -> Option<WakeHandle> {
-        let queue = (self.address, 0)..=(self.address, u64::MAX);
-        let (&key, _) = self.bucket.waiting.range(queue).next()?;
-        let waiting = self.bucket.waiting.remove(&key)?;
-        Some(waiting.handle)
     }
 }
 
@@ -196,7 +159,7 @@ impl Waiter {
     /// Leaves the queue because of `reason`, unless the caller was dequeued before.
     fn leave(&self, reason: WaitEnd, left: impl FnOnce(&mut WaitQueue) -> Dequeued) -> WaitEnd {
         let mut queue = WaitQueue::at(self.address);
-        if queue.bucket.waiting.remove(&self.key()).is_none() {
+        if !queue.bucket.remove(self.key()) {
             return WaitEnd::Dequeued;
         }
         let woken = left(&mut queue);
@@ -207,10 +170,10 @@ impl Waiter {
 
     fn is_dequeued(&self) -> bool {
         let queue = WaitQueue::at(self.address);
-        !queue.bucket.waiting.contains_key(&self.key())
+        !queue.bucket.contains(self.key())
     }
 
-    fn key(&self) -> (usize, u64) {
+    fn key(&self) -> Key {
         (self.address, self.position)
     }
 }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub use std::sync::mpsc::RecvError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
-use super::select::{Arm, ArmHandle, Event};
+use super::selection::{Arm, ArmHandle, Event};
 use crate::sched::wait;
 
 struct Shared<T> {

@@ -18,7 +18,7 @@ use uthread::{Runtime, try_scope};
 use uthread_load::SplitMix;
 
 use crate::blocks::BLOCK_BYTES;
-use crate::job::Job;
+use crate::load::Load;
 use crate::tally::Tally;
 use crate::usage::Meter;
 use crate::walk::Request;
@@ -29,13 +29,13 @@ const LOADING_FIBERS: u64 = state::BATCH_MAX as u64;
 /// Share of the blocks that have a live record: with more, compaction copies more.
 const LIVE_PERCENT: u64 = 50;
 
-/// Puts all keys, then measures as many puts and gets as the job has requests, and recovers the store from its file.
+/// Puts all keys, then measures as many puts and gets as the load has requests, and recovers the store from its file.
 ///
 /// # Errors
 ///
 /// The errors of the file; any other if a value was lost.
-pub(crate) fn perform(job: &Job, runtime: &Runtime) -> io::Result<Tally> {
-    let path: &Path = job.load.files.first().ok_or(io::ErrorKind::InvalidInput)?;
+pub(crate) fn perform(load: &Load, runtime: &Runtime) -> io::Result<Tally> {
+    let path: &Path = load.files.first().ok_or(io::ErrorKind::InvalidInput)?;
     runtime.run(|| {
         let file = OpenOptions::new()
             .read(true)
@@ -45,18 +45,18 @@ pub(crate) fn perform(job: &Job, runtime: &Runtime) -> io::Result<Tally> {
         let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
         let identity = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let store = Store::create(&file, identity.as_nanos() as u64)?;
-        measure(job, &file, &store, blocks * LIVE_PERCENT / 100)
+        measure(load, &file, &store, blocks * LIVE_PERCENT / 100)
     })
 }
 
-fn measure(job: &Job, file: &File, store: &Store<'_>, keys: u64) -> io::Result<Tally> {
+fn measure(load: &Load, file: &File, store: &Store<'_>, keys: u64) -> io::Result<Tally> {
     let tally = Mutex::new(Tally::new());
     let span = try_scope(|scope| {
         scope.spawn(|| store.compact());
         let result = put_all(store, keys).and_then(|()| {
             store.forget_counts();
             let begin = Meter::now()?;
-            put_and_get(job, store, keys, &tally)?;
+            put_and_get(load, store, keys, &tally)?;
             Ok((begin, Meter::now()?))
         });
         store.end();
@@ -91,13 +91,13 @@ fn put_all(store: &Store<'_>, keys: u64) -> io::Result<()> {
 }
 
 /// Puts and gets random keys, one after the other in each fiber.
-fn put_and_get(job: &Job, store: &Store<'_>, keys: u64, tally: &Mutex<Tally>) -> io::Result<()> {
+fn put_and_get(load: &Load, store: &Store<'_>, keys: u64, tally: &Mutex<Tally>) -> io::Result<()> {
     let next = &AtomicU64::new(0);
     try_scope(|scope| {
-        for fiber in 0..job.load.depth as u64 {
-            let mut random = SplitMix::new(job.load.seed.wrapping_add(fiber));
+        for fiber in 0..load.depth as u64 {
+            let mut random = SplitMix::new(load.seed.wrapping_add(fiber));
             scope.spawn(move || {
-                while next.fetch_add(1, Ordering::Relaxed) < job.load.requests {
+                while next.fetch_add(1, Ordering::Relaxed) < load.requests {
                     let drawn = random.next();
                     let (key, is_put) = (drawn % keys, drawn >> 63 == 0);
                     let begin = Instant::now();

@@ -7,9 +7,7 @@ use tempfile::NamedTempFile;
 use uthread::Driver;
 
 use super::*;
-use crate::load::Load;
-use crate::technique::Technique;
-use crate::walk::Pattern;
+use crate::load::Pattern;
 
 const BLOCKS: u64 = 256;
 
@@ -21,8 +19,8 @@ fn file() -> Option<NamedTempFile> {
     crate::place::buffer(file.as_file()).is_ok().then_some(file)
 }
 
-fn job(path: PathBuf, depth: usize) -> Job {
-    let load = Load {
+fn load(path: PathBuf, depth: usize) -> Load {
+    Load {
         files: vec![path],
         pattern: Pattern::KeyValue,
         requests: 600,
@@ -30,10 +28,6 @@ fn job(path: PathBuf, depth: usize) -> Job {
         depth,
         is_batched: false,
         seed: 1,
-    };
-    Job {
-        technique: Technique::Fibers,
-        load,
     }
 }
 
@@ -45,7 +39,7 @@ fn what_was_put_is_found_again() {
             continue;
         };
         for depth in [1, 20] {
-            let tally = perform(&job(file.path().to_owned(), depth), &runtime).unwrap();
+            let tally = perform(&load(file.path().to_owned(), depth), &runtime).unwrap();
             assert_eq!(tally.requests(), 600, "{driver}");
             // Every put was written, and half of the blocks are live: compaction has copied some.
             assert!(

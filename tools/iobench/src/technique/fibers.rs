@@ -12,11 +12,11 @@ use uthread::{Driver, Runtime, try_scope};
 
 use super::{call, walk};
 use crate::blocks::{self, BLOCK_BYTES};
-use crate::job::Job;
 use crate::kv;
+use crate::load::{Load, Pattern};
 use crate::tally::Tally;
 use crate::urgent;
-use crate::walk::{Pattern, Walk};
+use crate::walk::Walk;
 
 /// The driver, and the features of its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,26 +40,26 @@ impl Fibers {
     }
 }
 
-/// Performs the requests of a job on as many workers as it has files.
-pub(super) fn perform(job: &Job, fibers: Fibers) -> io::Result<Tally> {
+/// Performs the requests of a load on as many workers as it has files.
+pub(super) fn perform(load: &Load, fibers: Fibers) -> io::Result<Tally> {
     let mut builder = Runtime::builder().driver(fibers.driver());
     if fibers == Fibers::Polled {
         builder = builder.io_polling();
     }
-    let runtime = builder.workers(job.load.files.len().max(1)).build()?;
-    match job.load.pattern {
+    let runtime = builder.workers(load.files.len().max(1)).build()?;
+    match load.pattern {
         Pattern::Sequential | Pattern::Random | Pattern::Mixed => {}
-        Pattern::KeyValue => return kv::perform(job, &runtime),
+        Pattern::KeyValue => return kv::perform(load, &runtime),
         Pattern::UrgentReads(_) | Pattern::UrgentEchoes(_) => {
-            return urgent::perform(&job.load, &runtime);
+            return urgent::perform(load, &runtime);
         }
     }
     let tally = Mutex::new(Tally::new());
     let sum = &tally;
     runtime.run(|| {
         try_scope(|scope| {
-            for path in &job.load.files {
-                scope.spawn(move || on_file(job, fibers, path, sum));
+            for path in &load.files {
+                scope.spawn(move || on_file(load, fibers, path, sum));
             }
             Ok::<_, io::Error>(())
         })
@@ -71,16 +71,16 @@ pub(super) fn perform(job: &Job, fibers: Fibers) -> io::Result<Tally> {
     Ok(tally)
 }
 
-fn on_file(job: &Job, fibers: Fibers, path: &Path, tally: &Mutex<Tally>) -> io::Result<()> {
+fn on_file(load: &Load, fibers: Fibers, path: &Path, tally: &Mutex<Tally>) -> io::Result<()> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .direct(true)
         .open(path)?;
-    let walk = walk(job, file.metadata()?.len())?;
+    let walk = walk(load, file.metadata()?.len())?;
     if fibers != Fibers::Registered {
         let buffer = || AlignedBuffer::for_file(&file, BLOCK_BYTES);
-        return by_fibers(job.load.depth, &file, &walk, buffer, tally);
+        return by_fibers(load.depth, &file, &walk, buffer, tally);
     }
     let file = RegisteredFile::new(file);
     if !file.is_registered() {
@@ -93,7 +93,7 @@ fn on_file(job: &Job, fibers: Fibers, path: &Path, tally: &Mutex<Tally>) -> io::
             false => Err(io::Error::other("no registered buffer: raise `ulimit -l`")),
         }
     };
-    by_fibers(job.load.depth, &file, &walk, buffer, tally)
+    by_fibers(load.depth, &file, &walk, buffer, tally)
 }
 
 fn by_fibers<B: DerefMut<Target = [u8]>>(

@@ -19,7 +19,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::BLOCK_BYTES;
-use crate::job::Job;
+use crate::load::Load;
 use crate::place::open_direct;
 use crate::tally::Tally;
 use crate::walk::{Request, Walk};
@@ -127,23 +127,23 @@ struct Work {
     is_batched: bool,
 }
 
-/// Performs all requests of a job, on a thread for each file.
+/// Performs all requests of a load, on a thread for each file.
 ///
 /// # Errors
 ///
 /// The errors of setting up the technique and of its requests, and any other if a block was corrupted.
-pub(crate) fn perform(job: &Job) -> io::Result<Tally> {
-    if let Some(fibers) = job.technique.fibers() {
-        return fibers::perform(job, fibers);
+pub(crate) fn perform(technique: Technique, load: &Load) -> io::Result<Tally> {
+    if let Some(fibers) = technique.fibers() {
+        return fibers::perform(load, fibers);
     }
-    let works = job.load.files.iter().map(|path| work(job, path));
+    let works = load.files.iter().map(|path| work(load, path));
     let works: Vec<Work> = works.collect::<io::Result<_>>()?;
     let mut works = works.into_iter();
     let first = works.next().ok_or(io::ErrorKind::InvalidInput)?;
     thread::scope(|scope| {
-        let start = |work: Work| scope.spawn(move || on_this_thread(job.technique, &work));
+        let start = |work: Work| scope.spawn(move || on_this_thread(technique, &work));
         let others: Vec<_> = works.map(start).collect();
-        let mut tally = on_this_thread(job.technique, &first)?;
+        let mut tally = on_this_thread(technique, &first)?;
         for other in others {
             tally.add(&other.join().expect("it does not panic")?);
         }
@@ -151,24 +151,24 @@ pub(crate) fn perform(job: &Job) -> io::Result<Tally> {
     })
 }
 
-fn work(job: &Job, path: &Path) -> io::Result<Work> {
+fn work(load: &Load, path: &Path) -> io::Result<Work> {
     let file = open_direct(path)?;
-    let walk = walk(job, file.metadata()?.len())?;
+    let walk = walk(load, file.metadata()?.len())?;
     Ok(Work {
         file,
         walk,
-        depth: job.load.depth,
-        is_batched: job.load.is_batched,
+        depth: load.depth,
+        is_batched: load.is_batched,
     })
 }
 
-/// Returns the requests of a job to a file of this size.
-fn walk(job: &Job, bytes: u64) -> io::Result<Walk> {
+/// Returns the requests of a load to a file of this size.
+fn walk(load: &Load, bytes: u64) -> io::Result<Walk> {
     let blocks = bytes / BLOCK_BYTES as u64;
-    if blocks == 0 || job.load.depth == 0 {
-        return Err(io::Error::other("a job without blocks or requests"));
+    if blocks == 0 || load.depth == 0 {
+        return Err(io::Error::other("a load without blocks or requests"));
     }
-    Ok(Walk::new(&job.load, blocks))
+    Ok(Walk::new(load, blocks))
 }
 
 fn on_this_thread(technique: Technique, work: &Work) -> io::Result<Tally> {

@@ -8,8 +8,7 @@ use uthread_load::SplitMix;
 
 use super::*;
 use crate::blocks;
-use crate::load::Load;
-use crate::walk::Pattern;
+use crate::load::Pattern;
 
 const BLOCKS: u64 = 64;
 
@@ -33,8 +32,8 @@ fn file() -> Option<NamedTempFile> {
     }
 }
 
-fn job(technique: Technique, paths: &[PathBuf], pattern: Pattern, depth: usize) -> Job {
-    let load = Load {
+fn load(paths: &[PathBuf], pattern: Pattern, depth: usize) -> Load {
+    Load {
         files: paths.to_vec(),
         pattern,
         requests: 3 * BLOCKS,
@@ -42,15 +41,14 @@ fn job(technique: Technique, paths: &[PathBuf], pattern: Pattern, depth: usize) 
         depth,
         is_batched: false,
         seed: 1,
-    };
-    Job { technique, load }
+    }
 }
 
 /// Returns the techniques that this machine has.
 fn available(path: &Path) -> impl Iterator<Item = Technique> {
     let works = move |technique: &Technique| {
-        let job = job(*technique, &[path.to_owned()], Pattern::Sequential, 1);
-        let result = perform(&job);
+        let load = load(&[path.to_owned()], Pattern::Sequential, 1);
+        let result = perform(*technique, &load);
         if let Err(error) = &result {
             println!("{technique:?} is not tested: {error}");
         }
@@ -71,7 +69,7 @@ fn every_technique_performs_all_requests() {
             (Pattern::Random, 256),
             (Pattern::Mixed, 8),
         ] {
-            let tally = perform(&job(technique, &paths, pattern, depth));
+            let tally = perform(technique, &load(&paths, pattern, depth));
             let tally = tally.unwrap_or_else(|error| panic!("{technique:?} {pattern:?}: {error}"));
             assert_eq!(tally.requests(), 3 * BLOCKS, "{technique:?} {pattern:?}");
             let [reads, writes, syncs] = tally.latencies();
@@ -92,8 +90,8 @@ fn every_technique_finds_a_corrupted_block() {
     let corrupted = [file.path().to_owned()];
     let Some(whole) = self::file() else { return };
     for technique in available(whole.path()) {
-        let job = job(technique, &corrupted, Pattern::Sequential, 4);
-        let error = perform(&job).err().unwrap().to_string();
+        let load = load(&corrupted, Pattern::Sequential, 4);
+        let error = perform(technique, &load).err().unwrap().to_string();
         assert!(
             error.contains("block 7 is corrupted"),
             "{technique:?}: {error}"
@@ -106,12 +104,12 @@ fn a_batch_has_one_call() {
     let Some(file) = file() else { return };
     let paths = [file.path().to_owned()];
     for technique in available(file.path()).filter(|technique| !technique.is_ours()) {
-        let mut job = job(technique, &paths, Pattern::Sequential, 32);
-        job.load.is_batched = true;
-        let calls = perform(&job).unwrap().calls;
-        let batches = job.load.requests / 32;
+        let mut load = load(&paths, Pattern::Sequential, 32);
+        load.is_batched = true;
+        let calls = perform(technique, &load).unwrap().calls;
+        let batches = load.requests / 32;
         match technique {
-            Technique::Pread => assert_eq!(calls, Some(job.load.requests)),
+            Technique::Pread => assert_eq!(calls, Some(load.requests)),
             Technique::LinuxAio => assert!(calls.unwrap() < 3 * batches, "{calls:?}"),
             // A call may be interrupted, and a polled one returns early.
             Technique::Ring | Technique::RingRegistered => {
@@ -132,7 +130,7 @@ fn four_files_have_four_threads() {
     let Some(files) = files else { return };
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
     for technique in available(&paths[0]) {
-        let tally = perform(&job(technique, &paths, Pattern::Random, 4)).unwrap();
+        let tally = perform(technique, &load(&paths, Pattern::Random, 4)).unwrap();
         assert_eq!(tally.requests(), 4 * 3 * BLOCKS, "{technique:?}");
     }
 }

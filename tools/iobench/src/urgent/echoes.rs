@@ -7,9 +7,8 @@ use uthread::net::{TcpListener, TcpStream};
 use uthread::try_scope;
 
 use super::Stage;
-use crate::load::Load;
+use crate::load::{Load, Rivals};
 use crate::tally::Tally;
-use crate::walk::Rivals;
 
 /// Size of a message, which begins with its number.
 const MESSAGE_BYTES: usize = 64;

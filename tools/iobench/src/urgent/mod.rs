@@ -18,10 +18,10 @@ use uthread::Runtime;
 use uthread::priority::{self, Priority};
 use uthread::sync::Barrier;
 
-use crate::load::Load;
+use crate::load::{Load, Pattern, Rivals};
 use crate::tally::Tally;
 use crate::usage::Meter;
-use crate::walk::{Pattern, Request, Rivals, Walk};
+use crate::walk::{Request, Walk};
 
 pub(crate) use echoes::CHUNK_BYTES;
 

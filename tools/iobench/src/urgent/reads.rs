@@ -9,9 +9,9 @@ use uthread_load::SplitMix;
 
 use super::Stage;
 use crate::blocks::{self, BLOCK_BYTES};
-use crate::load::Load;
+use crate::load::{Load, Rivals};
 use crate::tally::Tally;
-use crate::walk::{Request, Rivals};
+use crate::walk::Request;
 
 /// Reads random blocks of the file, one at a time, while each rival writes others.
 pub(super) fn perform(load: &Load, rivals: Rivals) -> io::Result<Tally> {

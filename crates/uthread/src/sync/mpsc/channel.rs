@@ -29,7 +29,7 @@ use std::time::Instant;
 use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
 use crate::sched::wait;
-use crate::sync::select::ArmHandle;
+use crate::sync::selection::ArmHandle;
 
 /// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and the memory
 /// of a burst is returned.

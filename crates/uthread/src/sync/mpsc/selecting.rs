@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
 use super::channel::{Channel, Receiving, Side};
-use crate::sync::select::{ArmHandle, Event};
+use crate::sync::selection::{ArmHandle, Event};
 
 /// The event that a value can be received.
 pub struct Received<'a, T> {

@@ -13,18 +13,16 @@
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has come | `()` |
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | the time at which it was due |
 
-mod arms;
 mod readiness;
 mod select_macro;
 mod times;
 
-pub use arms::{Arm, Select, select, select_timeout, try_select};
-pub(crate) use arms::{ArmHandle, Event};
+pub use super::selection::{Arm, Select, select, select_timeout, try_select};
+pub use readiness::{readable, writable};
 pub use times::{after, at, tick};
 
-pub use readiness::{readable, writable};
-
 use super::promise::{self, Settled, Waiter};
+use super::selection::Event;
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::PollFlags;
 use rustix::io::{Errno, retry_on_intr};
 
-use super::{Arm, ArmHandle, Event};
 use crate::driver::native;
 use crate::op::Operation;
 use crate::op::net::SocketOperation;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
+use crate::sync::selection::{Arm, ArmHandle, Event};
 
 /// Creates an arm that completes when `descriptor` is readable: when it has bytes or a connection, or is at
 /// its end. As with `poll(2)`, an error or a hang-up counts as readable; the next call on the descriptor

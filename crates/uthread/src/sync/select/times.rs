@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Arm, ArmHandle, Event};
 use crate::sched::wait;
+use crate::sync::selection::{Arm, ArmHandle, Event};
 use crate::time::Interval;
 
 /// Creates an arm that is ready when `duration` has passed since this call.

@@ -1,0 +1,65 @@
+//! One bucket of the parking lot: the queues of the addresses that share it.
+
+use std::collections::BTreeMap;
+
+use crate::fiber::WakeHandle;
+
+/// Wait queues by address.
+#[derive(Default)]
+pub(super) struct Bucket {
+    next_position: u64,
+    /// Bounded by the number of fibers and threads.
+    waiting: BTreeMap<Key, Waiting>,
+}
+
+/// The address at which a waiter waits, and its position among all of the bucket.
+pub(super) type Key = (usize, u64);
+
+struct Waiting {
+    handle: WakeHandle,
+    /// The kind of wait, as the lock defines it.
+    want: usize,
+}
+
+impl Bucket {
+    pub(super) const fn new() -> Bucket {
+        Bucket {
+            next_position: 0,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Returns what each waiter at an address wants, the first one first.
+    pub(super) fn wants(&self, address: usize) -> impl Iterator<Item = usize> {
+        let queue = (address, 0)..=(address, u64::MAX);
+        self.waiting.range(queue).map(|(_, waiting)| waiting.want)
+    }
+
+    /// Returns the position behind all others.
+    pub(super) fn new_position(&mut self) -> u64 {
+        let position = self.next_position;
+        self.next_position += 1;
+        position
+    }
+
+    pub(super) fn insert(&mut self, key: Key, handle: WakeHandle, want: usize) {
+        self.waiting.insert(key, Waiting { handle, want });
+    }
+
+    /// Removes the first waiter at an address.
+    pub(super) fn take_first(&mut self, address: usize) -> Option<WakeHandle> {
+        let queue = (address, 0)..=(address, u64::MAX);
+        let (&key, _) = self.waiting.range(queue).next()?;
+        let waiting = self.waiting.remove(&key)?;
+        Some(waiting.handle)
+    }
+
+    /// Removes a waiter; returns `false` if it was not there.
+    pub(super) fn remove(&mut self, key: Key) -> bool {
+        self.waiting.remove(&key).is_some()
+    }
+
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.waiting.contains_key(&key)
+    }
+}

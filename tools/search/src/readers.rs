@@ -1,0 +1,67 @@
+//! How many readers run, and on which workers.
+
+use std::collections::HashMap;
+use std::thread::ThreadId;
+
+/// Number of readers that a worker runs while files are in memory: so many share a system call, and what they have read stays in
+/// the cache of the CPU until it is searched.
+const READERS_PER_WORKER: usize = 8;
+/// Maximum number of readers that a worker runs, and so of files in flight: enough to keep a disk busy.
+pub(crate) const READERS_PER_WORKER_MAX: usize = 64;
+
+/// The readers that run.
+pub(crate) struct Readers {
+    count: usize,
+    /// Grows up to `limit`.
+    count_max: usize,
+    /// [`READERS_PER_WORKER_MAX`] for each worker, or fewer if they could not open their files.
+    limit: usize,
+    on_worker: HashMap<ThreadId, usize>,
+    started: u64,
+}
+
+impl Readers {
+    /// Returns the count for a search that has not begun, by this number of workers and at most `limit` readers.
+    pub(crate) fn new(workers: usize, limit: usize) -> Readers {
+        Readers {
+            count: 0,
+            count_max: limit.min(READERS_PER_WORKER * workers),
+            limit,
+            on_worker: HashMap::new(),
+            started: 0,
+        }
+    }
+
+    /// Adds a reader, and returns `true`, unless there are as many as there may be.
+    pub(crate) fn add(&mut self) -> bool {
+        let has_room = self.count < self.count_max;
+        self.count += usize::from(has_room);
+        has_room
+    }
+
+    /// Makes room for another reader, and returns `true`, unless that would be too many.
+    pub(crate) fn grow(&mut self) -> bool {
+        let may_grow = self.count_max < self.limit;
+        self.count_max += usize::from(may_grow);
+        may_grow
+    }
+
+    /// Returns the number of an added reader that starts on this one of `workers`. Removes the reader, and returns `None`, if
+    /// the worker has enough.
+    pub(crate) fn start_on(&mut self, worker: ThreadId, workers: usize) -> Option<u64> {
+        let most = self.count_max.div_ceil(workers);
+        let here = self.on_worker.entry(worker).or_default();
+        if *here >= most {
+            self.count -= 1;
+            return None;
+        }
+        *here += 1;
+        Some(self.start())
+    }
+
+    /// Returns the number of a reader that starts beside those that are counted.
+    pub(crate) fn start(&mut self) -> u64 {
+        self.started += 1;
+        self.started
+    }
+}
