@@ -31,6 +31,8 @@ mod links;
 
 mod commands;
 
+mod subcommands;
+
 mod dependencies;
 
 mod examples;
@@ -47,7 +49,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -57,6 +59,7 @@ const CHECKS: [Check; 13] = [
     words::check,
     links::check,
     commands::check,
+    subcommands::check,
     dependencies::check,
     examples::check,
     figures::check,

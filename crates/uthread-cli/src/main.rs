@@ -11,10 +11,12 @@ mod listen;
 mod output;
 mod runtime;
 
+mod completions;
 mod doctor;
 mod echo;
 mod iobench;
 mod load;
+mod man;
 mod model;
 mod port;
 mod search;
@@ -24,11 +26,9 @@ mod http;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use args::{Command, CommandLine};
-use exit::Exit;
-use output::{print, tell};
 
 fn main() -> ExitCode {
     let exit = match CommandLine::parse().command {
@@ -40,29 +40,8 @@ fn main() -> ExitCode {
         Command::Model(options) => model::run(&options),
         Command::Port(args) => port::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Completions { shell } => print(|out| {
-            let mut command = CommandLine::command();
-            clap_complete::generate(shell, &mut command, "uthread", out);
-            Ok(())
-        }),
-        Command::Man { command } => print_manual(command.as_deref()),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { command } => man::run(command.as_deref()),
     };
     ExitCode::from(exit as u8)
-}
-
-fn print_manual(name: Option<&str>) -> Exit {
-    // Built, so that the subcommands know their full names ("uthread-serve").
-    let mut program = CommandLine::command();
-    program.build();
-    let command = match name {
-        None => program,
-        Some(name) => match program.find_subcommand(name) {
-            Some(command) => command.clone(),
-            None => {
-                tell(format_args!("no subcommand '{name}'; see uthread --help"));
-                return Exit::CouldNotStart;
-            }
-        },
-    };
-    print(|out| clap_mangen::Man::new(command).render(out))
 }

@@ -90,7 +90,7 @@ impl Source {
     }
 
     /// Returns the index behind a token, or behind the partner of an opening bracket.
-    fn after(&self, index: usize) -> usize {
+    pub(crate) fn after(&self, index: usize) -> usize {
         self.tokens[index].close.max(index) + 1
     }
 

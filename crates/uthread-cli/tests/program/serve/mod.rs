@@ -1,0 +1,13 @@
+//! `uthread serve`, one file per theme.
+
+mod conditional;
+mod content;
+mod deadlines;
+mod drain;
+mod limits;
+mod listing;
+mod log;
+mod paths;
+mod ranges;
+mod smuggling;
+mod tree;
