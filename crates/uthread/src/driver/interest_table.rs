@@ -24,12 +24,12 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::ET);
 
-pub(super) struct InterestTable {
+pub(super) struct InterestTable<O> {
     /// Marks the states of the descriptors that are registered here.
     id: u32,
     epoll: Arc<OwnedFd>,
     /// Indexed by descriptor. Bounded by the limit of open files.
-    files: Vec<Readiness>,
+    files: Vec<Readiness<O>>,
     /// Number of waiting operations. Bounded by the number of fibers.
     waiting: usize,
     /// Operations that have waited for a file that is closed. Bounded by the number of fibers.
@@ -38,8 +38,8 @@ pub(super) struct InterestTable {
     latest: Latest<RawFd>,
 }
 
-impl InterestTable {
-    pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable {
+impl<O> InterestTable<O> {
+    pub(super) fn new(epoll: Arc<OwnedFd>) -> InterestTable<O> {
         // Relaxed: the number only has to be unique. It is neither zero nor the maximum, as no program
         // creates billions.
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -98,7 +98,7 @@ impl InterestTable {
 
     /// Returns the readiness of a descriptor that is registered here.
     #[inline]
-    pub(super) fn registered(&mut self, descriptor: Descriptor<'_>) -> Option<&mut Readiness> {
+    pub(super) fn registered(&mut self, descriptor: Descriptor<'_>) -> Option<&mut Readiness<O>> {
         match descriptor.state.is(self.id) {
             true => Some(self.file(descriptor.fd.as_raw_fd())),
             false => None,
@@ -106,7 +106,7 @@ impl InterestTable {
     }
 
     /// Makes an operation wait for a registered descriptor.
-    pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting) {
+    pub(super) fn wait(&mut self, fd: RawFd, interest: Interest, waiting: Waiting<O>) {
         self.latest.insert(waiting.token, fd);
         self.waiting += 1;
         self.file(fd).wait(interest, waiting);
@@ -132,7 +132,7 @@ impl InterestTable {
     }
 
     #[inline]
-    pub(super) fn file(&mut self, fd: RawFd) -> &mut Readiness {
+    pub(super) fn file(&mut self, fd: RawFd) -> &mut Readiness<O> {
         let index = fd.cast_unsigned() as usize;
         if index >= self.files.len() {
             self.files.resize_with(index + 1, Readiness::new);

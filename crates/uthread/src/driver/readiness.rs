@@ -21,11 +21,9 @@ use std::ptr::NonNull;
 use rustix::event::PollFlags;
 use rustix::io::retry_on_intr;
 
+use super::native::socket::Call;
 use super::{Token, native};
 use crate::op::Operation;
-use crate::op::fs::FileOperation;
-use crate::op::net::SocketOperation;
-use crate::resource::descriptor::Descriptor;
 
 /// The readiness that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +34,20 @@ impl Interest {
     pub(super) const IN: Interest = Interest(1);
     pub(super) const OUT: Interest = Interest(2);
     pub(super) const BOTH: Interest = Interest(3);
+
+    /// Returns the readiness that one of these events would be.
+    #[inline]
+    pub(super) fn of(events: PollFlags) -> Interest {
+        let directions = (
+            events.intersects(PollFlags::IN | PollFlags::PRI),
+            events.contains(PollFlags::OUT),
+        );
+        match directions {
+            (true, false) => Interest::IN,
+            (false, true) => Interest::OUT,
+            _ => Interest::BOTH,
+        }
+    }
 
     fn intersects(self, other: Interest) -> bool {
         self.0 & other.0 != 0
@@ -75,45 +87,42 @@ impl Event {
     }
 }
 
-/// An operation that is not complete.
-pub(super) struct Waiting {
+/// An operation of type `O` that is not complete.
+pub(super) struct Waiting<O> {
     pub(super) token: Token,
-    operation: NonNull<Operation<'static>>,
+    operation: NonNull<O>,
 }
 
 #[allow(unsafe_code, reason = "a reference without a lifetime")]
-// SAFETY: the holder alone accesses the operation until its completion is reaped, by the contract of `new`;
-// and an operation is `Send`, as checked below.
-unsafe impl Send for Waiting {}
+// SAFETY: the holder alone accesses the operation until its completion is reaped, by the contract of `new`.
+unsafe impl<O: Send> Send for Waiting<O> {}
 
-const _: fn() = || {
-    fn may_be_sent<T: Send>() {}
-    may_be_sent::<Operation<'_>>();
-};
-
-impl Waiting {
+impl<O> Waiting<O> {
     /// # Safety
     ///
-    /// The operation stays alive and is not accessed until its completion is reaped.
+    /// The pointer is to an operation of this type, except for lifetimes, which stays alive and is not accessed until its
+    /// completion is reaped.
     #[allow(unsafe_code, reason = "the operation is kept by address")]
-    pub(super) unsafe fn new(operation: &mut Operation<'_>, token: Token) -> Waiting {
-        let operation = NonNull::from(operation).cast();
+    pub(super) unsafe fn new(operation: NonNull<O>, token: Token) -> Waiting<O> {
         Waiting { token, operation }
     }
 
     /// Returns the operation, which is not accessed elsewhere.
     #[allow(unsafe_code, reason = "the operation is there by promise")]
-    pub(super) fn operation(&mut self) -> &mut Operation<'static> {
+    pub(super) fn operation(&mut self) -> &mut O {
         // SAFETY: its completion was not reaped, so it is alive and not accessed elsewhere, by the contract
         // of `new`.
         unsafe { self.operation.as_mut() }
     }
 }
 
+/// Waiting operations in order of arrival.
+type Queue<O> = VecDeque<(Interest, Waiting<O>)>;
+
 /// The readiness of one descriptor. Usually a single operation waits, and half a cache line here is all that its event
 /// needs.
 #[repr(align(32))]
-pub(super) struct Readiness {
+pub(super) struct Readiness<O> {
     /// `true` if the kernel reports events.
     is_armed: bool,
     /// The readiness that an attempt has found missing, without an event since.
@@ -123,17 +132,17 @@ pub(super) struct Readiness {
     /// The readiness that the first operation waits for.
     first_interest: Interest,
     /// The operation that has waited longest.
-    first: Option<Waiting>,
-    /// The others in order of arrival; empty if there is no first one. Bounded by the number of fibers.
+    first: Option<Waiting<O>>,
+    /// The others; empty if there is no first one. Bounded by the number of fibers.
     #[allow(clippy::box_collection, reason = "mostly absent, and then a word")]
-    others: Option<Box<VecDeque<(Interest, Waiting)>>>,
+    others: Option<Box<Queue<O>>>,
 }
 
-const _: () = assert!(size_of::<Readiness>() == 32);
+const _: () = assert!(size_of::<Readiness<Operation<'_>>>() == 32);
 
-impl Readiness {
+impl<O> Readiness<O> {
     /// Creates the readiness of a descriptor for which the kernel does not report events yet.
-    pub(super) const fn new() -> Readiness {
+    pub(super) const fn new() -> Readiness<O> {
         Readiness {
             is_armed: false,
             unready: Interest::NONE,
@@ -171,55 +180,43 @@ impl Readiness {
         self.unready.0 |= interest.0;
     }
 
-    /// Tries an operation on a socket. Returns `None` if it has to wait for an event.
+    /// Tries a call on a socket. Returns `None` if it has to wait for an event.
     #[inline]
-    pub(super) fn try_socket(
+    pub(super) fn attempt<'a>(
         &mut self,
-        operation: &mut SocketOperation<'_>,
-        interest: Interest,
+        call: &mut impl Call<'a>,
     ) -> Option<rustix::io::Result<u32>> {
-        let Some(result) = native::socket::try_now(operation) else {
-            self.mark_unready(interest);
-            return self.at_end(operation);
+        let Some(result) = native::socket::try_now(call) else {
+            self.mark_unready(Interest::of(call.events()));
+            return self.at_end(call);
         };
         // If the kernel does not report events, it does not report later data either.
         if self.is_armed
             && let Ok(count) = result
-            && is_drained(operation, count as usize)
+            && call.has_drained(count as usize)
         {
-            self.mark_unready(interest);
+            self.mark_unready(Interest::of(call.events()));
         }
         Some(result)
     }
 
-    /// Returns the result of an operation that finds nothing after a final event. For a shut down listener or
+    /// Returns the result of a call that finds nothing after a final event. For a shut down listener or
     /// datagram socket, the kernel reports the end only to calls that block.
-    pub(super) fn at_end(
-        &self,
-        operation: &mut SocketOperation<'_>,
-    ) -> Option<rustix::io::Result<u32>> {
+    pub(super) fn at_end<'a>(&self, call: &mut impl Call<'a>) -> Option<rustix::io::Result<u32>> {
         if !self.is_final {
             return None;
         }
-        let fd = operation.target().fd;
+        let fd = call.target().fd;
         let ready = retry_on_intr(|| native::ready_now(fd, PollFlags::RDHUP));
-        if !ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP)) {
-            return None;
-        }
-        match operation {
-            SocketOperation::Accept { .. } => Some(Err(rustix::io::Errno::INVAL)),
-            SocketOperation::Receive { .. } => Some(Ok(0)),
-            SocketOperation::ReceiveMessage { message, .. } => {
-                message.clear();
-                Some(Ok(0))
-            }
-            _ => None,
+        match ready.is_ok_and(|ready| ready.contains(PollFlags::RDHUP)) {
+            true => call.result_at_end(),
+            false => None,
         }
     }
 
     /// Makes an operation wait for an event.
     #[inline]
-    pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting) {
+    pub(super) fn wait(&mut self, interest: Interest, waiting: Waiting<O>) {
         match self.first {
             None => self.set_first(Some((interest, waiting))),
             Some(_) => {
@@ -257,7 +254,7 @@ impl Readiness {
     }
 
     #[inline]
-    fn set_first(&mut self, first: Option<(Interest, Waiting)>) {
+    fn set_first(&mut self, first: Option<(Interest, Waiting<O>)>) {
         if let Some((interest, waiting)) = first {
             self.first_interest = interest;
             self.first = Some(waiting);
@@ -283,7 +280,7 @@ impl Readiness {
     /// Examines the first waiting operation: removes it if the event may concern it, and moves it to the end
     /// otherwise.
     #[inline]
-    fn take_first(&mut self, ready: Interest) -> Option<Waiting> {
+    fn take_first(&mut self, ready: Interest) -> Option<Waiting<O>> {
         let (interest, waiting) = (self.first_interest, self.first.take()?);
         self.advance();
         if interest.intersects(ready) {
@@ -297,11 +294,11 @@ impl Readiness {
 /// Handles an event of the descriptor that `readiness` finds in `table`. Passes each operation that it may
 /// concern to `proceed`, in order; an operation that has to wait again moves to the end.
 #[inline]
-pub(super) fn on_event<T>(
+pub(super) fn on_event<T, O>(
     table: &mut T,
-    readiness: impl Fn(&mut T) -> &mut Readiness,
+    readiness: impl Fn(&mut T) -> &mut Readiness<O>,
     event: Event,
-    mut proceed: impl FnMut(&mut T, Waiting),
+    mut proceed: impl FnMut(&mut T, Waiting<O>),
 ) {
     let descriptor = readiness(table);
     descriptor.unready.0 &= !event.ready.0;
@@ -313,60 +310,6 @@ pub(super) fn on_event<T>(
     }
 }
 
-/// Returns the descriptor and the readiness that an operation waits for, if there are events for it.
-pub(super) fn interest<'a>(operation: &Operation<'a>) -> Option<(Descriptor<'a>, Interest)> {
-    match operation {
-        Operation::Socket(operation) => Some((operation.target(), interest_of_socket(operation))),
-        Operation::File(FileOperation::Read { .. } | FileOperation::ReadVectored { .. }) => {
-            Some((operation.target()?, Interest::IN))
-        }
-        Operation::File(FileOperation::Write { .. } | FileOperation::WriteVectored { .. }) => {
-            Some((operation.target()?, Interest::OUT))
-        }
-        Operation::File(FileOperation::Open { .. } | FileOperation::Sync { .. })
-        | Operation::Multishot(_)
-        | Operation::Raw(_) => None,
-    }
-}
-
-#[inline]
-pub(super) fn interest_of_socket(operation: &SocketOperation<'_>) -> Interest {
-    match operation {
-        SocketOperation::Accept { .. }
-        | SocketOperation::Receive { .. }
-        | SocketOperation::ReceiveMessage { .. } => Interest::IN,
-        SocketOperation::Send { .. }
-        | SocketOperation::SendMessage { .. }
-        | SocketOperation::Connect { .. } => Interest::OUT,
-        SocketOperation::Poll { events, .. } => {
-            let directions = (
-                events.intersects(PollFlags::IN | PollFlags::PRI),
-                events.contains(PollFlags::OUT),
-            );
-            match directions {
-                (true, false) => Interest::IN,
-                (false, true) => Interest::OUT,
-                _ => Interest::BOTH,
-            }
-        }
-    }
-}
-
-/// Returns `true` if a socket that has transferred `count` bytes has no more data or space at the moment.
-#[inline]
-fn is_drained(operation: &SocketOperation<'_>, count: usize) -> bool {
-    match operation {
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek: false,
-            drains: true,
-        } => (1..buffer.len()).contains(&count) && native::tcp::drains(*socket),
-        SocketOperation::Send { buffer, .. } => (1..buffer.len()).contains(&count),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -374,7 +317,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::resource::descriptor::FdState;
+    use crate::op::net;
+    use crate::resource::descriptor::{Descriptor, FdState};
+
+    type Readiness = super::Readiness<net::Receive<'static>>;
 
     const READABLE: Event = Event {
         ready: Interest::IN,
@@ -383,7 +329,7 @@ mod tests {
 
     /// Receives up to four bytes.
     fn receive(readiness: &mut Readiness, stream: &UnixStream, state: &FdState) -> Option<u32> {
-        let mut receive = SocketOperation::Receive {
+        let mut receive = net::Receive {
             socket: Descriptor {
                 fd: stream.as_fd(),
                 state,
@@ -392,7 +338,7 @@ mod tests {
             peek: false,
             drains: true,
         };
-        let result = readiness.try_socket(&mut receive, Interest::IN)?;
+        let result = readiness.attempt(&mut receive)?;
         Some(result.unwrap())
     }
 

@@ -30,7 +30,7 @@ use super::{Completion, Completions, Counts, Driver, Start, Token, Wake};
 use crate::class::{ByClass, Priority};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, Receive, SocketOperation};
 
 /// Number of entries: as few as a driver may have, so that it is often full.
 const ENTRIES_MAX: usize = 3;
@@ -269,16 +269,16 @@ impl Flight {
     /// Creates an operation in flight, and chooses its result.
     fn new(world: &mut World, operation: &mut Operation<'_>, token: Token) -> Flight {
         let (result, buffer) = match operation {
-            Operation::Socket(SocketOperation::Receive { buffer, .. })
+            Operation::Socket(SocketOperation::Receive(Receive { buffer, .. }))
             | Operation::File(FileOperation::Read { buffer, .. }) => (
                 outcome(world, buffer.len()),
                 Some(NonNull::from(&mut **buffer)),
             ),
-            Operation::Socket(SocketOperation::Send { buffer, .. })
+            Operation::Socket(SocketOperation::Send(net::Send { buffer, .. }))
             | Operation::File(FileOperation::Write { buffer, .. }) => {
                 (outcome(world, buffer.len()), None)
             }
-            Operation::Socket(SocketOperation::Poll { events, .. }) => (polled(*events), None),
+            Operation::Socket(SocketOperation::Poll(poll)) => (polled(poll.events), None),
             _ => (0, None),
         };
         world.gathered += 1;
@@ -354,10 +354,10 @@ fn polled(events: PollFlags) -> i32 {
 
 /// Returns `true` if the operation waits for data that never arrives.
 fn is_endless(operation: &Operation<'_>) -> bool {
-    let Operation::Socket(SocketOperation::Poll { events, .. }) = operation else {
-        return false;
-    };
-    events.contains(PollFlags::IN)
+    match operation {
+        Operation::Socket(SocketOperation::Poll(poll)) => poll.events.contains(PollFlags::IN),
+        _ => false,
+    }
 }
 
 impl Driver for Sim {
@@ -374,8 +374,8 @@ impl Driver for Sim {
         let mut world = self.world.borrow_mut();
         let mut kernel = self.kernel.borrow_mut();
         let (may_succeed, may_wait) = match operation {
-            Operation::Socket(SocketOperation::Receive { .. }) => (true, true),
-            Operation::Socket(SocketOperation::Send { .. }) => (true, false),
+            Operation::Socket(SocketOperation::Receive(_)) => (true, true),
+            Operation::Socket(SocketOperation::Send(_)) => (true, false),
             _ => (false, false),
         };
         if may_succeed && world.below(4) == 0 {

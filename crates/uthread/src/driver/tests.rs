@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::op::fs::FileOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 
 /// No single step of these tests takes longer, on the slowest machine.
@@ -98,10 +98,10 @@ fn descriptor<'a>(reader: &'a PipeReader, state: &'a FdState) -> Descriptor<'a> 
 /// Creates `count` operations that complete when the other end of the pipe is closed.
 fn polls<'a>(reader: &'a PipeReader, state: &'a FdState, count: usize) -> Vec<Operation<'a>> {
     let poll = |_| {
-        Operation::Socket(SocketOperation::Poll {
+        Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: descriptor(reader, state),
             events: rustix::event::PollFlags::IN,
-        })
+        }))
     };
     (0..count).map(poll).collect()
 }

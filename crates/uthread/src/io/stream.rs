@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::PollFlags;
 
 use crate::op::fs::FileOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::op::{Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
@@ -25,10 +25,10 @@ impl Stream {
 
     /// Waits until one of `events` occurs.
     pub(crate) fn wait_for(&self, events: PollFlags) -> io::Result<()> {
-        let mut operation = Operation::Socket(SocketOperation::Poll {
+        let mut operation = Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: self.descriptor(),
             events,
-        });
+        }));
         wait::perform(&mut operation, None)?;
         Ok(())
     }

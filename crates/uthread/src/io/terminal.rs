@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::PollFlags;
 
 use crate::op::Operation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 
@@ -42,14 +42,14 @@ pub(super) fn may_stop_worker(fd: BorrowedFd<'_>) -> bool {
 
 /// Waits until one of `events` occurs.
 pub(super) fn await_ready(fd: BorrowedFd<'_>, events: PollFlags) -> io::Result<()> {
-    let mut ready = Operation::Socket(SocketOperation::Poll {
+    let mut ready = Operation::Socket(SocketOperation::Poll(net::Poll {
         // New for each operation: the number of a standard stream may come to refer to another file.
         descriptor: Descriptor {
             fd,
             state: &FdState::new(),
         },
         events,
-    });
+    }));
     wait::perform(&mut ready, None)?;
     Ok(())
 }

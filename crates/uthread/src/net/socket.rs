@@ -19,7 +19,7 @@ use super::settings::Settings;
 use crate::op::Operation;
 use crate::op::buffers::are_empty;
 use crate::op::message::{Header, Message};
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
@@ -107,12 +107,12 @@ impl<S: Inner> Socket<S> {
     }
 
     fn receive_bytes(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
-        let mut operation = Operation::Socket(SocketOperation::Receive {
+        let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: self.descriptor(),
             buffer,
             peek,
             drains: S::IS_TCP_STREAM,
-        });
+        }));
         let count = self.perform(&mut operation, self.settings.read_timeout())?;
         Ok(count as usize)
     }
@@ -130,20 +130,21 @@ impl<S: Inner> Socket<S> {
 
     /// Receives a message. Its header receives the flags and lengths that the kernel reports.
     pub(super) fn receive_message(&self, message: Message<'_>, peek: bool) -> io::Result<usize> {
-        let mut operation = Operation::Socket(SocketOperation::ReceiveMessage {
-            socket: self.descriptor(),
-            message,
-            peek,
-        });
+        let mut operation =
+            Operation::Socket(SocketOperation::ReceiveMessage(net::ReceiveMessage {
+                socket: self.descriptor(),
+                message,
+                peek,
+            }));
         let count = self.perform(&mut operation, self.settings.read_timeout())?;
         Ok(count as usize)
     }
 
     pub(super) fn send_message(&self, message: Message<'_>) -> io::Result<usize> {
-        let mut operation = Operation::Socket(SocketOperation::SendMessage {
+        let mut operation = Operation::Socket(SocketOperation::SendMessage(net::SendMessage {
             socket: self.descriptor(),
             message,
-        });
+        }));
         let count = self.perform(&mut operation, self.settings.write_timeout())?;
         Ok(count as usize)
     }
@@ -191,10 +192,10 @@ impl<S: Inner> Socket<S> {
     }
 
     pub(super) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-        let mut operation = Operation::Socket(SocketOperation::Send {
+        let mut operation = Operation::Socket(SocketOperation::Send(net::Send {
             socket: self.descriptor(),
             buffer,
-        });
+        }));
         let count = self.perform(&mut operation, self.settings.write_timeout())?;
         Ok(count as usize)
     }
@@ -223,11 +224,11 @@ impl<S: Inner> Socket<S> {
     /// Waits for a connection and returns its descriptor and the peer's address.
     pub(super) fn accept(&self) -> io::Result<(OwnedFd, PeerAddress)> {
         let mut peer = PeerAddress::new();
-        let mut operation = Operation::Socket(SocketOperation::Accept {
+        let mut operation = Operation::Socket(SocketOperation::Accept(net::Accept {
             listener: self.descriptor(),
             peer: &mut peer,
             raised_nonblock: self.settings.raised_nonblock(),
-        });
+        }));
         let result = loop {
             match self.perform(&mut operation, None) {
                 // Another driver has made the listener non-blocking, and io_uring obeys that flag.
@@ -252,10 +253,10 @@ impl<S: Inner> Socket<S> {
 
     /// Waits for one of `events`, also on a non-blocking socket.
     pub(super) fn wait_for(&self, events: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
-        let mut operation = Operation::Socket(SocketOperation::Poll {
+        let mut operation = Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: self.descriptor(),
             events,
-        });
+        }));
         wait::perform(&mut operation, timeout)?;
         Ok(())
     }
@@ -280,13 +281,13 @@ pub(super) fn connect(
     address: &SocketAddrAny,
     timeout: Option<Duration>,
 ) -> io::Result<()> {
-    let mut operation = Operation::Socket(SocketOperation::Connect {
+    let mut operation = Operation::Socket(SocketOperation::Connect(net::Connect {
         socket: Descriptor {
             fd: socket,
             state: &FdState::new(),
         },
         address,
-    });
+    }));
     wait::perform(&mut operation, timeout)?;
     Ok(())
 }

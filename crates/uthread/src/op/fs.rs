@@ -48,20 +48,6 @@ pub(crate) enum FileOperation<'a> {
     },
 }
 
-impl<'a> FileOperation<'a> {
-    /// Returns the descriptor that the request is on; `None` for an open.
-    pub(super) fn target(&self) -> Option<Descriptor<'a>> {
-        match self {
-            FileOperation::Open { .. } => None,
-            FileOperation::Read { file, .. }
-            | FileOperation::Write { file, .. }
-            | FileOperation::ReadVectored { file, .. }
-            | FileOperation::WriteVectored { file, .. }
-            | FileOperation::Sync { file, .. } => Some(*file),
-        }
-    }
-}
-
 /// The kernel's `struct open_how`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]

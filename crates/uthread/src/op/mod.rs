@@ -14,8 +14,6 @@ pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::resource::descriptor::Descriptor;
-
 /// The errno of a cancelled operation.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 
@@ -61,30 +59,12 @@ pub(crate) enum Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns the descriptor that the operation is on, if there is one.
-    pub(crate) fn target(&self) -> Option<Descriptor<'a>> {
-        match self {
-            Operation::Socket(operation) => Some(operation.target()),
-            Operation::File(operation) => operation.target(),
-            Operation::Multishot(operation) => Some(operation.target()),
-            Operation::Raw(_) => None,
-        }
-    }
-
-    /// Returns the number of submission queue entries that the operation takes.
-    pub(crate) fn entries(&self) -> usize {
-        match self {
-            Operation::Raw(operation) => operation.requests.len(),
-            _ => 1,
-        }
-    }
-
     /// Returns `true` if the fiber is resumed before others once this operation has completed. An acceptor
     /// passes each connection on to another fiber, and delays the connections queued in the kernel.
     pub(crate) fn resumes_first(&self) -> bool {
         matches!(
             self,
-            Operation::Socket(net::SocketOperation::Accept { .. })
+            Operation::Socket(net::SocketOperation::Accept(_))
                 | Operation::Multishot(multishot::MultishotOperation::Accept { .. })
         )
     }
@@ -97,7 +77,7 @@ impl<'a> Operation<'a> {
     pub(crate) fn descriptor(&self, result: u32) -> OwnedFd {
         let makes_one = matches!(
             self,
-            Operation::Socket(net::SocketOperation::Accept { .. })
+            Operation::Socket(net::SocketOperation::Accept(_))
                 | Operation::File(fs::FileOperation::Open { .. })
         );
         assert!(makes_one, "only accept and open return a descriptor");

@@ -26,17 +26,6 @@ pub(crate) enum MultishotOperation<'a> {
     },
 }
 
-impl<'a> MultishotOperation<'a> {
-    /// Returns the descriptor that the operation is on.
-    pub(super) fn target(&self) -> Descriptor<'a> {
-        match self {
-            MultishotOperation::Accept { listener } => *listener,
-            MultishotOperation::Receive { socket, .. } => *socket,
-            MultishotOperation::Poll { descriptor, .. } => *descriptor,
-        }
-    }
-}
-
 /// A connection that the kernel has accepted.
 pub(crate) struct Accepted(pub(crate) OwnedFd);
 

@@ -17,59 +17,65 @@ pub(crate) fn receive_message_flags(peek: bool) -> libc::c_int {
     libc::MSG_CMSG_CLOEXEC | if peek { libc::MSG_PEEK } else { 0 }
 }
 
-/// A request on a socket, or on any descriptor that can be polled.
+/// A request on a socket, or on any descriptor that can be polled. Each kind has a type of its own, so that a driver matches the
+/// operation once.
 pub(crate) enum SocketOperation<'a> {
-    Accept {
-        listener: Descriptor<'a>,
-        peer: &'a mut PeerAddress,
-        /// `true` if a driver has made the open file non-blocking, as the call has no flag for that.
-        raised_nonblock: &'a AtomicBool,
-    },
-    Connect {
-        socket: Descriptor<'a>,
-        address: &'a SocketAddrAny,
-    },
-    Receive {
-        socket: Descriptor<'a>,
-        buffer: &'a mut [u8],
-        /// `true` to leave the bytes in the socket's queue.
-        peek: bool,
-        /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as
-        /// for TCP. A driver that relies on this first queries the type of the socket.
-        drains: bool,
-    },
-    Send {
-        socket: Descriptor<'a>,
-        buffer: &'a [u8],
-    },
-    ReceiveMessage {
-        socket: Descriptor<'a>,
-        message: Message<'a>,
-        /// `true` to leave the message in the socket's queue.
-        peek: bool,
-    },
-    SendMessage {
-        socket: Descriptor<'a>,
-        message: Message<'a>,
-    },
-    /// Waits for one of `events`.
-    Poll {
-        descriptor: Descriptor<'a>,
-        events: PollFlags,
-    },
+    Accept(Accept<'a>),
+    Connect(Connect<'a>),
+    Receive(Receive<'a>),
+    Send(Send<'a>),
+    ReceiveMessage(ReceiveMessage<'a>),
+    SendMessage(SendMessage<'a>),
+    Poll(Poll<'a>),
 }
 
-impl<'a> SocketOperation<'a> {
-    /// Returns the descriptor that the request is on.
-    pub(crate) fn target(&self) -> Descriptor<'a> {
-        match self {
-            SocketOperation::Accept { listener, .. } => *listener,
-            SocketOperation::Connect { socket, .. }
-            | SocketOperation::Receive { socket, .. }
-            | SocketOperation::Send { socket, .. }
-            | SocketOperation::ReceiveMessage { socket, .. }
-            | SocketOperation::SendMessage { socket, .. } => *socket,
-            SocketOperation::Poll { descriptor, .. } => *descriptor,
-        }
-    }
+/// Accepts a connection. The result is its descriptor.
+pub(crate) struct Accept<'a> {
+    pub(crate) listener: Descriptor<'a>,
+    pub(crate) peer: &'a mut PeerAddress,
+    /// `true` if a driver has made the open file non-blocking, as the call has no flag for that.
+    pub(crate) raised_nonblock: &'a AtomicBool,
+}
+
+/// Connects a socket.
+pub(crate) struct Connect<'a> {
+    pub(crate) socket: Descriptor<'a>,
+    pub(crate) address: &'a SocketAddrAny,
+}
+
+/// Receives bytes into one buffer.
+pub(crate) struct Receive<'a> {
+    pub(crate) socket: Descriptor<'a>,
+    pub(crate) buffer: &'a mut [u8],
+    /// `true` to leave the bytes in the socket's queue.
+    pub(crate) peek: bool,
+    /// `true` if a receive that returns fewer bytes than requested may mean that the queue is empty, as
+    /// for TCP. A driver that relies on this first queries the type of the socket.
+    pub(crate) drains: bool,
+}
+
+/// Sends bytes from one buffer.
+pub(crate) struct Send<'a> {
+    pub(crate) socket: Descriptor<'a>,
+    pub(crate) buffer: &'a [u8],
+}
+
+/// Receives a message.
+pub(crate) struct ReceiveMessage<'a> {
+    pub(crate) socket: Descriptor<'a>,
+    pub(crate) message: Message<'a>,
+    /// `true` to leave the message in the socket's queue.
+    pub(crate) peek: bool,
+}
+
+/// Sends a message.
+pub(crate) struct SendMessage<'a> {
+    pub(crate) socket: Descriptor<'a>,
+    pub(crate) message: Message<'a>,
+}
+
+/// Waits for one of `events`.
+pub(crate) struct Poll<'a> {
+    pub(crate) descriptor: Descriptor<'a>,
+    pub(crate) events: PollFlags,
 }

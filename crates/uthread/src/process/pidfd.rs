@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::op::Operation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
 use crate::signal::Signal;
@@ -61,13 +61,13 @@ impl Pidfd {
 
     /// Waits until the child has terminated.
     pub(super) fn await_end(&self) -> io::Result<()> {
-        let mut ended = Operation::Socket(SocketOperation::Poll {
+        let mut ended = Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: Descriptor {
                 fd: self.fd.as_fd(),
                 state: &self.state,
             },
             events: PollFlags::IN,
-        });
+        }));
         wait::perform(&mut ended, None)?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
 use crate::op::multishot::MultishotOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
 use crate::sched::wait;
@@ -147,7 +147,7 @@ impl Iterator for Poll<'_> {
         Some(match self.repeated.next(operation, None) {
             Next::Item(events) => Ok(events),
             Next::Single => {
-                let single = SocketOperation::Poll { descriptor, events };
+                let single = SocketOperation::Poll(net::Poll { descriptor, events });
                 let ready = wait::perform(&mut Operation::Socket(single), None);
                 ready.map(|ready| Events(ready as u16))
             }

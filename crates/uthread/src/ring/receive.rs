@@ -12,7 +12,7 @@ use super::buffers::{BufferRing, Bytes, Chunk};
 use super::repeated::{Next, Repeated};
 use crate::op::Operation;
 use crate::op::multishot::MultishotOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::buffer_group::{BufferGroup, Filled};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::multishot_queue::Decode;
@@ -211,7 +211,7 @@ impl Receive<'_> {
 
     fn receive_once(&self) -> Option<io::Result<Chunk>> {
         let mut bytes = vec![0; self.buffers.size()];
-        let mut operation = Operation::Socket(SocketOperation::Receive {
+        let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: Descriptor {
                 fd: self.socket,
                 state: &self.fd_state,
@@ -219,7 +219,7 @@ impl Receive<'_> {
             buffer: &mut bytes,
             peek: false,
             drains: false,
-        });
+        }));
         match wait::perform(&mut operation, self.timeout) {
             Ok(0) => None,
             Ok(count) => {

@@ -184,7 +184,7 @@ mod tests {
 
     use super::{PollOperation, park, wake_handle};
     use crate::op::Operation;
-    use crate::op::net::SocketOperation;
+    use crate::op::net::{self, SocketOperation};
     use crate::resource::descriptor::Descriptor;
 
     /// Otherwise a thread that was woken once would never sleep again in its selection.
@@ -193,7 +193,7 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         let descriptor = Descriptor::unwatched(reader.as_fd());
         let events = PollFlags::IN;
-        let poll = Operation::Socket(SocketOperation::Poll { descriptor, events });
+        let poll = Operation::Socket(SocketOperation::Poll(net::Poll { descriptor, events }));
         let mut polls = [PollOperation(poll)];
         let waiter = wake_handle().unwrap();
         waiter.wake();

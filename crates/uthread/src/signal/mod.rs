@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::wait;
@@ -175,13 +175,13 @@ impl Signals {
     }
 
     fn await_byte(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let mut readable = Operation::Socket(SocketOperation::Poll {
+        let mut readable = Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: Descriptor {
                 fd: self.delivery.get_read().as_fd(),
                 state: &self.state,
             },
             events: PollFlags::IN,
-        });
+        }));
         wait::perform(&mut readable, timeout)?;
         Ok(())
     }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, compute, under_seeds};
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
@@ -22,12 +22,12 @@ use crate::thread::{self, Cancelled, spawn, yield_now};
 /// Receives into a buffer on the stack, as a socket would.
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
     let standard_input = io::stdin();
-    let mut operation = Operation::Socket(SocketOperation::Receive {
+    let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
         socket: Descriptor::unwatched(standard_input.as_fd()),
         buffer,
         peek: false,
         drains: true,
-    });
+    }));
     wait::perform(&mut operation, timeout).map(|count| count as usize)
 }
 
@@ -118,10 +118,10 @@ fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
                     for _ in 0..CALLS {
                         compute(Duration::from_micros(200));
                         let begin = wait::now();
-                        let mut send = Operation::Socket(SocketOperation::Send {
+                        let mut send = Operation::Socket(SocketOperation::Send(net::Send {
                             socket: Descriptor::unwatched(standard_input.as_fd()),
                             buffer: &[7; 8],
-                        });
+                        }));
                         let _ = wait::perform(&mut send, None);
                         let is_at_once = wait::now() == begin;
                         at_once.fetch_add(usize::from(is_at_once), Ordering::Relaxed);
@@ -210,11 +210,11 @@ fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
             for _ in 0..ACCEPTED {
                 let standard_input = io::stdin();
                 let mut peer = PeerAddress::new();
-                let mut accept = Operation::Socket(SocketOperation::Accept {
+                let mut accept = Operation::Socket(SocketOperation::Accept(net::Accept {
                     listener: Descriptor::unwatched(standard_input.as_fd()),
                     peer: &mut peer,
                     raised_nonblock: &AtomicBool::new(false),
-                });
+                }));
                 wait::perform(&mut accept, None).unwrap();
             }
             let between = (computing.runs() - before) / ACCEPTED;
@@ -228,10 +228,10 @@ fn an_accepting_fiber_does_not_queue_behind_computing_ones() {
 /// Waits for an event that does not occur.
 fn await_nothing(timeout: Option<Duration>) -> io::Result<u32> {
     let standard_input = io::stdin();
-    let mut operation = Operation::Socket(SocketOperation::Poll {
+    let mut operation = Operation::Socket(SocketOperation::Poll(net::Poll {
         descriptor: Descriptor::unwatched(standard_input.as_fd()),
         events: PollFlags::IN,
-    });
+    }));
     wait::perform(&mut operation, timeout)
 }
 

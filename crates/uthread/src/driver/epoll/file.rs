@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::PollFlags;
 use rustix::fs::{CWD, OFlags, ResolveFlags};
@@ -11,24 +11,38 @@ use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use crate::driver::interest_table::InterestTable;
 use crate::driver::native;
+use crate::driver::readiness::Interest;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
-use crate::op::{Operation, transfer_length};
+use crate::op::transfer_length;
 use crate::resource::descriptor::Descriptor;
 
 /// The outcome of an attempt.
 pub(super) enum Attempt {
     /// The operation is complete.
     Done(rustix::io::Result<u32>),
-    /// An event will announce that another attempt may succeed.
-    NotReady,
+    /// An event of a registered descriptor will announce that another attempt may succeed.
+    NotReady(RawFd, Interest),
     /// Only a blocking thread can complete it. This number of bytes is done.
     Blocks(usize),
 }
 
+/// Returns the descriptor and the readiness that an operation waits for, if there are events for it.
+pub(super) fn interest<'a>(operation: &FileOperation<'a>) -> Option<(Descriptor<'a>, Interest)> {
+    match operation {
+        FileOperation::Read { file, .. } | FileOperation::ReadVectored { file, .. } => {
+            Some((*file, Interest::IN))
+        }
+        FileOperation::Write { file, .. } | FileOperation::WriteVectored { file, .. } => {
+            Some((*file, Interest::OUT))
+        }
+        FileOperation::Open { .. } | FileOperation::Sync { .. } => None,
+    }
+}
+
 /// Tries to perform an operation on a file.
-pub(super) fn try_file(
+pub(super) fn try_file<O>(
     operation: &mut FileOperation<'_>,
-    interests: &mut InterestTable,
+    interests: &mut InterestTable<O>,
 ) -> Attempt {
     match operation {
         FileOperation::Read {
@@ -108,11 +122,11 @@ fn try_open(directory: BorrowedFd<'_>, path: &CStr, how: &OpenHow) -> Attempt {
 ///
 /// A file without readiness, such as one on a disk, is read or written completely, as far as its data is in
 /// memory. A file with readiness, such as a pipe, transfers the available bytes.
-fn transfer(
+fn transfer<O>(
     file: Descriptor<'_>,
     direction: PollFlags,
     length: usize,
-    interests: &mut InterestTable,
+    interests: &mut InterestTable<O>,
     mut call: impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     if file.state.is_direct() {
@@ -135,17 +149,18 @@ fn transfer(
         match (interests.register(file), result) {
             (Err(errno), _) => return Attempt::Done(Err(errno)),
             (Ok(true), Ok(_)) => return Attempt::Done(Ok(native::count_of(done))),
-            (Ok(true), Err(_)) => return try_pollable(file, direction, &mut call),
+            (Ok(true), Err(_)) => return try_pollable(file, direction, interests, &mut call),
             (Ok(false), Ok(_)) => {}
             (Ok(false), Err(_)) => return Attempt::Blocks(done),
         }
     }
 }
 
-/// Continues with a file that has readiness and has transferred nothing.
-fn try_pollable(
+/// Continues with a file that is registered, as it has readiness, and has transferred nothing.
+fn try_pollable<O>(
     file: Descriptor<'_>,
     direction: PollFlags,
+    interests: &mut InterestTable<O>,
     call: &mut impl FnMut(ReadWriteFlags) -> rustix::io::Result<usize>,
 ) -> Attempt {
     let flags = rustix::fs::fcntl_getfl(file.fd);
@@ -155,7 +170,11 @@ fn try_pollable(
         return Attempt::Done(result.map(native::count_of));
     }
     match retry_on_intr(|| native::ready_now(file.fd, direction)) {
-        Ok(ready) if ready.is_empty() => Attempt::NotReady,
+        Ok(ready) if ready.is_empty() => {
+            let (fd, interest) = (file.fd.as_raw_fd(), Interest::of(direction));
+            interests.file(fd).mark_unready(interest);
+            Attempt::NotReady(fd, interest)
+        }
         // The call has no non-blocking form, and would wait if another reader were faster.
         Ok(_) => Attempt::Blocks(0),
         Err(errno) => Attempt::Done(Err(errno)),
@@ -202,10 +221,7 @@ fn open_without_waiting(
 }
 
 /// Performs the rest of an operation, of which `done` bytes are done. May block.
-pub(super) fn block(operation: &mut Operation<'_>, done: usize) -> rustix::io::Result<u32> {
-    let Operation::File(operation) = operation else {
-        unreachable!("only files have none to wait for");
-    };
+pub(super) fn block(operation: &mut FileOperation<'_>, done: usize) -> rustix::io::Result<u32> {
     if let FileOperation::Open {
         directory,
         path,

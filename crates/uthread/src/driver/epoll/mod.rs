@@ -17,25 +17,28 @@ mod returned;
 pub(crate) mod probe;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags};
+use rustix::io::Errno;
 
 use self::file::Attempt;
 use self::returned::Returned;
 use super::eventfd::Eventfd;
 use super::latest::Latest;
-use super::readiness::{self, Event, Interest, Readiness, Waiting};
+use super::native::{self, socket::Call};
+use super::readiness::{self, Event, Interest, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
 use crate::class::{ByClass, Priority};
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
+use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
@@ -54,7 +57,7 @@ const WAKE_UP: u64 = u64::MAX;
 /// The submitting end of one worker.
 pub(crate) struct Epoll {
     core: Arc<Core>,
-    gathered: ByClass<Waiting>,
+    gathered: ByClass<Waiting<Operation<'static>>>,
     /// The priority of the operations that are started.
     priority: Priority,
     /// `true` if other threads than the worker reap.
@@ -80,7 +83,7 @@ struct Core {
 }
 
 struct State {
-    interests: InterestTable,
+    interests: InterestTable<Operation<'static>>,
     /// The priority of what is passed to the pool. An operation that has waited for an event is normal then.
     priority: Priority,
     /// Operations passed to the pool.
@@ -98,8 +101,6 @@ enum Progress {
     Done(rustix::io::Result<u32>),
     /// It waits for an event of a registered descriptor.
     Waits(RawFd, Interest),
-    /// Only a blocking thread can complete it. This number of bytes is done.
-    Blocks(usize),
 }
 
 /// Creates a driver. `shared` is `true` if other threads than the worker reap its completions.
@@ -158,6 +159,23 @@ impl Epoll {
         state.priority = Priority::Normal;
     }
 
+    /// Keeps an operation until the next flush.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Driver::start`].
+    #[allow(unsafe_code, reason = "the contract's")]
+    unsafe fn gather(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
+        if self.gathered.len() == GATHERED_MAX {
+            return Start::Full;
+        }
+        self.counts.submissions += 1;
+        // SAFETY: promised by the caller.
+        let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
+        self.gathered.push(self.priority, waiting);
+        Start::Pending
+    }
+
     fn look(&mut self, timeout: Option<Duration>) {
         self.blind_waits = 0;
         self.counts.enters += 1;
@@ -188,33 +206,36 @@ impl Driver for Epoll {
 
     #[allow(unsafe_code, reason = "the contract's")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        if let Operation::Socket(socket) = operation
-            && is_on_connection(socket)
-        {
-            let mut state = self.core.state();
-            match state.advance_socket(socket) {
-                Progress::Done(result) => {
-                    self.counts.submissions += 1;
-                    return Start::Done(in_one(result));
-                }
-                Progress::Waits(fd, interest) if !self.shared => {
-                    self.counts.submissions += 1;
-                    // SAFETY: promised by the caller.
-                    let waiting = unsafe { Waiting::new(operation, token) };
-                    state.interests.wait(fd, interest, waiting);
-                    return Start::Pending;
-                }
-                Progress::Waits(..) | Progress::Blocks(_) => {}
+        let mut state = self.core.state();
+        let progress = match operation {
+            Operation::Socket(SocketOperation::Receive(call)) => state.attempt(call),
+            Operation::Socket(SocketOperation::Send(call)) => state.attempt(call),
+            Operation::Socket(SocketOperation::ReceiveMessage(call)) => state.attempt(call),
+            Operation::Socket(SocketOperation::SendMessage(call)) => state.attempt(call),
+            _ => {
+                drop(state);
+                // SAFETY: promised by the caller.
+                return unsafe { self.gather(operation, token) };
+            }
+        };
+        match progress {
+            Progress::Done(result) => {
+                self.counts.submissions += 1;
+                Start::Done(in_one(result))
+            }
+            Progress::Waits(fd, interest) if !self.shared => {
+                self.counts.submissions += 1;
+                // SAFETY: promised by the caller.
+                let waiting = unsafe { Waiting::new(NonNull::from(operation).cast(), token) };
+                state.interests.wait(fd, interest, waiting);
+                Start::Pending
+            }
+            Progress::Waits(..) => {
+                drop(state);
+                // SAFETY: promised by the caller.
+                unsafe { self.gather(operation, token) }
             }
         }
-        if self.gathered.len() == GATHERED_MAX {
-            return Start::Full;
-        }
-        self.counts.submissions += 1;
-        // SAFETY: promised by the caller.
-        let waiting = unsafe { Waiting::new(operation, token) };
-        self.gathered.push(self.priority, waiting);
-        Start::Pending
     }
 
     fn set_priority(&mut self, priority: Priority) {
@@ -290,34 +311,35 @@ impl State {
         ticket.and_then(pool::withdraw).is_some()
     }
 
-    /// Advances an operation as far as possible without blocking.
-    #[inline]
-    fn advance(&mut self, operation: &mut Operation<'_>) -> Progress {
+    /// Advances an operation on a socket as far as possible without blocking.
+    fn advance_socket(&mut self, operation: &mut SocketOperation<'_>) -> Progress {
         match operation {
-            Operation::Socket(operation) => self.advance_socket(operation),
-            Operation::File(_) => self.advance_file(operation),
-            Operation::Multishot(_) | Operation::Raw(_) => {
-                Progress::Done(Err(rustix::io::Errno::OPNOTSUPP))
-            }
+            SocketOperation::Accept(call) => self.attempt(call),
+            SocketOperation::Connect(call) => self.attempt(call),
+            SocketOperation::Receive(call) => self.attempt(call),
+            SocketOperation::Send(call) => self.attempt(call),
+            SocketOperation::ReceiveMessage(call) => self.attempt(call),
+            SocketOperation::SendMessage(call) => self.attempt(call),
+            SocketOperation::Poll(call) => self.attempt(call),
         }
     }
 
-    fn advance_socket(&mut self, operation: &mut SocketOperation<'_>) -> Progress {
-        let descriptor = operation.target();
-        let interest = readiness::interest_of_socket(operation);
+    /// Makes a call on a socket, unless that is known to be unready.
+    fn attempt<'a>(&mut self, call: &mut impl Call<'a>) -> Progress {
+        let (descriptor, interest) = (call.target(), Interest::of(call.events()));
         let fd = descriptor.fd.as_raw_fd();
         if let Some(readiness) = self.interests.registered(descriptor) {
             if readiness.is_unready(interest) {
                 return Progress::Waits(fd, interest);
             }
             self.attempts += 1;
-            return match try_socket(readiness, operation, interest) {
+            return match readiness.attempt(call) {
                 Some(result) => Progress::Done(result),
                 None => Progress::Waits(fd, interest),
             };
         }
         self.attempts += 1;
-        if let Some(result) = try_socket(&mut Readiness::new(), operation, interest) {
+        if let Some(result) = native::socket::try_now(call) {
             return Progress::Done(result);
         }
         if let Err(errno) = self.register(descriptor) {
@@ -325,7 +347,7 @@ impl State {
         }
         let readiness = self.interests.file(fd);
         readiness.mark_unready(interest);
-        match readiness.at_end(operation) {
+        match readiness.at_end(call) {
             Some(result) => Progress::Done(result),
             None => Progress::Waits(fd, interest),
         }
@@ -342,77 +364,19 @@ impl State {
         self.interests.end_orphans(|result| done.push_back(result));
     }
 
-    fn advance_file(&mut self, operation: &mut Operation<'_>) -> Progress {
-        let waits_for = readiness::interest(operation);
-        if let Some((descriptor, interest)) = waits_for
+    /// Advances an operation on a file as far as possible without blocking.
+    fn advance_file(&mut self, operation: &mut FileOperation<'_>) -> Attempt {
+        if let Some((descriptor, interest)) = file::interest(operation)
             && let Some(readiness) = self.interests.registered(descriptor)
             && readiness.is_unready(interest)
         {
-            return Progress::Waits(descriptor.fd.as_raw_fd(), interest);
+            return Attempt::NotReady(descriptor.fd.as_raw_fd(), interest);
         }
-        let Operation::File(operation) = operation else {
-            unreachable!("only files come here");
-        };
         self.attempts += 1;
         let attempt = file::try_file(operation, &mut self.interests);
         self.end_orphans();
-        match attempt {
-            Attempt::Done(result) => Progress::Done(result),
-            Attempt::Blocks(done) => Progress::Blocks(done),
-            Attempt::NotReady => {
-                let (descriptor, interest) = waits_for.expect("what is not ready will be");
-                match self.register(descriptor) {
-                    Ok(_) => {
-                        let fd = descriptor.fd.as_raw_fd();
-                        self.interests.file(fd).mark_unready(interest);
-                        Progress::Waits(fd, interest)
-                    }
-                    Err(errno) => Progress::Done(Err(errno)),
-                }
-            }
-        }
+        attempt
     }
-}
-
-/// Tries an operation on a socket. An accept first makes its listener non-blocking.
-#[inline]
-fn try_socket(
-    readiness: &mut Readiness,
-    operation: &mut SocketOperation<'_>,
-    interest: Interest,
-) -> Option<rustix::io::Result<u32>> {
-    if let SocketOperation::Accept {
-        listener,
-        raised_nonblock,
-        ..
-    } = operation
-        && let Err(errno) = raise_nonblock(listener.fd, raised_nonblock)
-    {
-        return Some(Err(errno));
-    }
-    readiness.try_socket(operation, interest)
-}
-
-/// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a conversion to `std`
-/// restores the mode.
-fn raise_nonblock(fd: BorrowedFd<'_>, raised: &AtomicBool) -> rustix::io::Result<()> {
-    if !raised.load(Ordering::Relaxed) {
-        rustix::io::ioctl_fionbio(fd, true)?;
-        raised.store(true, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-/// Returns `true` if an operation transfers data on a connection, or a datagram.
-#[inline]
-fn is_on_connection(operation: &SocketOperation<'_>) -> bool {
-    matches!(
-        operation,
-        SocketOperation::Receive { .. }
-            | SocketOperation::ReceiveMessage { .. }
-            | SocketOperation::Send { .. }
-            | SocketOperation::SendMessage { .. }
-    )
 }
 
 impl Core {
@@ -425,16 +389,36 @@ impl Core {
     }
 
     /// Advances an operation as far as possible without blocking.
-    fn proceed(self: &Arc<Core>, state: &mut State, mut waiting: Waiting) {
-        match state.advance(waiting.operation()) {
-            Progress::Done(result) => state.done.push_back((waiting.token, in_one(result))),
+    #[allow(unsafe_code, reason = "a part of an operation is passed on")]
+    fn proceed(self: &Arc<Core>, state: &mut State, mut waiting: Waiting<Operation<'static>>) {
+        let token = waiting.token;
+        let progress = match waiting.operation() {
+            Operation::Socket(operation) => state.advance_socket(operation),
+            Operation::File(operation) => match state.advance_file(operation) {
+                Attempt::Done(result) => Progress::Done(result),
+                Attempt::NotReady(fd, interest) => Progress::Waits(fd, interest),
+                Attempt::Blocks(done) => {
+                    // SAFETY: this is all of the operation that is accessed from now on, so the contract for the whole
+                    // holds for it.
+                    let file = unsafe { Waiting::new(NonNull::from(operation), token) };
+                    return self.send_to_pool(state, file, done);
+                }
+            },
+            Operation::Multishot(_) | Operation::Raw(_) => Progress::Done(Err(Errno::OPNOTSUPP)),
+        };
+        match progress {
+            Progress::Done(result) => state.done.push_back((token, in_one(result))),
             Progress::Waits(fd, interest) => state.interests.wait(fd, interest, waiting),
-            Progress::Blocks(done) => self.send_to_pool(state, waiting, done),
         }
     }
 
     /// Passes an operation, of which `done` bytes are done, to a pool thread, which may block.
-    fn send_to_pool(self: &Arc<Core>, state: &mut State, mut waiting: Waiting, done: usize) {
+    fn send_to_pool(
+        self: &Arc<Core>,
+        state: &mut State,
+        mut waiting: Waiting<FileOperation<'static>>,
+        done: usize,
+    ) {
         let core = Arc::clone(self);
         let token = waiting.token;
         let job = Box::new(move || {

@@ -88,7 +88,7 @@ fn reads_at_once(file: &impl AsFd, offset: Option<u64>) -> Option<bool> {
     }
 }
 
-fn interests() -> Option<InterestTable> {
+fn interests() -> Option<InterestTable<Operation<'static>>> {
     let epoll = epoll::create(CreateFlags::CLOEXEC).ok()?;
     Some(InterestTable::new(Arc::new(epoll)))
 }

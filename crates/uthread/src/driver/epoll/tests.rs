@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use super::*;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,12 +75,12 @@ impl Both {
 
     fn receive(&mut self, from: &Watchable, length: usize, meanwhile: impl FnOnce()) -> i32 {
         let mut buffer = vec![0; length];
-        let operation = Operation::Socket(SocketOperation::Receive {
+        let operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: from.descriptor(),
             buffer: &mut buffer,
             peek: false,
             drains: true,
-        });
+        }));
         self.perform(operation, meanwhile)
     }
 
@@ -121,7 +121,7 @@ fn a_reader_of_a_short_datagram_tries_again_at_once() {
         peer.send(text.as_bytes()).unwrap();
     }
     let mut receive = |meanwhile: &dyn Fn()| {
-        let operation = Operation::Socket(SocketOperation::Receive {
+        let operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: Descriptor {
                 fd: ours.as_fd(),
                 state: &state,
@@ -129,7 +129,7 @@ fn a_reader_of_a_short_datagram_tries_again_at_once() {
             buffer: &mut [0; 100],
             peek: false,
             drains: false,
-        });
+        }));
         both.perform(operation, meanwhile)
     };
     let nothing = || ();
@@ -214,13 +214,13 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
     peer.shutdown(Shutdown::Write).unwrap();
     let later = FdState::of_tcp();
     let mut waiting = [&ours.state, &later].map(|state| {
-        Operation::Socket(SocketOperation::Send {
+        Operation::Socket(SocketOperation::Send(net::Send {
             socket: Descriptor {
                 fd: ours.stream.as_fd(),
                 state,
             },
             buffer: b"no room",
-        })
+        }))
     });
     for (operation, token) in waiting.iter_mut().zip(1..) {
         // SAFETY: it is cancelled below, and its completion awaited.
@@ -229,7 +229,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
         both.driver.flush();
     }
     let mut receive = || {
-        let operation = Operation::Socket(SocketOperation::Receive {
+        let operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: Descriptor {
                 fd: ours.stream.as_fd(),
                 state: &later,
@@ -237,7 +237,7 @@ fn an_end_is_remembered_when_the_owner_has_changed() {
             buffer: &mut [0; 8],
             peek: false,
             drains: true,
-        });
+        }));
         both.perform(operation, || ())
     };
     assert_eq!([receive(), receive()], [4, 0]);
@@ -255,12 +255,12 @@ fn what_is_there_is_taken_at_once_and_what_is_not_costs_one_call() {
     let mut both = Both::new();
     let (ours, mut peer) = Watchable::pair();
     let mut attempt = || {
-        let mut operation = Operation::Socket(SocketOperation::Receive {
+        let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: ours.descriptor(),
             buffer: &mut [0; 8],
             peek: false,
             drains: true,
-        });
+        }));
         let before = both.driver.counts().enters;
         // SAFETY: it is cancelled below where it is pending.
         let start = unsafe { both.driver.start(&mut operation, Token(1)) };
@@ -310,12 +310,12 @@ fn a_waiter_is_not_forgotten_while_others_use_the_file() {
     let (ours, mut peer) = Watchable::pair();
     let mut buffers = [[0; 3]; 2];
     let mut waiting = buffers.each_mut().map(|buffer| {
-        Operation::Socket(SocketOperation::Receive {
+        Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: ours.descriptor(),
             buffer,
             peek: false,
             drains: true,
-        })
+        }))
     });
     let mut meanwhile = Some(|| peer.write_all(b"two").unwrap());
     for (operation, token) in waiting.iter_mut().zip(0..) {
@@ -343,10 +343,10 @@ fn a_send_goes_on_when_there_is_room_again() {
     let (ours, mut peer) = Watchable::pair();
     let bytes = vec![7; 1024 * 1024];
     let send = |bytes| {
-        Operation::Socket(SocketOperation::Send {
+        Operation::Socket(SocketOperation::Send(net::Send {
             socket: ours.descriptor(),
             buffer: bytes,
-        })
+        }))
     };
     let first = both.perform(send(&bytes), || ());
     assert!((1..1024 * 1024).contains(&first), "{first}");
@@ -363,12 +363,12 @@ fn waiters_are_served_in_order() {
     let mut operations: Vec<_> = buffers
         .iter_mut()
         .map(|buffer| {
-            Operation::Socket(SocketOperation::Receive {
+            Operation::Socket(SocketOperation::Receive(net::Receive {
                 socket: ours.descriptor(),
                 buffer,
                 peek: false,
                 drains: true,
-            })
+            }))
         })
         .collect();
     for (operation, token) in operations.iter_mut().zip(0..) {
@@ -396,12 +396,12 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
     let (ours, mut peer) = Watchable::pair();
     let (busy, _sink) = Watchable::pair();
     let mut buffer = [0; 8];
-    let mut waiting = Operation::Socket(SocketOperation::Receive {
+    let mut waiting = Operation::Socket(SocketOperation::Receive(net::Receive {
         socket: ours.descriptor(),
         buffer: &mut buffer,
         peek: false,
         drains: true,
-    });
+    }));
     // SAFETY: its completion is awaited below.
     let start = unsafe { both.driver.start(&mut waiting, Token(1)) };
     assert_eq!(start, Start::Pending);
@@ -409,10 +409,10 @@ fn calls_that_succeed_at_once_do_not_keep_events_away() {
     peer.write_all(b"x").unwrap();
     let mut done = Vec::new();
     for _ in 0..=BLIND_WAITS_MAX {
-        let mut ready = Operation::Socket(SocketOperation::Poll {
+        let mut ready = Operation::Socket(SocketOperation::Poll(net::Poll {
             descriptor: busy.descriptor(),
             events: PollFlags::OUT,
-        });
+        }));
         // SAFETY: it is reaped just below.
         let start = unsafe { both.driver.start(&mut ready, Token(2)) };
         assert_eq!(start, Start::Pending);

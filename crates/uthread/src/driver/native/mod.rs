@@ -17,6 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 
+use self::socket::Call;
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
@@ -118,10 +119,10 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
     !matches!(
         operation,
         Operation::Socket(
-            SocketOperation::Receive { .. }
-                | SocketOperation::Send { .. }
-                | SocketOperation::ReceiveMessage { .. }
-                | SocketOperation::SendMessage { .. }
+            SocketOperation::Receive(_)
+                | SocketOperation::Send(_)
+                | SocketOperation::ReceiveMessage(_)
+                | SocketOperation::SendMessage(_)
         ) | Operation::File(
             FileOperation::Read { .. }
                 | FileOperation::Write { .. }
@@ -131,20 +132,21 @@ fn retries_interruption(operation: &Operation<'_>) -> bool {
     )
 }
 
-/// Returns the events that an operation on a socket waits for, if it waits.
-fn awaited_events<'a>(operation: &'a Operation<'_>) -> Option<(BorrowedFd<'a>, PollFlags)> {
+/// Returns the events that an operation on a socket waits for, if it reports `EAGAIN` where it would wait.
+fn awaited_events<'a>(operation: &Operation<'a>) -> Option<(BorrowedFd<'a>, PollFlags)> {
+    fn of<'a>(call: &impl Call<'a>) -> Option<(BorrowedFd<'a>, PollFlags)> {
+        Some((call.target().fd, call.events()))
+    }
+    let Operation::Socket(operation) = operation else {
+        return None;
+    };
     match operation {
-        Operation::Socket(SocketOperation::Accept { listener, .. }) => {
-            Some((listener.fd, PollFlags::IN))
-        }
-        Operation::Socket(
-            SocketOperation::Receive { socket, .. }
-            | SocketOperation::ReceiveMessage { socket, .. },
-        ) => Some((socket.fd, PollFlags::IN)),
-        Operation::Socket(
-            SocketOperation::Send { socket, .. } | SocketOperation::SendMessage { socket, .. },
-        ) => Some((socket.fd, PollFlags::OUT)),
-        _ => None,
+        SocketOperation::Accept(call) => of(call),
+        SocketOperation::Receive(call) => of(call),
+        SocketOperation::ReceiveMessage(call) => of(call),
+        SocketOperation::Send(call) => of(call),
+        SocketOperation::SendMessage(call) => of(call),
+        SocketOperation::Connect(_) | SocketOperation::Poll(_) => None,
     }
 }
 
@@ -214,19 +216,22 @@ fn wait_for_stream(
 fn call_socket(operation: &mut SocketOperation<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
     let bounded = matches!(deadline, Deadline::At(_));
     match operation {
-        SocketOperation::Poll { descriptor, events } => {
-            let ready = wait_ready(descriptor.fd, *events, deadline)?;
-            return Ok(ready.bits().into());
+        SocketOperation::Accept(accept) => {
+            if bounded {
+                socket::look_for_connection(accept.listener.fd)?;
+            }
+            accept.call(!bounded)
         }
-        SocketOperation::Connect { socket, address } if bounded => {
-            return socket::connect_until(socket.fd, address, deadline).map(|()| 0);
+        SocketOperation::Connect(connect) if bounded => {
+            socket::connect_until(connect.socket.fd, connect.address, deadline).map(|()| 0)
         }
-        SocketOperation::Accept { listener, .. } if bounded => {
-            socket::look_for_connection(listener.fd)?;
-        }
-        _ => {}
+        SocketOperation::Connect(connect) => connect.call(true),
+        SocketOperation::Receive(receive) => receive.call(!bounded),
+        SocketOperation::Send(send) => send.call(!bounded),
+        SocketOperation::ReceiveMessage(receive) => receive.call(!bounded),
+        SocketOperation::SendMessage(send) => send.call(!bounded),
+        SocketOperation::Poll(poll) => socket::poll_until(poll, deadline),
     }
-    socket::call(operation, !bounded)
 }
 
 pub(super) fn call_file(operation: &mut FileOperation<'_>) -> rustix::io::Result<u32> {

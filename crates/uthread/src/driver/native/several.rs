@@ -34,8 +34,8 @@ pub(crate) fn wait_for_any<'a, 'b: 'a>(
 
 fn awaited_of<'a>(poll: &'a Operation<'_>) -> PollFd<'a> {
     match poll {
-        Operation::Socket(SocketOperation::Poll { descriptor, events }) => {
-            PollFd::from_borrowed_fd(descriptor.fd, *events)
+        Operation::Socket(SocketOperation::Poll(poll)) => {
+            PollFd::from_borrowed_fd(poll.descriptor.fd, poll.events)
         }
         _ => unreachable!("only polls are waited for beside others"),
     }

@@ -2,94 +2,241 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::Ordering;
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny};
 
-use super::{Deadline, count_of, message, ready_now, wait_ready};
-use crate::op::net::{SOCKET_FLAGS, SocketOperation};
-use crate::op::peer_address::PeerAddress;
+use super::{Deadline, count_of, message, ready_now, tcp, wait_ready};
+use crate::op::net::{
+    self, Accept, Connect, Poll, Receive, ReceiveMessage, SOCKET_FLAGS, SendMessage,
+};
+use crate::resource::descriptor::Descriptor;
 
-/// Performs an operation by one system call, which may block only if `wait` is set; an accept blocks if its
-/// listener does.
-///
-/// # Errors
-///
-/// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other error that the
-/// call reports.
-#[inline(always)]
-pub(in crate::driver) fn call(
-    operation: &mut SocketOperation<'_>,
-    wait: bool,
-) -> rustix::io::Result<u32> {
-    match operation {
-        SocketOperation::Accept { listener, peer, .. } => accept(listener.fd, peer),
-        SocketOperation::Connect { socket, address } if wait => {
-            rustix::net::connect(socket.fd, *address).map(|()| 0)
-        }
-        SocketOperation::Connect { socket, address } => {
-            connect_without_waiting(socket.fd, address).map(|()| 0)
-        }
-        SocketOperation::Receive {
-            socket,
-            buffer,
-            peek,
-            ..
-        } => receive(socket.fd, buffer, *peek, wait),
-        SocketOperation::Send { socket, buffer } => send(socket.fd, buffer, wait),
-        SocketOperation::ReceiveMessage {
-            socket,
-            message,
-            peek,
-        } => message::receive(socket.fd, message, *peek, wait),
-        SocketOperation::SendMessage { socket, message } => message::send(socket.fd, message, wait),
-        SocketOperation::Poll { descriptor, events } => {
-            let deadline = if wait {
-                Deadline::Never
-            } else {
-                Deadline::Immediate
-            };
-            wait_ready(descriptor.fd, *events, deadline).map(|ready| ready.bits().into())
-        }
+/// A socket operation as the system call that performs it.
+pub(in crate::driver) trait Call<'a> {
+    /// `true` if the call reports `EAGAIN` where it would wait.
+    const WAITS_AFTER_EAGAIN: bool = true;
+
+    /// Returns the descriptor that the call is on.
+    fn target(&self) -> Descriptor<'a>;
+
+    /// Returns the events that the call waits for.
+    fn events(&self) -> PollFlags;
+
+    /// Makes the call, which may block only if `wait` is set; an accept blocks if its listener does.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if the call would block; `EINPROGRESS` for a connect that would block; any other error that the
+    /// call reports.
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32>;
+
+    /// Prepares the descriptor for calls that do not block, if they have no flag for that.
+    fn make_nonblocking(&self) -> rustix::io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns `true` if the socket has no more data or space at the moment, as the call has transferred `count` bytes.
+    fn has_drained(&self, _count: usize) -> bool {
+        false
+    }
+
+    /// Returns the result of the call at the end of the stream; `None` if it waits nevertheless.
+    fn result_at_end(&mut self) -> Option<rustix::io::Result<u32>> {
+        None
     }
 }
 
-/// Performs an operation by a system call that does not block, retrying after signals. Returns `None` if it
-/// would block.
+/// Makes a call that does not block, retrying after signals. Returns `None` if it would block.
 #[inline(always)]
-pub(in crate::driver) fn try_now(
-    operation: &mut SocketOperation<'_>,
-) -> Option<rustix::io::Result<u32>> {
+pub(in crate::driver) fn try_now<'a, C: Call<'a>>(call: &mut C) -> Option<rustix::io::Result<u32>> {
+    if let Err(errno) = call.make_nonblocking() {
+        return Some(Err(errno));
+    }
     loop {
-        match call(operation, false) {
+        match call.call(false) {
             Err(Errno::INTR) => {}
-            // A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its caller.
-            Err(Errno::AGAIN) if !matches!(operation, SocketOperation::Connect { .. }) => {
-                return None;
-            }
+            Err(Errno::AGAIN) if C::WAITS_AFTER_EAGAIN => return None,
             Err(Errno::INPROGRESS) => return None,
             result => return Some(result),
         }
     }
 }
 
-fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    peek: bool,
-    wait: bool,
-) -> rustix::io::Result<u32> {
-    let mut flags = RecvFlags::empty();
-    flags.set(RecvFlags::PEEK, peek);
-    flags.set(RecvFlags::DONTWAIT, !wait);
-    rustix::net::recv(socket, buffer, flags).map(|(count, _)| count_of(count))
+impl<'a> Call<'a> for Accept<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.listener
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::IN
+    }
+
+    #[allow(
+        unsafe_code,
+        reason = "the address goes into the operation's own storage"
+    )]
+    fn call(&mut self, _wait: bool) -> rustix::io::Result<u32> {
+        // SAFETY: the storage is live, writable and as long as `length` says.
+        let fd = unsafe {
+            libc::accept4(
+                self.listener.fd.as_raw_fd(),
+                (&raw mut self.peer.storage).cast(),
+                &mut self.peer.length,
+                SOCKET_FLAGS.bits().cast_signed(),
+            )
+        };
+        u32::try_from(fd).map_err(|_| {
+            Errno::from_io_error(&io::Error::last_os_error()).expect("accept4 sets errno")
+        })
+    }
+
+    /// `accept` has no flag for a non-blocking call. Calls of this crate still wait, and a conversion to `std`
+    /// restores the mode.
+    fn make_nonblocking(&self) -> rustix::io::Result<()> {
+        if !self.raised_nonblock.load(Ordering::Relaxed) {
+            rustix::io::ioctl_fionbio(self.listener.fd, true)?;
+            self.raised_nonblock.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn result_at_end(&mut self) -> Option<rustix::io::Result<u32>> {
+        Some(Err(Errno::INVAL))
+    }
 }
 
-fn send(socket: BorrowedFd<'_>, buffer: &[u8], wait: bool) -> rustix::io::Result<u32> {
-    let mut flags = SendFlags::NOSIGNAL;
-    flags.set(SendFlags::DONTWAIT, !wait);
-    rustix::net::send(socket, buffer, flags).map(count_of)
+impl<'a> Call<'a> for Connect<'a> {
+    /// A Unix socket that finds a full queue has no event to wait for: it reports `EAGAIN` to its caller.
+    const WAITS_AFTER_EAGAIN: bool = false;
+
+    fn target(&self) -> Descriptor<'a> {
+        self.socket
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::OUT
+    }
+
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        match wait {
+            true => rustix::net::connect(self.socket.fd, self.address),
+            false => connect_without_waiting(self.socket.fd, self.address),
+        }
+        .map(|()| 0)
+    }
+}
+
+impl<'a> Call<'a> for Receive<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.socket
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::IN
+    }
+
+    #[inline]
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        let mut flags = RecvFlags::empty();
+        flags.set(RecvFlags::PEEK, self.peek);
+        flags.set(RecvFlags::DONTWAIT, !wait);
+        rustix::net::recv(self.socket.fd, &mut *self.buffer, flags)
+            .map(|(count, _)| count_of(count))
+    }
+
+    #[inline]
+    fn has_drained(&self, count: usize) -> bool {
+        self.drains
+            && !self.peek
+            && (1..self.buffer.len()).contains(&count)
+            && tcp::drains(self.socket)
+    }
+
+    fn result_at_end(&mut self) -> Option<rustix::io::Result<u32>> {
+        Some(Ok(0))
+    }
+}
+
+impl<'a> Call<'a> for net::Send<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.socket
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::OUT
+    }
+
+    #[inline]
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::DONTWAIT, !wait);
+        rustix::net::send(self.socket.fd, self.buffer, flags).map(count_of)
+    }
+
+    #[inline]
+    fn has_drained(&self, count: usize) -> bool {
+        (1..self.buffer.len()).contains(&count)
+    }
+}
+
+impl<'a> Call<'a> for ReceiveMessage<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.socket
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::IN
+    }
+
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        message::receive(self.socket.fd, &mut self.message, self.peek, wait)
+    }
+
+    fn result_at_end(&mut self) -> Option<rustix::io::Result<u32>> {
+        self.message.clear();
+        Some(Ok(0))
+    }
+}
+
+impl<'a> Call<'a> for SendMessage<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.socket
+    }
+
+    fn events(&self) -> PollFlags {
+        PollFlags::OUT
+    }
+
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        message::send(self.socket.fd, &mut self.message, wait)
+    }
+}
+
+impl<'a> Call<'a> for Poll<'a> {
+    fn target(&self) -> Descriptor<'a> {
+        self.descriptor
+    }
+
+    fn events(&self) -> PollFlags {
+        self.events
+    }
+
+    fn call(&mut self, wait: bool) -> rustix::io::Result<u32> {
+        let deadline = match wait {
+            true => Deadline::Never,
+            false => Deadline::Immediate,
+        };
+        poll_until(self, deadline)
+    }
+}
+
+/// Waits for one of the events until the deadline, and returns those that have occurred.
+pub(super) fn poll_until(poll: &Poll<'_>, deadline: Deadline) -> rustix::io::Result<u32> {
+    let ready = wait_ready(poll.descriptor.fd, poll.events, deadline)?;
+    Ok(ready.bits().into())
 }
 
 /// Starts to connect, or queries the result. The socket is non-blocking until there is a result.
@@ -132,22 +279,4 @@ pub(super) fn look_for_connection(listener: BorrowedFd<'_>) -> rustix::io::Resul
         true => Err(Errno::AGAIN),
         false => Ok(()),
     }
-}
-
-#[allow(
-    unsafe_code,
-    reason = "the address goes into the operation's own storage"
-)]
-fn accept(listener: BorrowedFd<'_>, peer: &mut PeerAddress) -> rustix::io::Result<u32> {
-    // SAFETY: the storage is live, writable and as long as `length` says.
-    let fd = unsafe {
-        libc::accept4(
-            listener.as_raw_fd(),
-            (&raw mut peer.storage).cast(),
-            &mut peer.length,
-            SOCKET_FLAGS.bits().cast_signed(),
-        )
-    };
-    u32::try_from(fd)
-        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).expect("accept4 sets errno"))
 }

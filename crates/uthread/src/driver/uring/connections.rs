@@ -21,6 +21,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -35,9 +36,8 @@ use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
 use crate::driver::readiness::{self, Event, Interest, Waiting};
 use crate::driver::{Start, Token, in_one, native};
-use crate::op::net::SocketOperation;
-use crate::op::{self, Operation};
-use crate::resource::descriptor::Descriptor;
+use crate::op;
+use crate::op::net::Receive;
 
 /// Distinguishes the ring's eventfd from connections, whose descriptors are lower.
 const RING: u64 = u64::MAX;
@@ -60,26 +60,12 @@ pub(super) struct Connections {
 }
 
 struct State {
-    interests: InterestTable,
+    interests: InterestTable<Receive<'static>>,
     /// Results of receives that have waited. Bounded by the number of fibers.
     done: VecDeque<(Token, i32)>,
     /// The eventfd that the ring signals, once a connection is registered: until then the worker sleeps in the
     /// ring, and a signal would only take time.
     eventfd: Option<Eventfd>,
-}
-
-/// Returns the connection of a receive that may wait for an event.
-#[inline]
-pub(super) fn connection<'a>(operation: &Operation<'a>) -> Option<Descriptor<'a>> {
-    match operation {
-        Operation::Socket(SocketOperation::Receive {
-            socket,
-            peek: false,
-            drains: true,
-            ..
-        }) => Some(*socket),
-        _ => None,
-    }
 }
 
 impl Connections {
@@ -106,17 +92,17 @@ impl Connections {
     ///
     /// # Safety
     ///
-    /// If it is pending, the operation stays alive and is not accessed until its completion is reaped.
-    #[allow(unsafe_code, reason = "the operation is kept by address")]
+    /// If it is pending, the receive stays alive and is not accessed until its completion is reaped.
+    #[allow(unsafe_code, reason = "the receive is kept by address")]
     #[inline]
     pub(super) unsafe fn start(
         &self,
         ring: &IoUring,
-        connection: Descriptor<'_>,
-        operation: &mut Operation<'_>,
+        receive: &mut Receive<'_>,
         token: Token,
     ) -> Option<Start> {
         let state = &mut *self.lock();
+        let connection = receive.socket;
         if state.interests.registered(connection).is_none() {
             let lasts = connection.state.lasts() && native::tcp::drains(connection);
             // Fails at a limit, such as `fs.epoll.max_user_watches`.
@@ -131,28 +117,29 @@ impl Connections {
             self.are_done.store(!done.is_empty(), Ordering::Relaxed);
         }
         let fd = connection.fd.as_raw_fd();
-        if let Some(result) = self.receive(state, fd, operation) {
-            return Some(Start::Done(result));
+        if let Some(result) = self.attempt(state, fd, receive) {
+            return Some(Start::Done(in_one(result)));
         }
         // SAFETY: promised by the caller.
-        let waiting = unsafe { Waiting::new(operation, token) };
+        let waiting = unsafe { Waiting::new(NonNull::from(receive).cast(), token) };
         state.interests.wait(fd, Interest::IN, waiting);
         Some(Start::Pending)
     }
 
     /// Receives available data. Returns `None` if there is none.
     #[inline]
-    fn receive(&self, state: &mut State, fd: RawFd, operation: &mut Operation<'_>) -> Option<i32> {
-        let Operation::Socket(operation) = operation else {
-            unreachable!("only receives come here");
-        };
+    fn attempt(
+        &self,
+        state: &mut State,
+        fd: RawFd,
+        receive: &mut Receive<'_>,
+    ) -> Option<rustix::io::Result<u32>> {
         let readiness = state.interests.file(fd);
         if readiness.is_unready(Interest::IN) {
             return None;
         }
         self.count_call();
-        let result = readiness.try_socket(operation, Interest::IN)?;
-        Some(in_one(result))
+        readiness.attempt(receive)
     }
 
     /// Makes completions of the ring end a sleep in the epoll instance.
@@ -218,8 +205,8 @@ impl Connections {
                 event,
                 |state, mut waiting| {
                     state.interests.end_wait();
-                    match self.receive(state, fd, waiting.operation()) {
-                        Some(result) => state.done.push_back((waiting.token, result)),
+                    match self.attempt(state, fd, waiting.operation()) {
+                        Some(result) => state.done.push_back((waiting.token, in_one(result))),
                         None => state.interests.wait(fd, Interest::IN, waiting),
                     }
                 },

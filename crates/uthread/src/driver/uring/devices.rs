@@ -14,13 +14,12 @@ use io_uring::squeue::Entry;
 use io_uring::{CompletionQueue, EnterFlags, IoUring};
 use rustix::io::Errno;
 
-use super::encode::encode;
+use super::encode;
 use super::registered::Registered;
 use super::user_data::{Target, UserData};
 use crate::atomic::lock;
 use crate::class::Priority;
 use crate::driver::Token;
-use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::resource::descriptor::FdState;
 
@@ -78,7 +77,7 @@ impl Devices {
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     pub(super) unsafe fn submit(
         &self,
-        operation: &mut Operation<'_>,
+        operation: &mut FileOperation<'_>,
         token: Token,
         priority: Priority,
     ) -> bool {
@@ -91,7 +90,7 @@ impl Devices {
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         let fd_state = NonNull::from(fd_state);
-        let entry = encode(operation, &self.registered, priority);
+        let entry = encode::file(operation, &self.registered, priority);
         let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
         // SAFETY: only the worker submits, by the caller's contract.
         let mut queue = unsafe { self.ring.submission_shared() };
@@ -164,15 +163,12 @@ impl Devices {
 }
 
 /// Returns the state of the descriptor of a read or a write.
-pub(super) fn fd_state<'a>(operation: &Operation<'a>) -> Option<&'a FdState> {
-    let Operation::File(
+pub(super) fn fd_state<'a>(operation: &FileOperation<'a>) -> Option<&'a FdState> {
+    match operation {
         FileOperation::Read { file, .. }
         | FileOperation::Write { file, .. }
         | FileOperation::ReadVectored { file, .. }
-        | FileOperation::WriteVectored { file, .. },
-    ) = operation
-    else {
-        return None;
-    };
-    Some(file.state)
+        | FileOperation::WriteVectored { file, .. } => Some(file.state),
+        FileOperation::Open { .. } | FileOperation::Sync { .. } => None,
+    }
 }

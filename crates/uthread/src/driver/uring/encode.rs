@@ -11,86 +11,83 @@ use super::registered::Registered;
 use crate::class::Priority;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::multishot::MultishotOperation;
-use crate::op::net::{SOCKET_FLAGS, SocketOperation, receive_message_flags};
-use crate::op::{Operation, transfer_length};
+use crate::op::net::{self, Receive, SOCKET_FLAGS, SocketOperation, receive_message_flags};
+use crate::op::transfer_length;
+use crate::resource::descriptor::Descriptor;
 
-/// Returns the entry for an operation of this priority. It points into the memory that the operation borrows, and into
-/// the operation.
-pub(super) fn encode(
-    operation: &mut Operation<'_>,
-    registered: &Registered,
-    priority: Priority,
-) -> Entry {
-    let (fd, flags) = match operation.target() {
-        // An entry without a descriptor uses neither.
-        None => (Fd(-1), Flags::empty()),
-        Some(target) => match registered.slot_of(target) {
-            None => (Fd(target.fd.as_raw_fd()), Flags::empty()),
-            Some(slot) => (Fd(slot.into()), Flags::FIXED_FILE),
-        },
-    };
-    let entry = match operation {
-        Operation::Socket(operation) => encode_socket(operation, fd),
-        Operation::File(operation) => encode_file(operation, fd, registered, priority),
-        Operation::Multishot(operation) => encode_multishot(operation, fd),
-        Operation::Raw(_) => unreachable!("it has its entries"),
-    };
-    entry.flags(flags)
-}
-
-fn encode_socket(operation: &mut SocketOperation<'_>, fd: Fd) -> Entry {
+/// Returns the entry for an operation on a socket. Like those of the functions below, it points into the memory that the operation
+/// borrows, and into the operation.
+pub(super) fn socket(operation: &mut SocketOperation<'_>, registered: &Registered) -> Entry {
     match operation {
-        SocketOperation::Accept { peer, .. } => {
+        SocketOperation::Accept(accept) => on(accept.listener, registered, |fd| {
+            let peer = &mut *accept.peer;
             opcode::Accept::new(fd, (&raw mut peer.storage).cast(), &raw mut peer.length)
                 .flags(SOCKET_FLAGS.bits().cast_signed())
                 .build()
-        }
-        SocketOperation::Connect { address, .. } => {
+        }),
+        SocketOperation::Connect(connect) => on(connect.socket, registered, |fd| {
+            let address = connect.address;
             opcode::Connect::new(fd, address.as_ptr().cast(), address.addr_len()).build()
-        }
-        SocketOperation::Receive { buffer, peek, .. } => {
-            opcode::Recv::new(fd, buffer.as_mut_ptr(), transfer_length(buffer))
-                .flags(if *peek { libc::MSG_PEEK } else { 0 })
+        }),
+        SocketOperation::Receive(operation) => receive(operation, registered),
+        SocketOperation::Send(operation) => send(operation, registered),
+        SocketOperation::ReceiveMessage(receive) => on(receive.socket, registered, |fd| {
+            opcode::RecvMsg::new(fd, receive.message.as_ptr())
+                .flags(receive_message_flags(receive.peek).cast_unsigned())
                 .build()
-        }
-        SocketOperation::Send { buffer, .. } => {
-            opcode::Send::new(fd, buffer.as_ptr(), transfer_length(buffer))
-                .flags(libc::MSG_NOSIGNAL)
+        }),
+        SocketOperation::SendMessage(send) => on(send.socket, registered, |fd| {
+            opcode::SendMsg::new(fd, send.message.as_ptr())
+                .flags(libc::MSG_NOSIGNAL.cast_unsigned())
                 .build()
-        }
-        SocketOperation::ReceiveMessage { message, peek, .. } => {
-            opcode::RecvMsg::new(fd, message.as_ptr())
-                .flags(receive_message_flags(*peek).cast_unsigned())
-                .build()
-        }
-        SocketOperation::SendMessage { message, .. } => opcode::SendMsg::new(fd, message.as_ptr())
-            .flags(libc::MSG_NOSIGNAL.cast_unsigned())
-            .build(),
-        SocketOperation::Poll { events, .. } => {
-            opcode::PollAdd::new(fd, u32::from(events.bits())).build()
-        }
+        }),
+        SocketOperation::Poll(poll) => on(poll.descriptor, registered, |fd| {
+            opcode::PollAdd::new(fd, u32::from(poll.events.bits())).build()
+        }),
     }
 }
 
-fn encode_multishot(operation: &MultishotOperation<'_>, fd: Fd) -> Entry {
-    match operation {
-        MultishotOperation::Accept { .. } => opcode::AcceptMulti::new(fd)
-            .flags(SOCKET_FLAGS.bits().cast_signed())
-            .build(),
-        MultishotOperation::Receive { group, .. } => opcode::RecvMulti::new(fd, group.id())
+/// Returns the entry for a receive.
+pub(super) fn receive(receive: &mut Receive<'_>, registered: &Registered) -> Entry {
+    on(receive.socket, registered, |fd| {
+        let length = transfer_length(receive.buffer);
+        opcode::Recv::new(fd, receive.buffer.as_mut_ptr(), length)
+            .flags(if receive.peek { libc::MSG_PEEK } else { 0 })
             .build()
-            .flags(Flags::BUFFER_SELECT),
-        MultishotOperation::Poll { events, .. } => {
-            let events = u32::from(events.bits());
-            let poll = opcode::PollAdd::new(fd, events);
+    })
+}
+
+/// Returns the entry for a send.
+pub(super) fn send(send: &net::Send<'_>, registered: &Registered) -> Entry {
+    on(send.socket, registered, |fd| {
+        opcode::Send::new(fd, send.buffer.as_ptr(), transfer_length(send.buffer))
+            .flags(libc::MSG_NOSIGNAL)
+            .build()
+    })
+}
+
+/// Returns the entry for a multishot operation.
+pub(super) fn multishot(operation: &MultishotOperation<'_>, registered: &Registered) -> Entry {
+    match operation {
+        MultishotOperation::Accept { listener } => on(*listener, registered, |fd| {
+            opcode::AcceptMulti::new(fd)
+                .flags(SOCKET_FLAGS.bits().cast_signed())
+                .build()
+        }),
+        MultishotOperation::Receive { socket, group } => on(*socket, registered, |fd| {
+            let receive = opcode::RecvMulti::new(fd, group.id());
+            receive.build().flags(Flags::BUFFER_SELECT)
+        }),
+        MultishotOperation::Poll { descriptor, events } => on(*descriptor, registered, |fd| {
+            let poll = opcode::PollAdd::new(fd, u32::from(events.bits()));
             poll.multi(true).build()
-        }
+        }),
     }
 }
 
-fn encode_file(
+/// Returns the entry for an operation on a file, of this priority.
+pub(super) fn file(
     operation: &mut FileOperation<'_>,
-    fd: Fd,
     registered: &Registered,
     priority: Priority,
 ) -> Entry {
@@ -100,58 +97,101 @@ fn encode_file(
             directory,
             path,
             how,
-            ..
         } => encode_open(*directory, path, how),
-        FileOperation::Read { buffer, offset, .. } => {
-            let length = transfer_length(buffer);
-            let (start, offset) = (buffer.as_mut_ptr(), offset.unwrap_or(CURRENT_POSITION));
-            match registered.buffer_of(buffer) {
-                None => opcode::Read::new(fd, start, length)
-                    .offset(offset)
-                    .ioprio(io_priority)
-                    .build(),
-                Some(slot) => opcode::ReadFixed::new(fd, start, length, slot)
-                    .offset(offset)
-                    .ioprio(io_priority)
-                    .build(),
-            }
-        }
-        FileOperation::Write { buffer, offset, .. } => {
-            let length = transfer_length(buffer);
-            let (start, offset) = (buffer.as_ptr(), offset.unwrap_or(CURRENT_POSITION));
-            match registered.buffer_of(buffer) {
-                None => opcode::Write::new(fd, start, length)
-                    .offset(offset)
-                    .ioprio(io_priority)
-                    .build(),
-                Some(slot) => opcode::WriteFixed::new(fd, start, length, slot)
-                    .offset(offset)
-                    .ioprio(io_priority)
-                    .build(),
-            }
-        }
+        FileOperation::Read {
+            file,
+            buffer,
+            offset,
+        } => on(*file, registered, |fd| {
+            let offset = offset.unwrap_or(CURRENT_POSITION);
+            encode_read(fd, buffer, offset, registered, io_priority)
+        }),
+        FileOperation::Write {
+            file,
+            buffer,
+            offset,
+        } => on(*file, registered, |fd| {
+            let offset = offset.unwrap_or(CURRENT_POSITION);
+            encode_write(fd, buffer, offset, registered, io_priority)
+        }),
         FileOperation::ReadVectored {
-            buffers, offset, ..
-        } => opcode::Readv::new(
-            fd,
+            file,
+            buffers,
+            offset,
+        } => on(*file, registered, |fd| {
             // A `std` buffer has the layout of the kernel's `struct iovec`, as `std` guarantees.
-            buffers.as_mut_ptr().cast(),
-            buffers.len() as u32,
-        )
-        .offset(offset.unwrap_or(CURRENT_POSITION))
-        .ioprio(io_priority)
-        .build(),
+            opcode::Readv::new(fd, buffers.as_mut_ptr().cast(), buffers.len() as u32)
+                .offset(offset.unwrap_or(CURRENT_POSITION))
+                .ioprio(io_priority)
+                .build()
+        }),
         FileOperation::WriteVectored {
-            buffers, offset, ..
-        } => opcode::Writev::new(fd, buffers.as_ptr().cast(), buffers.len() as u32)
-            .offset(offset.unwrap_or(CURRENT_POSITION))
-            .ioprio(io_priority)
-            .build(),
-        FileOperation::Sync { data_only, .. } => {
+            file,
+            buffers,
+            offset,
+        } => on(*file, registered, |fd| {
+            opcode::Writev::new(fd, buffers.as_ptr().cast(), buffers.len() as u32)
+                .offset(offset.unwrap_or(CURRENT_POSITION))
+                .ioprio(io_priority)
+                .build()
+        }),
+        FileOperation::Sync { file, data_only } => on(*file, registered, |fd| {
             let mut flags = FsyncFlags::empty();
             flags.set(FsyncFlags::DATASYNC, *data_only);
             opcode::Fsync::new(fd).flags(flags).build()
-        }
+        }),
+    }
+}
+
+/// Returns the entry that `build` returns for this descriptor, or for its slot if it is registered with the ring.
+fn on(
+    descriptor: Descriptor<'_>,
+    registered: &Registered,
+    build: impl FnOnce(Fd) -> Entry,
+) -> Entry {
+    match registered.slot_of(descriptor) {
+        None => build(Fd(descriptor.fd.as_raw_fd())),
+        Some(slot) => build(Fd(slot.into())).flags(Flags::FIXED_FILE),
+    }
+}
+
+fn encode_read(
+    fd: Fd,
+    buffer: &mut [u8],
+    offset: u64,
+    registered: &Registered,
+    io_priority: u16,
+) -> Entry {
+    let (start, length) = (buffer.as_mut_ptr(), transfer_length(buffer));
+    match registered.buffer_of(buffer) {
+        None => opcode::Read::new(fd, start, length)
+            .offset(offset)
+            .ioprio(io_priority)
+            .build(),
+        Some(slot) => opcode::ReadFixed::new(fd, start, length, slot)
+            .offset(offset)
+            .ioprio(io_priority)
+            .build(),
+    }
+}
+
+fn encode_write(
+    fd: Fd,
+    buffer: &[u8],
+    offset: u64,
+    registered: &Registered,
+    io_priority: u16,
+) -> Entry {
+    let (start, length) = (buffer.as_ptr(), transfer_length(buffer));
+    match registered.buffer_of(buffer) {
+        None => opcode::Write::new(fd, start, length)
+            .offset(offset)
+            .ioprio(io_priority)
+            .build(),
+        Some(slot) => opcode::WriteFixed::new(fd, start, length, slot)
+            .offset(offset)
+            .ioprio(io_priority)
+            .build(),
     }
 }
 

@@ -47,6 +47,7 @@ use self::waker::Waker;
 use super::{Counts, Driver, Pair, Start, Token, Wake};
 use crate::class::Priority;
 use crate::op::Operation;
+use crate::op::net::SocketOperation;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 pub(crate) use setup::is_refusal;
@@ -333,8 +334,24 @@ impl Driver for Uring {
 
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn start(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        // SAFETY: promised by the caller.
-        let start = unsafe { self.start_any(operation, token) };
+        let start = match operation {
+            Operation::Socket(SocketOperation::Receive(receive)) => {
+                // SAFETY: promised by the caller.
+                unsafe { self.start_receive(receive, token) }
+            }
+            Operation::Socket(SocketOperation::Send(send)) => {
+                // SAFETY: promised by the caller.
+                unsafe { self.start_send(send, token) }
+            }
+            // SAFETY: promised by the caller.
+            Operation::Socket(operation) => unsafe { self.start_socket(operation, token) },
+            // SAFETY: promised by the caller.
+            Operation::File(operation) => unsafe { self.start_file(operation, token) },
+            // SAFETY: promised by the caller.
+            Operation::Multishot(operation) => unsafe { self.start_multishot(operation, token) },
+            // SAFETY: promised by the caller.
+            Operation::Raw(operation) => unsafe { self.start_raw(operation, token) },
+        };
         self.counts.submissions += u64::from(start != Start::Full);
         start
     }

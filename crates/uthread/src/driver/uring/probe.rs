@@ -220,21 +220,22 @@ mod tests {
     use std::os::fd::AsFd;
     use std::sync::atomic::AtomicBool;
 
+    use io_uring::squeue::Entry;
     use rustix::event::PollFlags;
 
     use super::*;
     use crate::class::Priority;
-    use crate::driver::uring::encode::encode;
+    use crate::driver::uring::encode;
     use crate::driver::uring::registered::Registered;
     use crate::op::fs::{FileOperation, OpenHow};
     use crate::op::message::{Header, Message};
-    use crate::op::net::SocketOperation;
+    use crate::op::net::{self, SocketOperation};
     use crate::op::peer_address::PeerAddress;
     use crate::resource::descriptor::Descriptor;
 
     /// A new operation has to be added to the list, too.
-    fn check(mut operation: crate::op::Operation<'_>) {
-        let code = encode(&mut operation, &Registered::new(), Priority::Normal).get_opcode();
+    fn check(entry: &Entry) {
+        let code = entry.get_opcode();
         let listed = OPERATIONS
             .iter()
             .any(|(_, listed, usage, _)| u32::from(*listed) == code && *usage == Usage::Used);
@@ -249,41 +250,42 @@ mod tests {
         let mut peer = PeerAddress::new();
         let mut buffer = [0];
         let [mut received, mut sent] = [Header::new(), Header::new()];
-        for operation in [
-            SocketOperation::Accept {
+        let registered = Registered::new();
+        for mut operation in [
+            SocketOperation::Accept(net::Accept {
                 listener: fd,
                 peer: &mut peer,
                 raised_nonblock: &AtomicBool::new(false),
-            },
-            SocketOperation::Connect {
+            }),
+            SocketOperation::Connect(net::Connect {
                 socket: fd,
                 address: &address,
-            },
-            SocketOperation::Send {
+            }),
+            SocketOperation::Send(net::Send {
                 socket: fd,
                 buffer: b"",
-            },
-            SocketOperation::Poll {
+            }),
+            SocketOperation::Poll(net::Poll {
                 descriptor: fd,
                 events: PollFlags::IN,
-            },
-            SocketOperation::Receive {
+            }),
+            SocketOperation::Receive(net::Receive {
                 socket: fd,
                 buffer: &mut buffer,
                 peek: false,
                 drains: true,
-            },
-            SocketOperation::ReceiveMessage {
+            }),
+            SocketOperation::ReceiveMessage(net::ReceiveMessage {
                 socket: fd,
                 message: Message::to_receive(&mut received, &mut [], None, &mut []),
                 peek: false,
-            },
-            SocketOperation::SendMessage {
+            }),
+            SocketOperation::SendMessage(net::SendMessage {
                 socket: fd,
                 message: Message::to_send(&mut sent, &[], None, &[], 0),
-            },
+            }),
         ] {
-            check(crate::op::Operation::Socket(operation));
+            check(&encode::socket(&mut operation, &registered));
         }
     }
 
@@ -293,7 +295,8 @@ mod tests {
         let fd = Descriptor::unwatched(stdin.as_fd());
         let mut buffer = [0];
         let how = OpenHow::default();
-        for operation in [
+        let registered = Registered::new();
+        for mut operation in [
             FileOperation::Open {
                 directory: None,
                 path: c"",
@@ -329,7 +332,7 @@ mod tests {
                 offset: None,
             },
         ] {
-            check(crate::op::Operation::File(operation));
+            check(&encode::file(&mut operation, &registered, Priority::Normal));
         }
     }
 }

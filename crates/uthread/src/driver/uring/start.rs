@@ -11,13 +11,17 @@
 
 use std::time::Instant;
 
+use io_uring::squeue::Entry;
+
 use crate::driver::{Start, Token, in_one, native};
-use crate::op::Operation;
-use crate::op::net::SocketOperation;
+use crate::op::fs::FileOperation;
+use crate::op::multishot::MultishotOperation;
+use crate::op::net::{self, Receive, SocketOperation};
+use crate::op::raw::RawOperation;
 use crate::resource::descriptor::FdState;
 
-use super::connections;
 use super::devices::{self, Devices};
+use super::registered::Registered;
 use super::user_data::{Target, UserData};
 use super::{Uring, encode};
 
@@ -25,85 +29,82 @@ use super::{Uring, encode};
 /// them in one flush would delay all other connections.
 const GATHERED_BYTES_MAX: usize = 4096;
 
-#[inline(always)]
-fn is_long(operation: &SocketOperation<'_>) -> bool {
-    matches!(operation, SocketOperation::Send { buffer, .. } if buffer.len() > GATHERED_BYTES_MAX)
-}
-
+/// One function per kind of operation.
 impl Uring {
-    /// Starts an operation.
+    /// Starts a send.
     ///
     /// # Safety
     ///
     /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
-    pub(super) unsafe fn start_any(
-        &mut self,
-        operation: &mut Operation<'_>,
-        token: Token,
-    ) -> Start {
-        if self.is_own {
-            match operation {
-                Operation::Socket(send @ SocketOperation::Send { .. })
-                    if self.registered.slot_of(send.target()).is_none()
-                        && (is_long(send) || !self.send_batcher.gathers(Instant::now)) =>
-                {
-                    self.counts.enters += 1;
-                    if let Some(result) = native::socket::try_now(send) {
-                        return Start::Done(in_one(result));
-                    }
-                }
-                _ => {
-                    // SAFETY: promised by the caller.
-                    if let Some(start) = unsafe { self.start_receive(operation, token) } {
-                        return start;
-                    }
-                }
+    pub(super) unsafe fn start_send(&mut self, send: &mut net::Send<'_>, token: Token) -> Start {
+        if self.is_own
+            && self.registered.slot_of(send.socket).is_none()
+            && (send.buffer.len() > GATHERED_BYTES_MAX || !self.send_batcher.gathers(Instant::now))
+        {
+            self.counts.enters += 1;
+            if let Some(result) = native::socket::try_now(send) {
+                return Start::Done(in_one(result));
             }
         }
         // SAFETY: promised by the caller.
-        unsafe { self.submit(operation, token) }
+        unsafe { self.submit(|registered| encode::send(send, registered), token) }
     }
 
-    /// Starts a receive from a long-lived connection. Returns `None` for any other operation.
+    /// Starts a receive.
     ///
     /// # Safety
     ///
     /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     #[inline]
-    unsafe fn start_receive(
+    pub(super) unsafe fn start_receive(
         &mut self,
-        operation: &mut Operation<'_>,
+        receive: &mut Receive<'_>,
         token: Token,
-    ) -> Option<Start> {
-        let connection = connections::connection(operation)?;
-        if self.registered.slot_of(connection).is_some() {
-            return None;
+    ) -> Start {
+        if receive.drains
+            && !receive.peek
+            && self.registered.slot_of(receive.socket).is_none()
+            && let Some(connections) = &self.ring.connections
+            // SAFETY: promised by the caller.
+            && let Some(start) = unsafe { connections.start(&self.ring.io, receive, token) }
+        {
+            return start;
         }
-        let connections = self.ring.connections.as_ref()?;
         // SAFETY: promised by the caller.
-        unsafe { connections.start(&self.ring.io, connection, operation, token) }
+        unsafe { self.submit(|registered| encode::receive(receive, registered), token) }
     }
 
-    /// Submits an operation to the kernel.
+    /// Starts any other operation on a socket.
     ///
     /// # Safety
     ///
     /// The contract of [`Driver::start`](crate::driver::Driver::start).
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    unsafe fn submit(&mut self, operation: &mut Operation<'_>, token: Token) -> Start {
-        if !self.has_room(operation.entries()) {
+    pub(super) unsafe fn start_socket(
+        &mut self,
+        operation: &mut SocketOperation<'_>,
+        token: Token,
+    ) -> Start {
+        // SAFETY: promised by the caller.
+        unsafe { self.submit(|registered| encode::socket(operation, registered), token) }
+    }
+
+    /// Starts an operation on a file.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) unsafe fn start_file(
+        &mut self,
+        operation: &mut FileOperation<'_>,
+        token: Token,
+    ) -> Start {
+        if !self.has_room(1) {
             return Start::Full;
-        }
-        if let Operation::Raw(operation) = operation {
-            // SAFETY: promised by the caller.
-            unsafe { self.ring.raws.begin(operation, token) };
-            let entries = operation.requests.iter().map(|request| &request.entry);
-            // SAFETY: promised by the caller.
-            unsafe { self.submissions.push(entries) };
-            return Start::Pending;
         }
         let priority = self.submissions.priority();
         // SAFETY: by the caller's contract; there is one `Uring` per ring, borrowed mutably here.
@@ -115,11 +116,75 @@ impl Uring {
         if devices::fd_state(operation).is_some_and(FdState::is_direct) {
             self.batch_sizer.count();
         }
-        let user_data = UserData::Entry(Target::Operation(token)).encode();
-        let entry = encode::encode(operation, &self.registered, priority).user_data(user_data);
-        // SAFETY: the caller keeps the memory that the entry points to alive.
-        unsafe { self.submissions.push([&entry]) };
+        let entry = encode::file(operation, &self.registered, priority);
+        // SAFETY: promised by the caller.
+        unsafe { self.push(entry, token) };
         Start::Pending
+    }
+
+    /// Starts a multishot operation.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) unsafe fn start_multishot(
+        &mut self,
+        operation: &MultishotOperation<'_>,
+        token: Token,
+    ) -> Start {
+        // SAFETY: promised by the caller.
+        unsafe { self.submit(|registered| encode::multishot(operation, registered), token) }
+    }
+
+    /// Starts a raw operation.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Driver::start`](crate::driver::Driver::start).
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) unsafe fn start_raw(
+        &mut self,
+        operation: &mut RawOperation<'_>,
+        token: Token,
+    ) -> Start {
+        if !self.has_room(operation.requests.len()) {
+            return Start::Full;
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.ring.raws.begin(operation, token) };
+        let entries = operation.requests.iter().map(|request| &request.entry);
+        // SAFETY: promised by the caller.
+        unsafe { self.submissions.push(entries) };
+        Start::Pending
+    }
+
+    /// Submits an operation as the entry that `encode` returns.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Driver::start`](crate::driver::Driver::start), for the operation of the entry.
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    unsafe fn submit(&mut self, encode: impl FnOnce(&Registered) -> Entry, token: Token) -> Start {
+        if !self.has_room(1) {
+            return Start::Full;
+        }
+        let entry = encode(&self.registered);
+        // SAFETY: promised by the caller.
+        unsafe { self.push(entry, token) };
+        Start::Pending
+    }
+
+    /// Adds the entry of an operation, for which there must be room.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the entry points to remains valid until the completion.
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    unsafe fn push(&mut self, entry: Entry, token: Token) {
+        let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
+        // SAFETY: promised by the caller.
+        unsafe { self.submissions.push([&entry]) };
     }
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {

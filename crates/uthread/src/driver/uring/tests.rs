@@ -23,7 +23,7 @@ use crate::driver::Completions;
 use crate::op::CANCELLED_RESULTS;
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::op::raw::{RawOperation, RawRequest};
 use crate::resource::descriptor::{Descriptor, FdState};
 
@@ -221,13 +221,13 @@ fn a_connect_that_is_on_its_way_is_cancelled() {
         rustix::net::connect(&queued, &address).unwrap();
         for round in 0..ROUNDS {
             let (socket, state) = (unix_socket(), FdState::new());
-            let mut connect = Operation::Socket(SocketOperation::Connect {
+            let mut connect = Operation::Socket(SocketOperation::Connect(net::Connect {
                 socket: Descriptor {
                     fd: socket.as_fd(),
                     state: &state,
                 },
                 address: &address,
-            });
+            }));
             // SAFETY: the connect's completion is awaited below.
             let start = unsafe { ring.start(&mut connect, Token(round as u64)) };
             assert_eq!(start, Start::Pending);
@@ -246,13 +246,8 @@ fn unix_socket() -> OwnedFd {
     socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap()
 }
 
-fn code_of(registered: &Registered, operation: FileOperation<'_>) -> u8 {
-    encode::encode(
-        &mut Operation::File(operation),
-        registered,
-        Priority::Normal,
-    )
-    .get_opcode() as u8
+fn code_of(registered: &Registered, mut operation: FileOperation<'_>) -> u8 {
+    encode::file(&mut operation, registered, Priority::Normal).get_opcode() as u8
 }
 
 /// Returns `true` if a read into these bytes, and a write from them, use registered memory.

@@ -9,7 +9,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::driver::native;
 use crate::op::Operation;
-use crate::op::net::SocketOperation;
+use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
@@ -148,13 +148,15 @@ impl Event for Readiness<'_> {
     fn withdraw(&mut self) {}
 
     fn poll(&self) -> Option<PollOperation<'_>> {
-        Some(PollOperation(Operation::Socket(SocketOperation::Poll {
-            descriptor: Descriptor {
-                fd: self.fd,
-                state: &self.state,
+        Some(PollOperation(Operation::Socket(SocketOperation::Poll(
+            net::Poll {
+                descriptor: Descriptor {
+                    fd: self.fd,
+                    state: &self.state,
+                },
+                events: self.events,
             },
-            events: self.events,
-        })))
+        ))))
     }
 
     fn fail(&mut self, error: io::Error) {

@@ -26,7 +26,7 @@ impl Receiving {
     }
 
     fn operation<'a>(&'a self, buffer: &'a mut [u8]) -> Operation<'a> {
-        Operation::Socket(SocketOperation::Receive {
+        Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: Descriptor {
                 fd: self.ours.as_fd(),
                 state: &self.state,
@@ -34,7 +34,7 @@ impl Receiving {
             buffer,
             peek: false,
             drains: true,
-        })
+        }))
     }
 
     /// Makes the connection long-lived.

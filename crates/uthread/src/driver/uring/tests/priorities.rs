@@ -57,10 +57,9 @@ fn reads_and_writes_carry_the_priority_to_the_disk() {
             false,
         ),
     ];
-    for (operation, carries) in operations {
-        let mut operation = Operation::File(operation);
+    for (mut operation, carries) in operations {
         let found = Priority::ALL.map(|priority| {
-            let entry = encode::encode(&mut operation, &registered, priority);
+            let entry = encode::file(&mut operation, &registered, priority);
             crate::op::raw::priority_of(&entry)
         });
         let expected = if carries {
