@@ -1,12 +1,16 @@
 //! Stacks are trimmed while their fibers wait, whatever the seed chooses: no fiber loses what it has there.
 
 use std::hint::black_box;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
-use super::{Simulation, under_seeds};
-use crate::thread::{park_timeout, spawn};
+use super::{Mode, Simulation, under_seeds};
+use crate::fiber::{Fiber, Identity};
+use crate::thread::{JoinHandle, park, park_timeout, spawn};
 
 /// Waits somewhere below frames of several sizes, each of which holds what it held before.
 fn wait_below_frames(depth: u64, choices: &mut Choices) {
@@ -46,4 +50,42 @@ fn a_fiber_finds_its_stack_as_it_was() {
         simulation.shut_down();
         main.join().unwrap();
     });
+}
+
+/// Maximum number of bytes between a variable of a fiber that parks and its stack pointer.
+const FRAMES_BYTES_MAX: usize = 4096;
+
+/// The stack pointer is read from the private fields of corosensei's `Coroutine`. Anything else that is found there would be far
+/// above the variable, or far below it.
+#[test]
+#[allow(unsafe_code, reason = "reading a suspended fiber")]
+fn the_stack_pointer_is_found_below_the_frames_of_a_waiting_fiber() {
+    let mut simulation = Simulation::new(1, 1, Mode::Staying);
+    let address = Arc::new(AtomicUsize::new(0));
+    let waiting = Arc::clone(&address);
+    let (fiber, joinable) = Fiber::owning(Identity::anonymous(Location::caller()), move || {
+        let variable = black_box(7_u8);
+        waiting.store((&raw const variable).addr(), Ordering::Relaxed);
+        park();
+        black_box(variable)
+    });
+    simulation.shared.inject(fiber);
+    simulation.step_until(|_| address.load(Ordering::Relaxed) != 0);
+    let control = joinable.fiber().control();
+    // SAFETY: the fiber has parked, and its worker, which is on this thread, does not run.
+    let early = unsafe { control.unused_stack() };
+    assert_eq!(early, None, "it has been suspended since the previous call");
+    // SAFETY: as before.
+    let pages = unsafe { control.unused_stack() }.expect("it was found");
+    let below = address.load(Ordering::Relaxed).checked_sub(pages.end);
+    let below = below.expect("the variable is in use");
+    assert!(
+        below < FRAMES_BYTES_MAX + rustix::param::page_size(),
+        "{below} bytes"
+    );
+    let handle = JoinHandle::new(joinable);
+    handle.thread().unpark();
+    simulation.step_until(|_| handle.is_finished());
+    simulation.shut_down();
+    assert_eq!(handle.join().unwrap(), 7);
 }
