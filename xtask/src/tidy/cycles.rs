@@ -1,15 +1,16 @@
-//! The modules of a layer import one way: none reaches itself by way of its siblings.
+//! The modules of a folder import one way: none reaches itself by way of its siblings.
+//!
+//! This holds in every folder of every crate, those of tests included. An import counts in the folder where the paths of
+//! the importing and of the imported module part. So a module and the modules in it may import each other: they are one
+//! thing, with a face and parts. The exception is `main.rs`, whose parts are the whole program: nothing imports from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use super::layers::{FACE, LIBRARY};
 use super::paths::used_paths;
 use super::tree::Tree;
 
-/// The folders whose direct modules form no cycle. The root stands for the public face alone: the other layers have an
-/// order of their own.
-const FOLDERS: [&str; 7] = ["", "sched", "driver", "resource", "op", "fiber", "stack"];
+const MOVE_DOWN: &str = "move it into a module of its own";
 
 const CUT: &str = "move what both need into a module below them, or the code to where it is used";
 
@@ -17,38 +18,57 @@ const CUT: &str = "move what both need into a module below them, or the code to 
 type Imports = BTreeMap<(String, String), (String, usize)>;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut imports: BTreeMap<&str, Imports> = BTreeMap::new();
+    let mut imports: BTreeMap<String, Imports> = BTreeMap::new();
+    let mut findings = Vec::new();
     for (path, source) in tree.sources() {
-        let Some(inside) = path.strip_prefix(LIBRARY) else {
+        let Some(root) = root_of(tree, path) else {
             continue;
         };
-        let mut own: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
-        own.pop_if(|last| *last == "mod" || *last == "lib");
-        if own.contains(&"tests") || own.first() == Some(&"simulation") {
+        let inside = path[root.len()..].trim_end_matches(".rs");
+        let mut own: Vec<&str> = inside.split('/').collect();
+        own.pop_if(|last| ["mod", "lib", "main"].contains(last));
+        if own.is_empty() || own.contains(&"tests") {
             continue;
         }
+        let program = declared(tree, &format!("{root}main.rs"));
         for (line, used) in used_paths(source, &own) {
-            for folder in FOLDERS {
-                let depth = usize::from(!folder.is_empty());
-                let is_inside = depth == 0 || own.first() == Some(&folder) && used[0] == folder;
-                let (Some(from), Some(to)) = (own.get(depth), used.get(depth)) else {
-                    continue;
-                };
-                let counts = depth == 1 || FACE.contains(from) && FACE.contains(to);
-                if is_inside && counts && from != to {
-                    let edge = ((*from).to_owned(), (*to).to_owned());
-                    let place = (path.to_owned(), line);
-                    imports
-                        .entry(folder)
-                        .or_default()
-                        .entry(edge)
-                        .or_insert(place);
-                }
+            if !program.is_empty() && !program.contains(used[0]) {
+                let what = format!("`{}` is imported from main.rs", used[0]);
+                findings.push(Finding::new(path, line, what, MOVE_DOWN));
             }
+            let shared = own.iter().zip(&used).take_while(|(own, used)| own == used);
+            let shared = shared.count();
+            let (Some(from), Some(to)) = (own.get(shared), used.get(shared)) else {
+                continue;
+            };
+            let folder = format!("{root}{}", own[..shared].join("/"));
+            let edge = ((*from).to_owned(), (*to).to_owned());
+            let place = (path.to_owned(), line);
+            let folder = imports.entry(folder).or_default();
+            folder.entry(edge).or_insert(place);
         }
     }
-    let found = imports.values().flat_map(cycles);
-    found.collect()
+    findings.extend(imports.values().flat_map(cycles));
+    findings
+}
+
+/// Returns the folder of the root module of the crate to which a file belongs, with a `/` at its end.
+fn root_of<'a>(tree: &Tree, path: &'a str) -> Option<&'a str> {
+    let mut folders = path.match_indices('/').map(|(slash, _)| &path[..=slash]);
+    folders.find(|folder| {
+        let is_root = |name| tree.exists(&format!("{folder}{name}"));
+        is_root("lib.rs") || is_root("main.rs")
+    })
+}
+
+/// Returns the modules that a file declares; none if it does not exist.
+fn declared<'a>(tree: &'a Tree, path: &str) -> BTreeSet<&'a str> {
+    let source = tree.sources().find(|(other, _)| *other == path);
+    let names = source.into_iter().flat_map(|(_, source)| {
+        let mods = (0..source.tokens.len()).filter(|&index| source.text(index) == "mod");
+        mods.map(|index| source.text(index + 1))
+    });
+    names.collect()
 }
 
 /// One finding for each import that lies on a shortest cycle through its module.
@@ -97,66 +117,98 @@ mod tests {
     use super::*;
     use crate::tidy::tests::plant;
 
-    #[test]
-    fn siblings_import_one_way() {
+    /// Plants a file in a crate whose other files form no cycle, and expects one finding per entry.
+    #[track_caller]
+    fn plant_code(path: &str, code: &str, expected: &[&str]) {
         let good = [
             (
-                "crates/uthread/src/sched/wait.rs",
-                "use super::worker::Worker;",
+                "tools/a/src/lib.rs",
+                "mod plan; mod sched; pub use sched::Worker;",
+            ),
+            ("tools/a/src/plan.rs", "use crate::{io::Read, sched::wait};"),
+            (
+                "tools/a/src/io/mod.rs",
+                "use parts::deep; use crate::Worker;",
             ),
             (
-                "crates/uthread/src/sched/worker/mod.rs",
+                "tools/a/src/io/parts/deep.rs",
+                "use super::super::Pipe; use super::flat;",
+            ),
+            ("tools/a/src/sched/wait.rs", "use super::worker::Worker;"),
+            (
+                "tools/a/src/sched/worker/mod.rs",
                 "use super::shared::Shared;",
             ),
-            (
-                "crates/uthread/src/sched/worker/calls.rs",
-                "use super::Worker;",
-            ),
-            (
-                "crates/uthread/src/net/mod.rs",
-                "use crate::{io::Read, sched::wait};",
-            ),
-            ("crates/uthread/src/io/mod.rs", ""),
+            ("tools/a/src/sched/worker/calls.rs", "use super::Worker;"),
         ];
-        for (fault, code, expected) in [
-            (
-                "sched/shared.rs",
-                "fn a() { super::worker::current::get() }",
-                "the modules shared -> worker -> shared import each other",
-            ),
-            (
-                "sched/worker/search.rs",
-                "use crate::sched::{idle, wait::{self, now}};",
-                "the modules wait -> worker -> wait import each other",
-            ),
-            (
-                "io/pipe.rs",
-                "use crate::net::Shutdown;",
-                "the modules io -> net -> io import each other",
-            ),
+        plant(check, &good, (path, code), expected);
+    }
+
+    #[test]
+    fn siblings_import_one_way() {
+        plant_code(
+            "tools/a/src/sched/shared.rs",
+            "fn a() { super::worker::current::get() }",
+            &[
+                "tools/a/src/sched/shared.rs:1: the modules shared -> worker -> shared import each other",
+            ],
+        );
+        plant_code(
+            "tools/a/src/sched/worker/search.rs",
+            "use crate::sched::{idle, wait::{self, now}};",
+            &["tools/a/src/sched/wait.rs:1: the modules wait -> worker -> wait import each other"],
+        );
+        plant_code(
+            "tools/a/src/io/pipe.rs",
+            "use crate::plan::Shutdown;",
+            &["tools/a/src/io/pipe.rs:1: the modules io -> plan -> io import each other"],
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_found_at_any_depth_and_in_any_crate() {
+        plant_code(
+            "tools/a/src/io/parts/flat.rs",
+            "use crate::io::parts::deep::Deep;",
+            &["tools/a/src/io/parts/deep.rs:1: the modules deep -> flat -> deep import each other"],
+        );
+        for root in [
+            "crates/b/src/lib.rs",
+            "bench/c/src/lib.rs",
+            "crates/d/tests/e/main.rs",
         ] {
+            let folder = root.rsplit_once('/').expect("a folder").0;
+            let tree = [
+                (root.to_owned(), "mod one; mod two;"),
+                (format!("{folder}/one.rs"), "use crate::two::Two;"),
+                (format!("{folder}/two.rs"), "use super::one::One;"),
+            ];
             let found = check(&Tree::new(
-                good.iter()
-                    .copied()
-                    .chain([(format!("{LIBRARY}{fault}").as_str(), code)]),
+                tree.iter().map(|(path, code)| (path.as_str(), *code)),
             ));
-            let found: Vec<_> = found.iter().map(|finding| finding.what.as_str()).collect();
-            assert_eq!(found, [expected]);
+            assert_eq!(found.len(), 1, "{found:?}");
         }
     }
 
     #[test]
-    fn tests_and_simulations_may_import_anything() {
+    fn nothing_imports_from_main() {
+        let good = [
+            ("xtask/src/main.rs", "mod exit; mod serve; use serve::run;"),
+            ("xtask/src/serve.rs", "use crate::exit::Exit;"),
+        ];
         plant(
             check,
-            &[(
-                "crates/uthread/src/sched/wait.rs",
-                "use super::worker::Worker;",
-            )],
-            (
-                "crates/uthread/src/sched/worker.rs",
-                "#[cfg(test)]\nmod tests { use crate::sched::wait; }",
-            ),
+            &good,
+            ("xtask/src/serve.rs", "use crate::{exit::Exit, tell};"),
+            &["xtask/src/serve.rs:1: `tell` is imported from main.rs"],
+        );
+    }
+
+    #[test]
+    fn tests_may_import_anything() {
+        plant_code(
+            "tools/a/src/sched/worker.rs",
+            "#[cfg(test)]\nmod tests { use crate::sched::wait; }",
             &[],
         );
     }

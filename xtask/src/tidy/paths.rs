@@ -49,7 +49,7 @@ fn follow<'a>(
         name => {
             base.push(name);
             match source.text(index + 1) {
-                "::" if base.len() < 2 => follow(source, index + 2, base, used),
+                "::" => follow(source, index + 2, base, used),
                 _ => used.push((source.tokens[index].line, base)),
             }
         }

@@ -203,3 +203,38 @@ fn a_join_waits_for_all_fibers_and_those_that_they_spawn() {
         );
     });
 }
+
+#[test]
+fn a_shutdown_at_any_moment_ends_every_fiber() {
+    const FIBERS: usize = 12;
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 3, mode);
+        let fibers: Vec<_> = (0..FIBERS)
+            .map(|index| {
+                simulation.spawn(move || {
+                    let mut choices = Choices(seed * 13 + index as u64);
+                    loop {
+                        match choices.below(5) {
+                            0 => park(),
+                            1 => drop(spawn(yield_now).join()),
+                            2 => dawdle(&mut choices),
+                            _ => match receive_and_check(&mut choices) {
+                                Err(errno) if errno == Errno::CANCELED.raw_os_error() => return,
+                                _ => {}
+                            },
+                        }
+                    }
+                })
+            })
+            .collect();
+        simulation.step_some(300);
+        simulation.shut_down();
+        for fiber in fibers {
+            match fiber.join() {
+                Ok(()) => {}
+                Err(payload) if payload.is::<Cancelled>() => {}
+                Err(payload) => std::panic::resume_unwind(payload),
+            }
+        }
+    });
+}

@@ -4,13 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::io::Errno;
-
-use super::operations::receive_and_check;
 use super::{Mode, Simulation, under_seeds};
 use crate::sched::wait;
 use crate::sched::worker::current;
-use crate::thread::{self, Cancelled, park, park_timeout, sleep, spawn, yield_now};
+use crate::thread::{self, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
 
 /// A generator of a fiber's own, so that its choices do not depend on other fibers.
@@ -259,40 +256,5 @@ fn work_from_outside_begins_whether_workers_sleep_or_are_busy() {
         simulation.step_until(|_| busy.iter().all(thread::JoinHandle::is_finished));
         late.join().unwrap();
         simulation.shut_down();
-    });
-}
-
-#[test]
-fn a_shutdown_at_any_moment_ends_every_fiber() {
-    const FIBERS: usize = 12;
-    under_seeds(|seed, mode| {
-        let mut simulation = Simulation::new(seed, 3, mode);
-        let fibers: Vec<_> = (0..FIBERS)
-            .map(|index| {
-                simulation.spawn(move || {
-                    let mut choices = Choices(seed * 13 + index as u64);
-                    loop {
-                        match choices.below(5) {
-                            0 => park(),
-                            1 => drop(spawn(yield_now).join()),
-                            2 => dawdle(&mut choices),
-                            _ => match receive_and_check(&mut choices) {
-                                Err(errno) if errno == Errno::CANCELED.raw_os_error() => return,
-                                _ => {}
-                            },
-                        }
-                    }
-                })
-            })
-            .collect();
-        simulation.step_some(300);
-        simulation.shut_down();
-        for fiber in fibers {
-            match fiber.join() {
-                Ok(()) => {}
-                Err(payload) if payload.is::<Cancelled>() => {}
-                Err(payload) => std::panic::resume_unwind(payload),
-            }
-        }
     });
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{Counted, Running, assert_neighbour_runs, is_cancelled, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::HANG;
-use crate::support::sides::{Counted, Running, assert_neighbour_runs, is_cancelled, mixed};
 use uthread::select;
 use uthread::sync::broadcast::{
     Receiver, RecvError, RecvTimeoutError, SendError, TryRecvError, channel,

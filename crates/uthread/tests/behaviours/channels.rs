@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as native};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{Counted, Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::sides::{Counted, Running, mixed};
 use crate::support::{HANG, eventually};
 use uthread::sync::mpsc::{
     RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError, channel,

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, mpsc as native};
 
+use crate::fixtures::sides::{
+    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
+};
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::HANG;
-use crate::support::sides::{
-    InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
-};
 use uthread::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SendError, SyncSender, TryRecvError, TrySendError,
     channel, sync_channel,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{Running, assert_neighbour_runs, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::sides::{Running, assert_neighbour_runs, mixed};
 use uthread::sync::{Barrier, Condvar, Mutex, Semaphore};
 use uthread::{spawn, yield_now};
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{InDrop, is_cancelled, park_for_ever};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
-use crate::support::sides::{InDrop, is_cancelled, park_for_ever};
 use crate::support::{HANG, eventually};
 use uthread::net::TcpListener;
 use uthread::sync::{Mutex, RwLock, Semaphore};

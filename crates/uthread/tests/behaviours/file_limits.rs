@@ -4,11 +4,11 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::fixtures::mounted::Mounted;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours, lacks};
 use crate::support::errno;
-use crate::support::mounted::Mounted;
 use crate::support::signals::ignore_long_files;
 use rustix::fs::OFlags;
 use rustix::io::Errno;

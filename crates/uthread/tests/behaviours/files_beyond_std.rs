@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
+use crate::fixtures::mounted::Mounted;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours, lacks};
-use crate::support::mounted::Mounted;
 use crate::support::{errno, file_of, kind, pattern};
 use rustix::io::Errno;
 use tempfile::{NamedTempFile, tempdir};

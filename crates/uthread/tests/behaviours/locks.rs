@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::fixtures::sides::{Running, Side, assert_neighbour_runs, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::sides::{Running, Side, assert_neighbour_runs, mixed};
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
 use uthread::{spawn, yield_now};
 

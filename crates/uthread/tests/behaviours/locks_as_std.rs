@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::fixtures::sides::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::sides::InDrop;
 
 behaviours![(
     EVERYWHERE,

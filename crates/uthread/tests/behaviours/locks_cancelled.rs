@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::fixtures::sides::{InDrop, is_cancelled};
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, ON_ONE_WORKER, ON_WORKERS, behaviours};
 use crate::support::let_others_run;
-use crate::support::sides::{InDrop, is_cancelled};
 use uthread::sync::mpsc::{Receiver, Sender, channel};
 use uthread::sync::{Barrier, Condvar, Mutex, Once, OnceLock, RwLock, Semaphore};
 use uthread::time::timeout;

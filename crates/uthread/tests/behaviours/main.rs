@@ -4,6 +4,7 @@
 //! `cargo test -p uthread --test behaviours -- FILTER` runs those whose `module::behaviour [place]` contains
 //! the filter.
 
+mod fixtures;
 mod harness;
 mod support;
 

@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::fixtures::sides::{Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, OUTSIDE, behaviours};
-use crate::support::sides::{Running, mixed};
 use uthread::sync::{LazyLock, Once, OnceLock};
 use uthread::thread::Cancelled;
 use uthread::yield_now;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{Counted, InDrop, is_cancelled, mixed};
 use crate::harness::child::child;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::HANG;
-use crate::support::sides::{Counted, InDrop, is_cancelled, mixed};
 use uthread::select;
 use uthread::sync::mpsc;
 use uthread::sync::oneshot::{

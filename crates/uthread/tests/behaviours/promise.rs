@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{InDrop, is_cancelled, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::HANG;
-use crate::support::sides::{InDrop, is_cancelled, mixed};
 use uthread::select;
 use uthread::sync::promise::{RecvError, channel};
 use uthread::thread::park;

@@ -12,9 +12,9 @@ use uthread::fs::Dir;
 use uthread::ring::{self, RegisteredFile};
 use uthread::thread::Cancelled;
 
+use crate::fixtures::registered::{FILES, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours};
-use crate::support::registered::{FILES, require};
 use crate::support::{assert_same, errno, eventually, file_of, kind, pattern};
 
 behaviours![

@@ -8,9 +8,9 @@ use uthread::fs::{File, OpenOptions};
 use uthread::io::pipe;
 use uthread::ring::RegisteredBuffer;
 
+use crate::fixtures::registered::{BUFFERS, has, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, ON_SEVERAL_WORKERS, behaviours, lacks};
-use crate::support::registered::{BUFFERS, has, require};
 use crate::support::{assert_same, errno, file_of, pattern};
 
 behaviours![

@@ -13,9 +13,9 @@ use uthread::io::pipe;
 use uthread::net::{TcpListener, UdpSocket, UnixDatagram, UnixStream};
 use uthread::ring::{self, RegisteredBuffer, RegisteredFile};
 
+use crate::fixtures::registered::{FILES, has, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, ON_SEVERAL_WORKERS, behaviours};
-use crate::support::registered::{FILES, has, require};
 use crate::support::{assert_same, errno, file_of, pair_with_std, pattern};
 
 behaviours![

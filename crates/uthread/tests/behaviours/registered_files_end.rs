@@ -11,9 +11,9 @@ use uthread::io::pipe;
 use uthread::net::TcpStream;
 use uthread::ring::RegisteredFile;
 
+use crate::fixtures::registered::{FILES, has, require};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, NO_RING, behaviours};
-use crate::support::registered::{FILES, has, require};
 use crate::support::{errno, file_of, pair_with_std};
 
 behaviours![

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fixtures::sides::{Counted, Running, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::HANG;
-use crate::support::sides::{Counted, Running, mixed};
 use uthread::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, channel, sync_channel};
 use uthread::sync::select::{self, Select};
 use uthread::time::interval;

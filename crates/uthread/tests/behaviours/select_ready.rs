@@ -15,11 +15,11 @@ use uthread::sync::mpsc::channel;
 use uthread::sync::{oneshot, select as arms};
 use uthread::{select, timeout};
 
+use crate::fixtures::sides::mixed;
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::ready::{await_readable, await_writable, is_readable, is_writable};
-use crate::support::sides::mixed;
 use crate::support::standard::{Kind, with_stdin};
 use crate::support::{FREE, HANG, errno, file_of, pair, pair_with_std, reset};
 

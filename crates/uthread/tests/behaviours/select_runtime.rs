@@ -13,11 +13,11 @@ use uthread::sync::mpsc::{
 use uthread::thread::park;
 use uthread::{select, shield, sleep};
 
-use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
-use crate::support::sides::{
+use crate::fixtures::sides::{
     InDrop, assert_ends_with_runtime, assert_neighbour_runs, is_cancelled,
 };
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use crate::support::{HANG, errno, pair};
 
 behaviours![

@@ -4,9 +4,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::fixtures::sides::InDrop;
 use crate::harness::place::Place;
 use crate::harness::{IN_FIBERS, behaviours};
-use crate::support::sides::InDrop;
 use uthread::net::TcpListener;
 use uthread::thread::park;
 use uthread::{JoinHandle, Runtime, sleep, spawn};

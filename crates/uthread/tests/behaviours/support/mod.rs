@@ -1,15 +1,12 @@
-//! Helpers of the behaviours: peers, files, and ways to detect that a fiber or thread waits.
+//! Helpers of the behaviours and of their harness: peers, files, and ways to detect that a fiber or thread waits.
 //!
 //! No test sleeps and hopes. On a runtime with one worker, a fiber that has announced its wait is waiting
 //! when another fiber receives the announcement, as nothing else makes it leave the worker. For a plain
 //! thread, the kernel reports whether it sleeps.
 
 pub(crate) mod memory;
-pub(crate) mod mounted;
 pub(crate) mod ready;
-pub(crate) mod registered;
 pub(crate) mod requests;
-pub(crate) mod sides;
 pub(crate) mod signals;
 pub(crate) mod standard;
 
