@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::class::Priority;
-use crate::op::Operation;
+use crate::op::{CallResult, Operation};
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 
@@ -156,9 +156,8 @@ pub(crate) trait Driver {
 /// The outcome of starting an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The operation is complete with this result: a count, a descriptor, or a negated errno. No completion
-    /// follows.
-    Done(i32),
+    /// The operation is complete with this result of its system call. No completion follows.
+    Done(CallResult),
     /// A completion follows.
     Pending,
     /// There is no room for the operation, and nothing was done. A flush makes room, provided that
@@ -197,7 +196,7 @@ impl Completion {
 }
 
 /// Encodes a result as completions carry it.
-fn in_one(result: rustix::io::Result<u32>) -> i32 {
+fn in_one(result: CallResult) -> i32 {
     match result {
         Ok(value) => value.cast_signed(),
         Err(errno) => -errno.raw_os_error(),

@@ -383,7 +383,10 @@ impl Driver for Sim {
             deliver(&flight);
             world.attempted += 1;
             kernel.counts.submissions += 1;
-            return Start::Done(flight.result);
+            return Start::Done(match u32::try_from(flight.result) {
+                Ok(count) => Ok(count),
+                Err(_) => Err(Errno::from_raw_os_error(-flight.result)),
+            });
         }
         let waits = may_wait && world.below(4) == 0;
         if !waits && kernel.submitted.len() == ENTRIES_MAX {

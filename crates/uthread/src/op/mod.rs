@@ -14,6 +14,9 @@ pub(crate) mod raw;
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
+/// The result of an operation's system call: a count, or the number of a descriptor if it creates one.
+pub(crate) type CallResult = rustix::io::Result<u32>;
+
 /// The errno of a cancelled operation.
 pub(crate) const CANCELLED: i32 = rustix::io::Errno::CANCELED.raw_os_error();
 

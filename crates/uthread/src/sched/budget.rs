@@ -11,7 +11,7 @@ const CALLS_OF_A_SYSTEM_CALL: i32 = 16;
 
 /// Number of bytes that count as one such call: they are copied in half a microsecond. So a turn ends after some 50
 /// microseconds, also if each call transfers many.
-const BYTES_OF_A_CALL: i32 = 2048;
+const BYTES_OF_A_CALL: u32 = 2048;
 
 thread_local! {
     /// Rest of the running fiber's budget.
@@ -41,11 +41,10 @@ pub(crate) fn is_used_up_by_system_call() -> bool {
     is_used_up_by(CALLS_OF_A_SYSTEM_CALL)
 }
 
-/// Counts a call that has entered the kernel and returned `result`, which may be a number of bytes. Returns `true` like
-/// [`is_used_up`].
+/// Counts a call that has entered the kernel and transferred a number of bytes. Returns `true` like [`is_used_up`].
 #[inline(always)]
-pub(crate) fn is_used_up_by_transfer(result: i32) -> bool {
-    is_used_up_by(CALLS_OF_A_SYSTEM_CALL + result.max(0) / BYTES_OF_A_CALL)
+pub(crate) fn is_used_up_by_transfer(bytes: u32) -> bool {
+    is_used_up_by(CALLS_OF_A_SYSTEM_CALL + (bytes / BYTES_OF_A_CALL).cast_signed())
 }
 
 /// Never inlined, like every access to a thread-local that fibers make.

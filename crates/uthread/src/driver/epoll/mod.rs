@@ -221,7 +221,7 @@ impl Driver for Epoll {
         match progress {
             Progress::Done(result) => {
                 self.counts.submissions += 1;
-                Start::Done(in_one(result))
+                Start::Done(result)
             }
             Progress::Waits(fd, interest) if !self.shared => {
                 self.counts.submissions += 1;

@@ -8,7 +8,6 @@ pub(in crate::driver) mod socket;
 pub(crate) mod tcp;
 
 use std::ffi::CStr;
-use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -18,9 +17,9 @@ use rustix::io::Errno;
 use rustix::pipe::PIPE_BUF;
 
 use self::socket::Call;
-use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
 use crate::op::net::SocketOperation;
+use crate::op::{CallResult, Operation};
 
 /// The time at which a blocking call gives up.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +69,7 @@ pub(crate) fn perform(
     operation: &mut Operation<'_>,
     deadline: Deadline,
     interrupted: impl Fn() -> Interrupted,
-) -> io::Result<u32> {
+) -> CallResult {
     loop {
         let result = match (call(operation, deadline), awaited_events(operation)) {
             // Past the deadline on a descriptor that never blocks, or one that this crate has made
@@ -84,11 +83,11 @@ pub(crate) fn perform(
             (result, _) => result,
         };
         if result != Err(Errno::INTR) {
-            return Ok(result?);
+            return result;
         }
         match interrupted() {
-            Interrupted::Cancelled => return Err(Errno::CANCELED.into()),
-            Interrupted::Reported if !retries_interruption(operation) => return Ok(result?),
+            Interrupted::Cancelled => return Err(Errno::CANCELED),
+            Interrupted::Reported if !retries_interruption(operation) => return result,
             Interrupted::Reported | Interrupted::Again => {}
         }
     }

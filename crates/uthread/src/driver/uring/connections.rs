@@ -118,7 +118,7 @@ impl Connections {
         }
         let fd = connection.fd.as_raw_fd();
         if let Some(result) = self.attempt(state, fd, receive) {
-            return Some(Start::Done(in_one(result)));
+            return Some(Start::Done(result));
         }
         // SAFETY: promised by the caller.
         let waiting = unsafe { Waiting::new(NonNull::from(receive).cast(), token) };

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use io_uring::squeue::Entry;
 
-use crate::driver::{Start, Token, in_one, native};
+use crate::driver::{Start, Token, native};
 use crate::op::fs::FileOperation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{self, Receive, SocketOperation};
@@ -45,7 +45,7 @@ impl Uring {
         {
             self.counts.enters += 1;
             if let Some(result) = native::socket::try_now(send) {
-                return Start::Done(in_one(result));
+                return Start::Done(result);
             }
         }
         // SAFETY: promised by the caller.

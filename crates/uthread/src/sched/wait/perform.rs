@@ -50,22 +50,25 @@ fn perform_in_fiber(
         };
         call = current::with_running(start)?;
     }
-    let completion = match call {
+    Some(match call {
         Call::Done(fiber, result) => {
-            if budget::is_used_up_by_transfer(result) {
+            if budget::is_used_up_by_transfer(result.unwrap_or(0)) {
                 calls::suspend(fiber, Pause::Spent);
             }
-            OperationResult(result)
+            result.map_err(io::Error::from)
         }
         Call::Pending(fiber) => {
             calls::suspend(fiber, Pause::Submitted);
-            fiber.control().operation_result.take()
+            let OperationResult(result) = fiber.control().operation_result.take();
+            u32::try_from(result).map_err(|_| error_of(OperationResult(result)))
         }
         Call::Limited => unreachable!("the second start ignores limits"),
-    };
-    if let Ok(result) = u32::try_from(completion.0) {
-        return Some(Ok(result));
-    }
+    })
+}
+
+/// Returns the error of an operation that had to wait and has failed.
+#[inline(never)]
+fn error_of(completion: OperationResult) -> io::Error {
     let timed_out = completion == OperationResult::TIMED_OUT;
     let cut_off = timed_out || op::CANCELLED_RESULTS.contains(&completion.0);
     if cut_off {
@@ -78,7 +81,7 @@ fn perform_in_fiber(
         None if timed_out => op::TIMED_OUT,
         None => -completion.0,
     };
-    Some(Err(io::Error::from_raw_os_error(errno)))
+    io::Error::from_raw_os_error(errno)
 }
 
 /// Attempts an operation once, on a descriptor that the program has made non-blocking.
@@ -89,7 +92,12 @@ fn perform_in_fiber(
 /// system call reports.
 pub(crate) fn perform_nonblocking(operation: &mut Operation<'_>) -> io::Result<u32> {
     begin_call()?;
-    native::perform(operation, Deadline::Immediate, || Interrupted::Reported)
+    let interrupted = || Interrupted::Reported;
+    Ok(native::perform(
+        operation,
+        Deadline::Immediate,
+        interrupted,
+    )?)
 }
 
 /// Carries out an operation on a thread, which blocks.
@@ -100,16 +108,14 @@ fn perform_on_thread(operation: &mut Operation<'_>, timeout: Option<Duration>) -
     refuse_if_cancelled()?;
     let own = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let deadline = Deadline::new(cancellation::earliest(own));
-    match native::perform(operation, deadline, interrupted) {
-        Err(error) if error.raw_os_error() == Some(op::TIMED_OUT) => {
-            Err(refusal().unwrap_or(error))
+    native::perform(operation, deadline, interrupted).map_err(|errno| {
+        match errno.raw_os_error() {
+            op::TIMED_OUT => return refusal().unwrap_or_else(|| errno.into()),
+            op::CANCELLED => vanish_if_abandoned(cancellation::IN_A_CALL),
+            _ => {}
         }
-        Err(error) if error.raw_os_error() == Some(op::CANCELLED) => {
-            vanish_if_abandoned(cancellation::IN_A_CALL);
-            Err(error)
-        }
-        result => result,
-    }
+        errno.into()
+    })
 }
 
 /// Decides how a thread continues after a signal has interrupted its call. A fiber ignores signals, as on a worker.

@@ -10,7 +10,7 @@ use crate::atomic::lock;
 use crate::class::Priority;
 use crate::driver::Start;
 use crate::fiber::{FiberRef, Pause, Started};
-use crate::op::Operation;
+use crate::op::{CallResult, Operation};
 use crate::sched::budget;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
@@ -160,8 +160,8 @@ impl Worker {
 
 /// The outcome of starting a fiber's call.
 pub(in crate::sched) enum Call {
-    /// The operation has completed with this result.
-    Done(Started, i32),
+    /// The operation has completed with this result of its system call.
+    Done(Started, CallResult),
     /// The fiber has to suspend until the completion.
     Pending(Started),
     /// The operation has not started: the fiber's limits decide whether, and how long, it may wait.
