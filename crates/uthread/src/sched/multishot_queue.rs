@@ -83,7 +83,8 @@ impl<M: Decode> MultishotQueue<M> {
         (state.end, state.is_ending) = (None, false);
         drop(state);
         let sink = Arc::clone(self) as Arc<dyn CompletionSink>;
-        let id = current::with_fiber(|worker| worker.begin_many(operation, sink)).flatten();
+        let id = current::with_running(|worker, fiber| worker.begin_many(fiber, operation, sink))
+            .flatten();
         if id.is_none() {
             lock(&self.state).end = Some(0);
         }

@@ -15,7 +15,7 @@ use std::time::Instant;
 use super::operations::{Accepted, CompletionSink, OperationId};
 use super::threads;
 use super::wait::{self, cancellation};
-use super::worker::current;
+use super::worker::{Worker, current};
 use crate::atomic::lock;
 use crate::driver::eventfd::Eventfd;
 use crate::driver::native::{Deadline, several};
@@ -81,7 +81,8 @@ fn park_fiber(
         // SAFETY: the poll, and everything it borrows, is borrowed until this function returns or unwinds.
         // Before that, `under_way`, which is not leaked, has seen its completion; nothing accesses it in
         // between.
-        let id = current::with_fiber(|worker| unsafe { worker.begin(&mut poll.0, sink) });
+        let begin = |worker: &Worker, fiber| unsafe { worker.begin(fiber, &mut poll.0, sink) };
+        let id = current::with_running(begin);
         let id = id.expect("the caller is a fiber on a worker");
         under_way.0.push((id, outcome));
     }

@@ -11,7 +11,7 @@ use crate::driver::native::{self, Deadline, Interrupted};
 use crate::fiber::Pause;
 use crate::fiber::control::OperationResult;
 use crate::op::{self, Operation};
-use crate::sched::worker::calls::{self, Call};
+use crate::sched::worker::calls::{self, Call, CallLimits};
 use crate::sched::worker::{Worker, current};
 use crate::sched::{budget, threads};
 
@@ -21,49 +21,38 @@ use crate::sched::{budget, threads};
 ///
 /// `EAGAIN` after `timeout`; `ECANCELED` or `ETIMEDOUT` if the caller may not wait; any other error with which the
 /// operation completes.
-pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
-    perform_in_fiber(operation, timeout).unwrap_or_else(|| perform_on_thread(operation, timeout))
-}
-
-/// Carries out an operation for the calling fiber. Returns `None` if the caller is no fiber on a worker.
 #[allow(
     unsafe_code,
     reason = "the kernel gets pointers to memory that the operation borrows"
 )]
-fn perform_in_fiber(
-    operation: &mut Operation<'_>,
-    timeout: Option<Duration>,
-) -> Option<io::Result<u32>> {
-    // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
-    // nothing can touch or free the operation and the memory it borrows.
-    let start =
-        |worker: &Worker, fiber| unsafe { worker.start_unlimited_call(fiber, operation, timeout) };
-    let mut call = current::with_running(start)?;
-    if let Call::Limited = call {
-        if let Some(refusal) = cancellation::refusal() {
-            return Some(Err(refusal));
-        }
-        let deadline = cancellation::deadline();
-        // SAFETY: as above.
+pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) -> io::Result<u32> {
+    let mut limits = CallLimits::Unchecked;
+    loop {
+        // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
+        // nothing can touch or free the operation and the memory it borrows.
         let start = |worker: &Worker, fiber| unsafe {
-            worker.start_limited_call(fiber, operation, timeout, deadline)
+            worker.start_call(fiber, operation, timeout, limits)
         };
-        call = current::with_running(start)?;
-    }
-    Some(match call {
-        Call::Done(fiber, result) => {
-            if budget::is_used_up_by_transfer(result.unwrap_or(0)) {
-                calls::suspend(fiber, Pause::Spent);
+        match current::with_running(start) {
+            Some(Call::Done(fiber, result)) => {
+                if budget::is_used_up_by_transfer(result.unwrap_or(0)) {
+                    calls::suspend(fiber, Pause::Spent);
+                }
+                return result.map_err(io::Error::from);
             }
-            result.map_err(io::Error::from)
+            Some(Call::Pending(fiber)) => {
+                calls::suspend(fiber, Pause::Submitted);
+                let OperationResult(result) = fiber.control().operation_result.take();
+                return u32::try_from(result).map_err(|_| error_of(OperationResult(result)));
+            }
+            Some(Call::Limited) => {
+                refuse_if_cancelled()?;
+                let deadline = cancellation::deadline();
+                limits = CallLimits::Checked { deadline };
+            }
+            None => return perform_on_thread(operation, timeout),
         }
-        Call::Pending(fiber) => {
-            calls::suspend(fiber, Pause::Submitted);
-            let OperationResult(result) = fiber.control().operation_result.take();
-            u32::try_from(result).map_err(|_| error_of(OperationResult(result)))
-        }
-        Call::Limited => unreachable!("the second start ignores limits"),
-    })
+    }
 }
 
 /// Returns the error of an operation that had to wait and has failed.

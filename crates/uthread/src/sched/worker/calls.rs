@@ -8,7 +8,7 @@ use super::current;
 use super::{Worker, panics};
 use crate::atomic::lock;
 use crate::class::Priority;
-use crate::driver::Start;
+use crate::driver::{Driver, Start, Token};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{CallResult, Operation};
 use crate::sched::budget;
@@ -43,81 +43,35 @@ impl Worker {
         current::running().expect("a fiber runs")
     }
 
-    /// Starts a call of the running fiber, unless the fiber has limits.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`Worker::start_call`].
-    #[allow(unsafe_code, reason = "the contract's")]
-    #[inline]
-    pub(in crate::sched) unsafe fn start_unlimited_call(
-        &self,
-        fiber: Started,
-        operation: &mut Operation<'_>,
-        timeout: Option<Duration>,
-    ) -> Call {
-        let control = fiber.control();
-        // Before the check whether it may wait: a canceller goes the other way round.
-        control.limits.last_worker.set(self.queues.index as u32);
-        if control.limits.are_any() {
-            return Call::Limited;
-        }
-        // SAFETY: by the caller's contract.
-        unsafe { self.start_call(fiber, operation, timeout, None) }
-    }
-
-    /// Starts a call of the running fiber as [`start_call`](Worker::start_call) does, with the fiber's priority.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`Worker::start_call`].
-    #[allow(unsafe_code, reason = "the contract's")]
-    pub(in crate::sched) unsafe fn start_limited_call(
-        &self,
-        fiber: Started,
-        operation: &mut Operation<'_>,
-        timeout: Option<Duration>,
-        deadline: Option<Instant>,
-    ) -> Call {
-        self.with_priority_of(fiber, || {
-            // SAFETY: by the caller's contract.
-            unsafe { self.start_call(fiber, operation, timeout, deadline) }
-        })
-    }
-
-    /// Calls `start` while the driver takes operations as ones of this fiber's priority.
-    fn with_priority_of<R>(&self, fiber: Started, start: impl FnOnce() -> R) -> R {
-        let priority = fiber.control().limits.priority();
-        if priority == Priority::Normal {
-            return start();
-        }
-        self.with_driver(|driver| driver.set_priority(priority));
-        let started = start();
-        self.with_driver(|driver| driver.set_priority(Priority::Normal));
-        started
-    }
-
-    /// Starts a call of the running fiber that ends after `timeout` or at `deadline`.
+    /// Starts a call of the running fiber that ends after `timeout`.
     ///
     /// # Safety
     ///
     /// If the call is pending, the fiber suspends next. The operation and the memory it borrows stay alive and untouched
     /// until its completion was reaped.
     #[allow(unsafe_code, reason = "the contract's")]
-    #[inline]
+    #[inline(always)]
     pub(in crate::sched) unsafe fn start_call(
         &self,
         fiber: Started,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
-        deadline: Option<Instant>,
+        limits: CallLimits,
     ) -> Call {
+        let control = fiber.control();
+        // Before the check whether it may wait: a canceller goes the other way round.
+        control.limits.last_worker.set(self.queues.index as u32);
+        let (deadline, priority) = match limits {
+            CallLimits::Unchecked if control.limits.are_any() => return Call::Limited,
+            CallLimits::Unchecked => (None, Priority::Normal),
+            CallLimits::Checked { deadline } => (deadline, control.limits.priority()),
+        };
         loop {
             // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
             let mut driver = self.driver.borrow_mut();
             // SAFETY: by the caller's contract.
-            match unsafe { driver.start(operation, reactor.next_token()) } {
+            match unsafe { start(&mut **driver, operation, reactor.next_token(), priority) } {
                 Start::Done(result) => {
                     drop((driver, reactor));
                     self.queues.remote.counters.completions.add(1);
@@ -158,6 +112,39 @@ impl Worker {
     }
 }
 
+/// Starts an operation as one of this priority.
+///
+/// # Safety
+///
+/// The contract of [`Driver::start`].
+#[allow(unsafe_code, reason = "the contract's")]
+#[inline(always)]
+unsafe fn start(
+    driver: &mut dyn Driver,
+    operation: &mut Operation<'_>,
+    token: Token,
+    priority: Priority,
+) -> Start {
+    if priority != Priority::Normal {
+        driver.set_priority(priority);
+    }
+    // SAFETY: by the caller's contract.
+    let start = unsafe { driver.start(operation, token) };
+    if priority != Priority::Normal {
+        driver.set_priority(Priority::Normal);
+    }
+    start
+}
+
+/// The limits of a fiber, as far as its call has checked them.
+#[derive(Clone, Copy)]
+pub(in crate::sched) enum CallLimits {
+    /// The call starts only if the fiber has none.
+    Unchecked,
+    /// The fiber may wait until its deadline, if it has one.
+    Checked { deadline: Option<Instant> },
+}
+
 /// The outcome of starting a fiber's call.
 pub(in crate::sched) enum Call {
     /// The operation has completed with this result of its system call.
@@ -179,37 +166,21 @@ impl Worker {
     #[allow(unsafe_code, reason = "the contract's")]
     pub(in crate::sched) unsafe fn begin(
         &self,
-        operation: &mut Operation<'_>,
-        sink: Arc<dyn CompletionSink>,
-    ) -> OperationId {
-        // SAFETY: by the caller's contract.
-        let begin = || unsafe { self.begin_with(operation, sink) };
-        match self.queues.shared.classes() {
-            None => begin(),
-            Some(_) => self.with_priority_of(self.running_fiber(), begin),
-        }
-    }
-
-    /// Begins an operation as [`begin`](Worker::begin) does, with the priority that the driver has.
-    ///
-    /// # Safety
-    ///
-    /// The contract of [`Worker::begin`].
-    #[allow(unsafe_code, reason = "the contract's")]
-    unsafe fn begin_with(
-        &self,
+        fiber: Started,
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
     ) -> OperationId {
         let resumes_first = operation.resumes_first();
+        let priority = fiber.control().limits.priority();
         loop {
             let mut reactor = self.reactor.lock();
             let token = reactor.next_token();
+            let mut driver = self.driver.borrow_mut();
             // SAFETY: by the caller's contract.
-            match unsafe { self.driver.borrow_mut().start(operation, token) } {
+            match unsafe { start(&mut **driver, operation, token, priority) } {
                 Start::Pending => {
                     reactor.begin_with_sink(sink, resumes_first);
-                    drop(reactor);
+                    drop((driver, reactor));
                     self.mark_unflushed();
                     let worker = self.queues.index;
                     return OperationId { worker, token };
@@ -217,7 +188,7 @@ impl Worker {
                 Start::Done(_) => unreachable!("it has to wait"),
                 Start::Full => {}
             }
-            drop(reactor);
+            drop((driver, reactor));
             self.make_room();
         }
     }
@@ -230,6 +201,7 @@ impl Worker {
     )]
     pub(in crate::sched) fn begin_many(
         &self,
+        fiber: Started,
         operation: &mut Operation<'_>,
         queue: Arc<dyn CompletionSink>,
     ) -> Option<OperationId> {
@@ -238,7 +210,7 @@ impl Worker {
             return None;
         }
         // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
-        let id = unsafe { self.begin(operation, queue) };
+        let id = unsafe { self.begin(fiber, operation, queue) };
         self.flush();
         while !self.driver.borrow_mut().is_flushed() {
             self.flush();
