@@ -184,6 +184,39 @@ macro_rules! impl_timeouts {
     };
 }
 
+/// Implements `Read` and `Write` for a stream and for shared references to it.
+macro_rules! impl_read_write {
+    ($stream:ident) => {
+        impl_read_write!(@of $stream);
+        impl_read_write!(@of &$stream);
+    };
+    (@of $stream:ty) => {
+        impl io::Read for $stream {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.socket.receive(buffer, false)
+            }
+
+            fn read_vectored(&mut self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+                self.socket.receive_vectored(buffers)
+            }
+        }
+
+        impl io::Write for $stream {
+            fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+                self.socket.send(buffer)
+            }
+
+            fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+                self.socket.send_vectored(buffers)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+    };
+}
+
 /// Implements the sizes of the kernel's send and receive buffers.
 macro_rules! impl_buffer_sizes {
     ($socket:ident, $example:literal) => {
@@ -314,4 +347,4 @@ macro_rules! impl_datagram {
     };
 }
 
-pub(super) use {impl_buffer_sizes, impl_datagram, impl_socket, impl_timeouts};
+pub(super) use {impl_buffer_sizes, impl_datagram, impl_read_write, impl_socket, impl_timeouts};

@@ -5,7 +5,7 @@
 //! every other call goes through the driver.
 
 use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -99,32 +99,21 @@ impl<S: Inner> Socket<S> {
         }
     }
 
+    /// Receives bytes, or a datagram. Without a buffer, it waits for bytes of a TCP connection; at the timeout Linux then finds
+    /// that it has received as much as was requested, and reports no error.
     pub(super) fn receive(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
-        if S::IS_TCP_STREAM && buffer.is_empty() {
-            return self.receive_nothing(peek);
-        }
-        self.receive_bytes(buffer, peek)
-    }
-
-    fn receive_bytes(&self, buffer: &mut [u8], peek: bool) -> io::Result<usize> {
+        let waits_for_bytes =
+            S::IS_TCP_STREAM && buffer.is_empty() && !self.settings.is_nonblocking();
         let mut operation = Operation::Socket(SocketOperation::Receive(net::Receive {
             socket: self.descriptor(),
             buffer,
             peek,
             drains: S::IS_TCP_STREAM,
         }));
-        let count = self.perform(&mut operation, self.settings.read_timeout())?;
-        Ok(count as usize)
-    }
-
-    /// Waits for bytes on a TCP connection. At the timeout, Linux finds that it has received as much as was requested,
-    /// and reports no error.
-    #[cold]
-    fn receive_nothing(&self, peek: bool) -> io::Result<usize> {
-        let may_wait = !self.settings.is_nonblocking();
-        match self.receive_bytes(&mut [], peek) {
-            Err(error) if may_wait && error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            result => result,
+        match self.perform(&mut operation, self.settings.read_timeout()) {
+            Ok(count) => Ok(count as usize),
+            Err(error) if waits_for_bytes && error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error),
         }
     }
 
@@ -290,28 +279,4 @@ pub(super) fn connect(
     }));
     wait::perform(&mut operation, timeout)?;
     Ok(())
-}
-
-impl<S: Inner> Read for &Socket<S> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receive(buffer, false)
-    }
-
-    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.receive_vectored(buffers)
-    }
-}
-
-impl<S: Inner> Write for &Socket<S> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.send(buffer)
-    }
-
-    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.send_vectored(buffers)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -10,8 +10,7 @@ use rustix::net::{SocketAddrAny, sockopt};
 
 use super::Keepalive;
 use super::keepalive;
-use crate::io::stream::{impl_read, impl_write};
-use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_timeouts};
+use crate::net::methods::{impl_buffer_sizes, impl_read_write, impl_socket, impl_timeouts};
 use crate::net::resolve::{ToSocketAddrs, for_each_address};
 use crate::net::socket::{self, Inner, Socket};
 
@@ -374,5 +373,4 @@ impl_buffer_sizes!(
     "# let listener = uthread::net::TcpListener::bind(\"127.0.0.1:0\")?;
 let socket = uthread::net::TcpStream::connect(listener.local_addr()?)?;"
 );
-impl_read!(TcpStream.socket);
-impl_write!(TcpStream.socket);
+impl_read_write!(TcpStream);

@@ -12,8 +12,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use super::fds::{self, ReceivedFds};
 use super::{UCred, address, credentials};
-use crate::io::stream::{impl_read, impl_write};
-use crate::net::methods::{impl_buffer_sizes, impl_socket, impl_timeouts};
+use crate::net::methods::{impl_buffer_sizes, impl_read_write, impl_socket, impl_timeouts};
 use crate::net::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
 use crate::sched::wait;
@@ -255,5 +254,4 @@ impl_buffer_sizes!(
     UnixStream,
     "let (socket, _) = uthread::net::UnixStream::pair()?;"
 );
-impl_read!(UnixStream.socket);
-impl_write!(UnixStream.socket);
+impl_read_write!(UnixStream);
