@@ -78,6 +78,7 @@ mod fiber;
 mod pool;
 mod resource;
 mod stack;
+mod tls;
 
 mod atomic;
 mod class;

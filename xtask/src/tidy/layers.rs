@@ -13,25 +13,28 @@ type Layer = (&'static [&'static str], &'static [&'static str]);
 
 /// From the top: the modules of a layer, and the modules below that they may use. Within a layer
 /// all may use all.
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     (
         FACE,
         &[
-            "op", "resource", "sched", "driver", "fiber", "stack", "atomic", "class", "forked",
+            "op", "resource", "sched", "driver", "fiber", "stack", "tls", "atomic", "class",
+            "forked",
         ],
     ),
     (
         &["sched"],
         &[
-            "op", "resource", "driver", "fiber", "stack", "pool", "atomic", "class", "forked",
+            "op", "resource", "driver", "fiber", "stack", "tls", "pool", "atomic", "class",
+            "forked",
         ],
     ),
     (&["driver"], &["op", "resource", "pool", "atomic", "class"]),
     (&["op"], &["resource"]),
     (&["resource"], &["atomic"]),
     (&["pool"], &["atomic", "class", "forked"]),
-    (&["fiber"], &["stack", "atomic", "class", "forked"]),
+    (&["fiber"], &["stack", "tls", "atomic", "class", "forked"]),
     (&["stack"], &["atomic"]),
+    (&["tls"], &[]),
     (&["atomic"], &[]),
     (&["class"], &[]),
     (&["forked"], &[]),

@@ -17,6 +17,7 @@ use super::seldom::Seldom;
 use super::wake::WakeToken;
 use super::{Payload, Scheduler};
 use crate::stack::{Stack, cache};
+use crate::tls;
 
 /// Number of stack bytes prefetched before a fiber is resumed: the frames between a call of the crate and the
 /// switch, and the first frame of the caller.
@@ -37,6 +38,9 @@ pub(crate) enum Pause {
     /// The fiber is never resumed: its stack and everything on it is leaked.
     Abandoned,
 }
+
+/// Completes the outcome of a fiber. Called once, while there is a reference to the fiber.
+pub(crate) type Finish = Box<dyn FnOnce() + Send>;
 
 /// The scheduler of a fiber, in one word.
 pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;
@@ -93,6 +97,8 @@ pub(super) struct Rare {
     reserved: Cell<Option<Stack>>,
     /// The result of a fiber that ends without running its closure. Set before its start.
     refusal: Cell<Option<Payload>>,
+    /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local storage of its own.
+    finish: Cell<Option<Finish>>,
     /// The worker that the suspended fiber must not leave, if fibers migrate.
     stays_on: Cell<Option<u32>>,
     /// The number of its last panic among those of the process.
@@ -231,6 +237,16 @@ impl Control {
         self.rare.get()?.refusal.take()
     }
 
+    /// Leaves the completion of the outcome to the worker. Called by the fiber at its end.
+    pub(super) fn finish_later(&self, finish: Finish) {
+        self.rare.get_or_default().finish.set(Some(finish));
+    }
+
+    /// Takes what completes the outcome of a fiber that has ended, if it is not complete.
+    pub(crate) fn take_finish(&self) -> Option<Finish> {
+        self.rare.get()?.finish.take()
+    }
+
     /// Returns the worker that the suspended fiber must not leave, if there is one.
     pub(crate) fn stays_on(&self) -> Option<u32> {
         self.rare.get()?.stays_on.get()
@@ -271,8 +287,10 @@ impl Control {
 
     /// Returns the size of the fiber's stack in bytes if `address` is in its guard. Called for a running fiber.
     pub(crate) fn guarding_stack_size(&self, address: usize) -> Option<usize> {
-        let extent = self.switch.runner.get()?.extent();
-        extent.guards(address).then(|| extent.size())
+        let runner = self.switch.runner.get()?;
+        let extent = runner.extent();
+        let block = runner.thread_pointer().map_or(0, |_| tls::block_size());
+        extent.guards(address).then(|| extent.size() - block)
     }
 
     /// Makes the next `park` return. The caller then wakes the fiber.
@@ -387,6 +405,12 @@ impl Control {
         // SAFETY: the fiber is not running, and only its holder calls this.
         let pause = unsafe { runner.resume() };
         (Started(runner.fiber()), pause)
+    }
+
+    /// Returns the thread pointer of a started fiber, if it has thread-local storage of its own.
+    #[inline(always)]
+    pub(crate) fn thread_pointer(&self) -> Option<NonZeroUsize> {
+        self.switch.runner.get()?.thread_pointer()
     }
 
     /// Takes the runner of a fiber that has ended.

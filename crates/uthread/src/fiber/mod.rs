@@ -29,11 +29,11 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
-use std::{fmt, io, thread};
+use std::{fmt, io, mem, thread};
 
 pub(crate) use children::Children;
 use control::Rare;
-pub(crate) use control::{Control, Destination, Pause, Started};
+pub(crate) use control::{Control, Destination, Finish, Pause, Started};
 pub(crate) use joinable::Joinable;
 use limits::Limits;
 use locals::Locals;
@@ -44,6 +44,7 @@ pub(crate) use runner::Runner;
 pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
+use crate::tls::images;
 
 /// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
 pub(crate) trait Scheduler: Send + Sync {
@@ -266,7 +267,7 @@ fn finish<T>(
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
-    if scope.is_some() || control.locals().is_some() {
+    if scope.is_some() || control.locals().is_some() || control.thread_pointer().is_some() {
         return finish_all(control, scope, outcome, result);
     }
     if let Some(result) = outcome.deliver(result) {
@@ -274,7 +275,7 @@ fn finish<T>(
     }
 }
 
-/// Ends a fiber that may have a scope or fiber-local values.
+/// Ends a fiber that may have a scope, fiber-local values, or thread-local storage of its own.
 #[inline(never)]
 fn finish_all<T>(
     control: &Control,
@@ -290,6 +291,34 @@ fn finish_all<T>(
         // Before the outcome can be joined, which may discount the panic.
         children.acknowledge_end(payload);
     }
+    if control.thread_pointer().is_some() && !images::drop_values() {
+        return finish_after_thread(control, scope, outcome, result);
+    }
+    publish(control, scope, outcome, result);
+}
+
+/// Ends a fiber for which the C library has to end the thread first.
+#[cold]
+#[allow(unsafe_code, reason = "the parts of a fiber without their lifetime")]
+fn finish_after_thread<T>(
+    control: &Control,
+    scope: Option<&Children>,
+    outcome: &Outcome<thread::Result<T>>,
+    result: thread::Result<T>,
+) {
+    let finish: Box<dyn FnOnce() + '_> = Box::new(move || publish(control, scope, outcome, result));
+    // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete nothing that the fiber borrows is
+    // dropped. The value is sent to where it would be dropped or taken otherwise.
+    control.finish_later(unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Finish>(finish) });
+}
+
+/// Completes the outcome of a fiber whose values have been dropped.
+fn publish<T>(
+    control: &Control,
+    scope: Option<&Children>,
+    outcome: &Outcome<thread::Result<T>>,
+    result: thread::Result<T>,
+) {
     let unjoined = outcome.deliver(result);
     if let Some(result) = unjoined {
         end_unjoined(control, result);

@@ -12,13 +12,16 @@
 //! The handle is on the stack itself, beside what each switch touches there, so that a fiber without a stack needs no room
 //! for it.
 
-use std::hint;
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
+use std::{hint, io};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
+use crate::tls::donor::Donor;
+use crate::tls::images;
 
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
@@ -33,6 +36,17 @@ struct Top {
     extent: Extent,
     /// Dangles until a fiber is loaded.
     fiber: NonNull<Control>,
+    /// The thread pointer of the fibers, if they have thread-local storage of their own: a [`Block`] follows then.
+    thread_pointer: Option<NonZeroUsize>,
+}
+
+/// The thread control block of the fibers of a runner, which follows its top.
+struct Block {
+    donor: Donor,
+    /// The base of the stack without the block.
+    base: NonZeroUsize,
+    /// `true` if no other fiber may use the block: the C library has to end its thread.
+    is_used_up: bool,
 }
 
 const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= align_of::<usize>());
@@ -41,10 +55,43 @@ const _: () = assert!(size_of::<Top>() <= TOP_BYTES && align_of::<Top>() <= alig
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runner(NonNull<Top>);
 
+#[allow(unsafe_code, reason = "a coroutine between two fibers")]
+// SAFETY: whoever has a runner that runs no fiber is the only one to use it, and its coroutine is suspended in its loop, which
+// holds nothing of a thread's.
+unsafe impl Send for Runner {}
+
 #[allow(unsafe_code, reason = "a coroutine on its own stack")]
 impl Runner {
     /// Creates a runner on a stack that is not in use.
     pub(crate) fn new(stack: Stack) -> Runner {
+        Runner::with_pointer(stack, None)
+    }
+
+    /// Creates a runner whose fibers have thread-local storage of their own.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `pthread_create(3)`, with the stack.
+    pub(crate) fn with_thread_locals(mut stack: Stack) -> Result<Runner, (Stack, io::Error)> {
+        // SAFETY: the stack is not in use, and the runner leaves the block alone.
+        let donor = match unsafe { Donor::create(stack.contents()) } {
+            Ok(donor) => donor,
+            Err(error) => return Err((stack, error)),
+        };
+        let pointer = NonZeroUsize::new(donor.pointer());
+        let base = stack.lower_base(donor.free_end(), size_of::<Block>());
+        let runner = Runner::with_pointer(stack, pointer);
+        let block = Block {
+            donor,
+            base,
+            is_used_up: false,
+        };
+        // SAFETY: the base was lowered so far that the block fits.
+        unsafe { runner.block().write(block) };
+        Ok(runner)
+    }
+
+    fn with_pointer(stack: Stack, thread_pointer: Option<NonZeroUsize>) -> Runner {
         let (top, extent) = (stack.top().cast(), stack.extent());
         let context = Context::with_stack(stack, move |exit, ()| run_fibers(top, exit));
         let fiber = NonNull::dangling();
@@ -54,6 +101,7 @@ impl Runner {
                 context,
                 extent,
                 fiber,
+                thread_pointer,
             })
         };
         Runner(top)
@@ -66,10 +114,22 @@ impl Runner {
     /// It runs no fiber, and it and its copies are not used any more.
     pub(crate) unsafe fn into_stack(self) -> Stack {
         // SAFETY: the top was initialized when the runner was created, and is not used any more.
-        let mut context = unsafe { self.0.read() }.context;
+        let Top {
+            mut context,
+            thread_pointer,
+            ..
+        } = unsafe { self.0.read() };
+        // SAFETY: a runner with a thread pointer has a block, which is not used any more.
+        let block = thread_pointer.map(|_| unsafe { self.block().read() });
         // SAFETY: the coroutine has not started, or is suspended in its loop, which has nothing to drop.
         unsafe { context.force_reset() };
-        context.into_stack()
+        let mut stack = context.into_stack();
+        if let Some(Block { donor, base, .. }) = block {
+            // SAFETY: no fiber runs on the stack, and none will with this block.
+            unsafe { donor.end() };
+            stack.restore_base(base);
+        }
+        stack
     }
 
     /// Makes the runner run a fiber, as soon as it is [resumed](Runner::resume).
@@ -111,6 +171,25 @@ impl Runner {
         unsafe { (*self.0.as_ptr()).fiber }
     }
 
+    /// Returns the thread pointer of the fibers, if they have thread-local storage of their own.
+    #[inline(always)]
+    pub(crate) fn thread_pointer(self) -> Option<NonZeroUsize> {
+        // SAFETY: the top was initialized when the runner was created, and the pointer never changes.
+        unsafe { (*self.0.as_ptr()).thread_pointer }
+    }
+
+    /// Returns `true` if the runner must not run another fiber.
+    pub(crate) fn is_used_up(self) -> bool {
+        // SAFETY: a runner with a thread pointer has a block.
+        self.thread_pointer().is_some() && unsafe { self.block().as_ref() }.is_used_up
+    }
+
+    /// Returns the block of a runner with a thread pointer.
+    fn block(self) -> NonNull<Block> {
+        // SAFETY: it follows the top.
+        unsafe { self.0.add(1) }.cast()
+    }
+
     /// Returns the extent of the stack.
     #[inline(always)]
     pub(crate) fn extent(self) -> Extent {
@@ -129,6 +208,20 @@ impl Runner {
     }
 }
 
+#[allow(unsafe_code, reason = "the block of a runner")]
+impl Runner {
+    /// Makes the block ready for the next fiber. Called by the loop of the runner.
+    #[inline(never)]
+    fn end_thread(self) {
+        // The end of the fiber may have created values again.
+        match images::drop_values() {
+            true => images::reset(),
+            // SAFETY: a runner with a thread pointer has a block.
+            false => unsafe { self.block().as_mut() }.is_used_up = true,
+        }
+    }
+}
+
 /// Runs the fibers that are loaded, one after another.
 #[allow(unsafe_code, reason = "fibers that outlive their run")]
 fn run_fibers(top: NonNull<Top>, exit: &Exit) {
@@ -141,6 +234,10 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         match fiber.control().take_refusal() {
             None => fiber.run(),
             Some(payload) => fiber.abandon(payload),
+        }
+        let runner = Runner(top);
+        if runner.thread_pointer().is_some() {
+            runner.end_thread();
         }
         exit.suspend(None);
     }

@@ -52,6 +52,46 @@
 //! detects a `std::process::exit` by a destructor of its own. It runs first, unless a thread-local was created after the worker's last
 //! long sleep.
 //!
+//! # Thread-local storage of its own
+//!
+//! With [`Builder::own_tls`](crate::Builder::own_tls), none of the above applies. A fiber has a thread control block of the C library, as
+//! a thread has, and the worker's thread pointer refers to it while the fiber runs. Each fiber has its own values of `thread_local!`, its
+//! own `errno`, and its own count of panics; its thread-local values are dropped when it ends, before a join returns. It moves between
+//! workers together with its storage, so that addresses that the compiler has kept stay right. Values that are not `Send` may live on
+//! its stack: they never leave the fiber, which is the thread that they belong to.
+//!
+//! ```
+//! use std::cell::RefCell;
+//!
+//! thread_local! {
+//!     static WORDS: RefCell<Vec<&'static str>> = RefCell::default();
+//! }
+//! let runtime = uthread::Runtime::builder().own_tls(true).build()?;
+//! runtime.run(|| {
+//!     WORDS.with_borrow_mut(|words| {
+//!         words.push("mine");
+//!         // Another fiber, on this worker or another one, has words of its own.
+//!         uthread::spawn(|| WORDS.with_borrow(|words| assert!(words.is_empty()))).join().unwrap();
+//!     });
+//! });
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! What the kernel keeps for each thread is still the worker's, and changes when the fiber moves:
+//!
+//! | kept by the kernel | in a fiber |
+//! | --- | --- |
+//! | thread id (`gettid`), CPU affinity, scheduling class, nice value | those of the present worker |
+//! | signal mask, alternate signal stack, pending signals of the thread | those of the present worker; handlers run with the fiber's storage |
+//! | credentials of the thread (`setfsuid`), namespaces, seccomp filters | those of the present worker |
+//! | list of robust mutexes | none: a robust mutex that a fiber holds at the end of the process is not marked |
+//! | restartable sequences (`rseq`) | none: `sched_getcpu` makes a system call |
+//!
+//! The functions of the C library that name a thread by its `pthread_t` do not find the fiber's kernel thread, as there is none:
+//! `pthread_kill`, `pthread_getaffinity_np`, `pthread_getattr_np`, `pthread_getschedparam` and priority-inheritance mutexes do not
+//! work, and `setuid` and its relatives must not be called while a fiber runs, as the C library would wait forever for its answer to a
+//! signal. To `std`, the thread of a fiber has no name.
+//!
 //! # Migration
 //!
 //! A program whose fibers keep nothing of this kind across a suspension may let started fibers migrate:

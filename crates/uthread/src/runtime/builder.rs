@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{env, fmt, io, thread};
 
 use super::driver::{self, Reason};
 use super::panic_hook;
@@ -13,6 +13,7 @@ use super::{Backend, Driver, DriverInfo, Runtime, Workers};
 use crate::driver::{Pair, epoll, uring};
 use crate::forked;
 use crate::sched::fork;
+use crate::sched::mode::Mode;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::{LocalEnds, Shared};
 use crate::sched::threads::Threads;
@@ -20,6 +21,7 @@ use crate::sched::worker::Worker;
 use crate::sched::worker::current;
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::sizes::STACK_SIZE_MAX;
+use crate::tls;
 
 /// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
 /// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes
@@ -62,6 +64,8 @@ pub struct Builder {
     stack_size: usize,
     name: String,
     migrating: bool,
+    /// Decided by the environment if it is `None`.
+    own_tls: Option<bool>,
     pub(super) rings: uring::Options,
     monitor: monitor::Config,
 }
@@ -75,6 +79,7 @@ impl fmt::Debug for Builder {
             .field("stack_size", &self.stack_size)
             .field("name", &self.name)
             .field("migrating", &self.migrating)
+            .field("own_tls", &self.own_tls)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
             .field("stall_threshold", &self.monitor.threshold)
@@ -90,6 +95,7 @@ impl Builder {
             stack_size: STACK_SIZE,
             name: "uthread".to_owned(),
             migrating: false,
+            own_tls: None,
             rings: uring::Options::default(),
             monitor: monitor::Config {
                 threshold: Some(STALL_THRESHOLD),
@@ -197,6 +203,37 @@ impl Builder {
     #[must_use]
     pub fn on_stall(mut self, report: impl Fn(&Stall) + Send + Sync + 'static) -> Builder {
         self.monitor.report = Some(Arc::new(report));
+        self
+    }
+
+    /// Gives each fiber thread-local storage of its own, as a thread has: a fiber then cannot tell that it is not a thread, and
+    /// moves between workers. By default, the environment variable `UTHREAD_OWN_TLS` decides: any value but `0` turns it on.
+    ///
+    /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of `pthread_key_create(3)` and
+    /// [`std::thread::current`] belong to the fiber. They are dropped at its end, before a join returns. So an initializer of a
+    /// thread-local may wait, and code that keeps a reference to a thread-local across a call that waits is right.
+    ///
+    /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. All
+    /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
+    /// has the list. A fiber takes some 8 KiB more memory, and a switch some 10 ns more.
+    ///
+    /// Available on x86-64 and aarch64, with glibc and musl. With the driver `threads` fibers are threads anyway.
+    ///
+    /// ```
+    /// use std::thread;
+    ///
+    /// let runtime = uthread::Runtime::builder().own_tls(true).build()?;
+    /// runtime.run(|| {
+    ///     let own = thread::current().id();
+    ///     let other = uthread::spawn(|| thread::current().id()).join().unwrap();
+    ///     assert_ne!(own, other);
+    ///     assert_eq!(thread::current().id(), own);
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn own_tls(mut self, own_tls: bool) -> Builder {
+        self.own_tls = Some(own_tls);
         self
     }
 
@@ -319,10 +356,27 @@ impl Builder {
         Ok(count)
     }
 
+    /// Returns how fibers relate to the workers.
+    fn mode(&self) -> io::Result<Mode> {
+        if self.own_tls.unwrap_or_else(is_own_tls_asked_for) {
+            tls::support().map_err(|error| {
+                let what =
+                    format!("fibers cannot have thread-local storage of their own here: {error}");
+                io::Error::new(error.kind(), what)
+            })?;
+            return Ok(Mode::OwnTls);
+        }
+        Ok(match self.migrating {
+            false => Mode::Staying,
+            true => Mode::Migrating,
+        })
+    }
+
     /// Starts the workers, all with the same driver.
     fn start(&self, count: usize, driver: Driver, reason: Reason) -> io::Result<Runtime> {
+        let mode = self.mode()?;
         let rings = uring::Options {
-            shared: self.migrating,
+            shared: mode != Mode::Staying,
             ..self.rings
         };
         let make = move || match driver {
@@ -330,7 +384,7 @@ impl Builder {
             _ => uring::make(rings),
         };
         overflow::install(current::find_overflow);
-        let (shared, queues) = Shared::new(self.stack_size, count, self.migrating);
+        let (shared, queues) = Shared::new(self.stack_size, count, mode);
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
             shared: Arc::new(shared),
@@ -365,6 +419,11 @@ impl Builder {
             generation: forked::generation(),
         })
     }
+}
+
+/// Returns `true` if the environment variable `UTHREAD_OWN_TLS` asks for it.
+fn is_own_tls_asked_for() -> bool {
+    env::var_os("UTHREAD_OWN_TLS").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// The main function of a worker thread. Reports once whether the worker could start, and its driver.

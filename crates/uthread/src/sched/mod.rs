@@ -10,6 +10,7 @@
 //! | [`ring`] | the features of the caller's ring |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
+//! | [`mode`] | whether fibers migrate, and have thread-local storage of their own |
 //! | [`monitor`] | the thread that notices fibers which monopolize their worker |
 //! | [`trims`] | when a worker is asked to trim the stacks of waiting fibers |
 //! | [`threads`] | the threads driver: fibers that are threads, without a worker |
@@ -18,6 +19,7 @@
 //! | [`budget`] | the number of calls after which a fiber yields |
 //! | [`shared`] | the common state of a runtime's workers: injector, shutdown |
 //! | [`notifier`] | wakes the monitor |
+//! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
 //! | [`shortage`] | new fibers for which there is no memory |
 //! | [`inbox`] | messages to one worker |
 //! | [`idle`] | which workers sleep, and which are woken (with a README) |
@@ -41,6 +43,7 @@ pub(crate) mod fork;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 pub(crate) mod local_or_shared;
+pub(crate) mod mode;
 pub(crate) mod monitor;
 pub(crate) mod multishot_queue;
 mod new_fibers;
@@ -53,6 +56,7 @@ pub(crate) mod ready;
 pub(crate) mod reap_gate;
 pub(crate) mod ring;
 mod run_queue;
+mod runners;
 pub(crate) mod shared;
 pub(crate) mod shortage;
 mod tables;

@@ -11,10 +11,12 @@ use super::classes::SharedClasses;
 use super::counters::{Counter, Counters};
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
+use super::mode::Mode;
 use super::new_fibers::{NewFibers, NewFibersHandle, take};
 use super::notifier::Notifier;
 use super::reactor::Reactor;
 use super::ready::{Ready, StealHandle};
+use super::runners::Runners;
 use super::shortage::Shortage;
 use crate::atomic::lock;
 use crate::class::Priority;
@@ -22,10 +24,13 @@ use crate::driver::Wake;
 use crate::driver::native::blocked::Task;
 use crate::fiber::{Control, FiberRef, Started};
 use crate::stack::pool::Pool;
+use crate::tls;
 
 /// One runtime's common state.
 pub(crate) struct Shared {
     pub(crate) stacks: Pool,
+    /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
+    pub(super) runners: Option<Runners>,
     /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
     pub(super) injector: Injector<FiberRef>,
     /// If fibers migrate: fibers woken from outside the workers. Bounded by the live fibers.
@@ -150,18 +155,14 @@ pub(crate) enum Mail {
 
 impl Shared {
     /// Creates the state for `workers` workers, and the queues of each.
-    pub(crate) fn new(
-        stack_size: usize,
-        workers: usize,
-        migrating: bool,
-    ) -> (Shared, Vec<LocalEnds>) {
+    pub(crate) fn new(stack_size: usize, workers: usize, mode: Mode) -> (Shared, Vec<LocalEnds>) {
         let idle = Arc::new(Idle::default());
         let (remotes, queues) = (0..workers)
             .map(|_| {
                 let (new, handle) = NewFibers::new(workers);
-                let (ready, steal_handle) = match migrating {
-                    false => (Ready::local(), None),
-                    true => {
+                let (ready, steal_handle) = match mode {
+                    Mode::Staying => (Ready::local(), None),
+                    Mode::Migrating | Mode::OwnTls => {
                         let (ready, steal_handle) = Ready::stealable();
                         (ready, Some(steal_handle))
                     }
@@ -185,7 +186,11 @@ impl Shared {
             })
             .unzip();
         let shared = Shared {
-            stacks: Pool::new(stack_size),
+            stacks: match mode {
+                Mode::Staying | Mode::Migrating => Pool::new(stack_size),
+                Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
+            },
+            runners: (mode == Mode::OwnTls).then(Runners::default),
             injector: Injector::new(),
             spread: AtomicUsize::new(0),
             woken: Injector::new(),
@@ -412,6 +417,9 @@ impl Shared {
     pub(super) fn record_worker_end(&self) {
         // AcqRel: the last worker sees the fibers that the others have kept.
         if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.remotes.len() {
+            if let Some(runners) = &self.runners {
+                self.stacks.give(runners.end_all());
+            }
             for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
                 fiber.give_up();
                 std::mem::forget(fiber);

@@ -37,6 +37,7 @@ use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::fast_rand;
+use crate::sched::mode::Mode;
 use crate::sched::shared::{Mail, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
@@ -47,13 +48,6 @@ const SEEDS: u64 = 100;
 
 /// Turns after which a simulation that should have ended does not.
 const TURNS_MAX: u64 = 1_000_000;
-
-/// The mode of the runtime: whether fibers may leave the worker that has started them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
-    Staying,
-    Migrating,
-}
 
 /// Runs a program in both modes under many seeds, or under the one asked for, and names the seed that
 /// fails.
@@ -113,7 +107,7 @@ impl Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();
-        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode == Mode::Migrating);
+        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode);
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));

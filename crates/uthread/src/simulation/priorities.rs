@@ -133,7 +133,7 @@ fn each_of_several_workers_leaves_turns_to_all_others() {
                     check(own.clone(), has(Priority::Normal) || background, background);
                 }
                 // Background fibers wait where every worker sees them. A normal one may be in the queue of another.
-                Mode::Migrating => check(own.clone(), true, true),
+                Mode::Migrating | Mode::OwnTls => check(own.clone(), true, true),
             }
         }
     });

@@ -26,9 +26,19 @@ const KEPT_STACKS_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct LargerStacks {
     free: Mutex<[Vec<Stack>; CLASSES]>,
+    /// Number of bytes of each, a multiple of the page size, that fibers do not have for their frames.
+    block_size: usize,
 }
 
 impl LargerStacks {
+    /// Creates the list of stacks which are larger by `block_size` bytes, whole pages.
+    pub(super) fn with_blocks(block_size: usize) -> LargerStacks {
+        LargerStacks {
+            free: Mutex::default(),
+            block_size,
+        }
+    }
+
     /// Returns a stack with at least `bytes` usable bytes, at most [`STACK_SIZE_MAX`], with its guard
     /// installed.
     ///
@@ -37,8 +47,8 @@ impl LargerStacks {
     /// `ENOMEM` if the address space or `vm.max_map_count` is exhausted.
     #[allow(unsafe_code, reason = "giving memory back")]
     pub(super) fn take(&self, bytes: usize, guards: &Guards) -> io::Result<Stack> {
-        let length = LargerStacks::size_for(bytes);
-        let room = length - guard_size();
+        let length = self.size_for(bytes);
+        let room = length - guard_size() - self.block_size;
         let kept = self.with_class(room, Vec::pop);
         if let Some(stack) = kept {
             return Ok(stack);
@@ -58,15 +68,15 @@ impl LargerStacks {
     }
 
     /// Returns the size, guard included, of a stack with at least `bytes` usable bytes.
-    pub(super) fn size_for(bytes: usize) -> usize {
-        bytes.next_power_of_two().max(STACK_SIZE_MIN) + guard_size()
+    pub(super) fn size_for(&self, bytes: usize) -> usize {
+        bytes.next_power_of_two().max(STACK_SIZE_MIN) + guard_size() + self.block_size
     }
 
     /// Takes a stack back. Returns all but its hottest pages to the kernel, or unmaps it.
     pub(super) fn give(&self, stack: Stack) {
         let start = stack.limit.get() + guard_size();
-        let room = stack.end - start;
-        memory::discard(&[start], room - KEPT_BYTES);
+        memory::discard(&[start], stack.end - start - KEPT_BYTES);
+        let room = stack.end - start - self.block_size;
         let left = self.with_class(room, |free| {
             if free.len() == KEPT_STACKS_MAX {
                 return Some(stack);

@@ -25,6 +25,7 @@ pub(crate) mod pool;
 pub(crate) mod sizes;
 mod slabs;
 
+use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -49,6 +50,25 @@ impl Stack {
     /// Returns the address of [`TOP_BYTES`] bytes that belong to whoever has the stack.
     pub(crate) fn top(&self) -> NonNull<u8> {
         NonNull::new(ptr::with_exposed_provenance_mut(self.base.get())).expect("it is not zero")
+    }
+
+    /// Returns the addresses above the guard.
+    pub(crate) fn contents(&self) -> Range<usize> {
+        self.extent().contents()
+    }
+
+    /// Lowers the base, so that `bytes` bytes of whoever has the stack follow the [`TOP_BYTES`], below `end`. Returns the base
+    /// before.
+    pub(crate) fn lower_base(&mut self, end: usize, bytes: usize) -> NonZeroUsize {
+        let base = end - TOP_BYTES - bytes;
+        let base =
+            NonZeroUsize::new(base - base % cache::LINE_BYTES).expect("a stack is not at zero");
+        mem::replace(&mut self.base, base)
+    }
+
+    /// Sets the base to what it was before it was [lowered](Stack::lower_base).
+    pub(crate) fn restore_base(&mut self, base: NonZeroUsize) {
+        self.base = base;
     }
 
     pub(crate) fn extent(&self) -> Extent {

@@ -34,6 +34,8 @@ const SCATTERED_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Pool {
     stack_size: usize,
+    /// Number of bytes of each stack, larger ones included, that fibers do not have for their frames.
+    block_size: usize,
     guards: Guards,
     /// Number of warm stacks, readable without the lock.
     warm_count: AtomicUsize,
@@ -70,11 +72,18 @@ impl Pool {
     /// Creates a pool of stacks of `stack_size` bytes, guard included. The size is rounded up to whole pages,
     /// and to at least [`STACK_SIZE_MIN`] plus the guard.
     pub(crate) fn new(stack_size: usize) -> Pool {
+        Pool::with_blocks(stack_size, 0)
+    }
+
+    /// Creates a pool of stacks which are larger by `block_size` bytes, for a block of thread-local storage.
+    pub(crate) fn with_blocks(stack_size: usize, block_size: usize) -> Pool {
         let stack_size =
             stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
-        let stack_size = stack_size.next_multiple_of(page_size());
+        let block_size = block_size.next_multiple_of(page_size());
+        let stack_size = stack_size.next_multiple_of(page_size()) + block_size;
         Pool {
             stack_size,
+            block_size,
             guards: Guards::new(),
             warm_count: AtomicUsize::new(0),
             has_surplus: AtomicBool::new(false),
@@ -83,7 +92,7 @@ impl Pool {
                 slabs: Slabs::new(stack_size),
                 lent: 0,
             }),
-            larger: LargerStacks::default(),
+            larger: LargerStacks::with_blocks(block_size),
         }
     }
 
@@ -120,7 +129,7 @@ impl Pool {
     ///
     /// The errors of [`take`](Pool::take).
     pub(crate) fn take_larger(&self, bytes: usize) -> io::Result<Option<Stack>> {
-        if bytes.saturating_add(guard_size()) <= self.stack_size {
+        if bytes.saturating_add(guard_size() + self.block_size) <= self.stack_size {
             return Ok(None);
         }
         self.larger.take(bytes, &self.guards).map(Some)
@@ -132,12 +141,13 @@ impl Pool {
     ///
     /// The errors of [`take`](Pool::take).
     pub(crate) fn take_reserve(&self) -> io::Result<Stack> {
-        self.larger.take(self.stack_size, &self.guards)
+        self.larger
+            .take(self.stack_size - self.block_size, &self.guards)
     }
 
     /// Returns `true` if a stack may be a reserve stack.
     pub(crate) fn is_reserve(&self, stack: &Stack) -> bool {
-        stack.extent().size() == LargerStacks::size_for(self.stack_size)
+        stack.extent().size() == self.larger.size_for(self.stack_size - self.block_size)
     }
 
     /// Returns `true` if a stack of this extent has the ordinary size.

@@ -105,6 +105,7 @@ mod unwinding;
 
 mod migration;
 mod overflow;
+mod own_tls;
 mod stealing;
 mod stuck_workers;
 mod timers;
@@ -212,6 +213,7 @@ const MODULES: &[harness::Module] = &modules![
     unwinding,
     migration,
     overflow,
+    own_tls,
     stealing,
     stuck_workers,
     timers,

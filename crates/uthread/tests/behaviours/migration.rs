@@ -5,36 +5,43 @@ use std::hint;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, ThreadId, panicking};
+use std::thread::{self, panicking};
 use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
-use crate::harness::{WHERE_FIBERS_MIGRATE, behaviours};
+use crate::harness::{OUTSIDE, OWN_TLS, STAYING, WHERE_FIBERS_MIGRATE, behaviours};
 use crate::support::{HANG, eventually};
+use rustix::thread::{Pid, gettid};
 use uthread::net::{TcpListener, TcpStream};
 use uthread::thread::Thread;
 use uthread::{blocking, current, scope, sleep, spawn, yield_now};
 
-behaviours![(
-    WHERE_FIBERS_MIGRATE,
-    [
-        a_fiber_that_can_go_on_does,
-        a_sleep_ends_in_time,
-        a_result_that_arrives_is_taken,
-        a_fiber_that_the_kept_worker_woke_itself_goes_on,
-        a_fiber_that_yields_while_it_unwinds_stays,
-        a_fiber_that_sleeps_while_it_unwinds_stays,
-        a_fiber_that_is_woken_while_it_unwinds_stays,
-        a_fiber_that_joins_while_it_unwinds_stays,
-        no_result_is_lost_or_taken_twice,
-        a_thread_outside_wakes_a_fiber_while_all_sleep
-    ]
-)];
+behaviours![
+    (
+        &[OUTSIDE, STAYING, OWN_TLS],
+        [
+            a_fiber_that_yields_while_it_unwinds_stays,
+            a_fiber_that_sleeps_while_it_unwinds_stays,
+            a_fiber_that_is_woken_while_it_unwinds_stays,
+            a_fiber_that_joins_while_it_unwinds_stays
+        ]
+    ),
+    (
+        WHERE_FIBERS_MIGRATE,
+        [
+            a_fiber_that_can_go_on_does,
+            a_sleep_ends_in_time,
+            a_result_that_arrives_is_taken,
+            a_fiber_that_the_kept_worker_woke_itself_goes_on,
+            no_result_is_lost_or_taken_twice,
+            a_thread_outside_wakes_a_fiber_while_all_sleep
+        ]
+    )
+];
 
-/// The worker. Out of line, as whatever reads a thread-local must be here.
-#[inline(never)]
-fn worker() -> ThreadId {
-    thread::current().id()
+/// The worker.
+fn worker() -> Pid {
+    gettid()
 }
 
 /// Keeps the worker until `done`.

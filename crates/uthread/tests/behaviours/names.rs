@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, ON_WORKERS, behaviours};
+use crate::harness::{
+    EVERYWHERE, IN_FIBERS, ON_A_THREAD, ON_ONE_WORKER, OUTSIDE, OWN_TLS, THREADS, behaviours,
+};
 use uthread::thread::Builder;
 use uthread::{current, sleep, spawn, yield_now};
 
@@ -17,7 +19,10 @@ behaviours![
         ]
     ),
     (ON_A_THREAD, [outside_the_identity_is_the_threads]),
-    (ON_WORKERS, [workers_are_named_and_numbered]),
+    (
+        &[OUTSIDE, THREADS, OWN_TLS],
+        [workers_are_named_and_numbered]
+    ),
     (
         ON_ONE_WORKER,
         [the_default_names_say_whose_threads_they_are]

@@ -23,6 +23,15 @@ const ON_OWN_STACKS: &[Gap] = &[
     Gap(Place::is_of_threads, "a thread's stack is the system's"),
 ];
 
+const STACKS_WITHOUT_BLOCKS: &[Gap] = &[
+    OUTSIDE,
+    Gap(Place::is_of_threads, "a thread's stack is the system's"),
+    Gap(
+        Place::has_own_tls,
+        "a thousand stacks keep their blocks of thread-local storage",
+    ),
+];
+
 behaviours![
     (
         ON_OWN_STACKS,
@@ -32,10 +41,10 @@ behaviours![
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
             an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one,
             a_bad_address_elsewhere_ends_the_process_as_ever,
-            what_a_larger_stack_took_is_given_back,
-            what_many_stacks_took_is_given_back
+            what_a_larger_stack_took_is_given_back
         ]
     ),
+    (STACKS_WITHOUT_BLOCKS, [what_many_stacks_took_is_given_back]),
     (
         IN_FIBERS,
         [

@@ -68,6 +68,8 @@ fn line(name: &str) -> String {
 fn thread_name(place: Place, fiber: &'static str) -> &'static str {
     match place.is_of_threads() {
         true => fiber,
+        // To `std`, the fiber is a thread that it has not created.
+        false if place.has_own_tls() => "<unnamed>",
         false => "uthread-",
     }
 }

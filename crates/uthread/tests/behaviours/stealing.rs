@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::thread::{self, ThreadId};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::harness::child::alone;
@@ -15,6 +15,7 @@ use crate::harness::{
     THREADS, behaviours,
 };
 use crate::support::{FREE, HANG};
+use rustix::thread::{Pid, gettid};
 use uthread::fs::File;
 use uthread::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use uthread::thread::{Thread, park};
@@ -68,8 +69,8 @@ behaviours![
     ),
 ];
 
-fn os_thread() -> ThreadId {
-    thread::current().id()
+fn os_thread() -> Pid {
+    gettid()
 }
 
 fn an_idle_worker_takes_what_a_busy_one_has_not_started(place: Place) {
@@ -367,11 +368,11 @@ fn connections_are_spread_over_the_workers(place: Place) {
                     0,
                     "the client sends nothing"
                 );
-                thread::current().id()
+                os_thread()
             })
         };
         let serving: Vec<_> = streams.take(CONNECTIONS).map(serve).collect();
-        let mut counts = HashMap::<ThreadId, usize>::new();
+        let mut counts = HashMap::<Pid, usize>::new();
         for connection in serving {
             *counts.entry(connection.join().unwrap()).or_default() += 1;
         }

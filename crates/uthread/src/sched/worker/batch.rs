@@ -50,20 +50,24 @@ pub(super) struct Batch {
 impl Worker {
     pub(super) fn run_batch(&self) {
         match self.queues.ready.is_plain() {
-            true => self.run_batch_of(Worker::next_fiber),
+            true => self.run_batch_of(Worker::next_fiber, Worker::run_plain_fiber),
             false if self.queues.ready.is_ordered() => {
                 self.run_short_batch(Worker::next_by_priority)
             }
             false if self.queues.ready.has_spent() => {
                 self.run_short_batch(Worker::next_beside_spent)
             }
-            false => self.run_batch_of(Worker::next_migrating),
+            false => self.run_batch_of(Worker::next_migrating, Worker::run_fiber),
         }
     }
 
     /// A function of its own, so that the values of the loop stay in registers.
     #[inline(never)]
-    fn run_batch_of(&self, next: impl Fn(&Worker, Option<Started>) -> Option<Started>) {
+    fn run_batch_of(
+        &self,
+        next: impl Fn(&Worker, Option<Started>) -> Option<Started>,
+        run: impl Fn(&Worker, Started, u64) -> bool,
+    ) {
         let end = self.queues.remote.counters.switches.get();
         let end = end.wrapping_add(BATCH_FIBERS);
         loop {
@@ -82,7 +86,7 @@ impl Worker {
             let Some(fiber) = next(self, oldest) else {
                 break;
             };
-            if self.run_fiber(fiber, switch) && self.is_flush_due() {
+            if run(self, fiber, switch) && self.is_flush_due() {
                 break;
             }
         }

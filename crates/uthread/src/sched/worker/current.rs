@@ -5,6 +5,7 @@ use std::ptr;
 
 use super::Worker;
 use crate::fiber::Started;
+use crate::sched::budget;
 use crate::stack::overflow::Victim;
 
 thread_local! {
@@ -29,6 +30,15 @@ pub(crate) fn running() -> Option<Started> {
 #[inline(always)]
 pub(super) fn set_running(fiber: Option<Started>) {
     FIBER.set(fiber);
+}
+
+/// Records the running fiber, and the worker that runs it, in thread-local storage that is the fiber's own. Never inlined: an
+/// address of the worker's storage must not be used for it.
+#[inline(never)]
+pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
+    CURRENT.set(worker);
+    FIBER.set(Some(fiber));
+    budget::renew();
 }
 
 /// Calls `action` while the calling thread is this worker.

@@ -5,17 +5,37 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{Worker, current};
-use crate::fiber::{Cancelled, Destination, FiberRef, Pause, Payload, Runner, Started};
+use crate::fiber::{
+    Cancelled, Destination, Fiber, FiberRef, Finish, Identity, Pause, Payload, Runner, Started,
+};
 use crate::sched::budget;
 use crate::sched::reactor::Reactor;
 use crate::sched::shortage::{Refused, Returned};
+use crate::stack::Stack;
 use crate::stack::sizes::BATCH_STACKS;
+use crate::tls::Tls;
 
 impl Worker {
     /// Runs a fiber until it pauses or ends, in the switch of this number. The caller then [records](Worker::record_no_fiber) that none runs. Returns
     /// `true` if there may be [`Alerts`].
     #[inline(always)]
     pub(super) fn run_fiber(&self, fiber: Started, switch: u64) -> bool {
+        self.run_fiber_by(Worker::resume, fiber, switch)
+    }
+
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have no thread-local storage of their own.
+    #[inline(always)]
+    pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> bool {
+        self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
+    }
+
+    #[inline(always)]
+    fn run_fiber_by(
+        &self,
+        resume: impl Fn(&Worker, Started) -> (Started, Option<Pause>),
+        fiber: Started,
+        switch: u64,
+    ) -> bool {
         let control = fiber.control();
         let counters = &self.queues.remote.counters;
         counters.switches.set(switch);
@@ -23,13 +43,38 @@ impl Worker {
         counters.spawn_site.store(Some(control.spawn_site()));
         current::set_running(Some(fiber));
         budget::renew();
-        let (fiber, pause) = resume(fiber);
+        let (fiber, pause) = resume(self, fiber);
         if pause == Some(Pause::Yielded) && !self.alerts.are_any() {
             self.queues.ready.push_staying(fiber);
             return false;
         }
         self.leave_fiber(fiber, pause);
         true
+    }
+
+    /// Runs a fiber until it pauses, or returns `None` when it has ended; and the fiber.
+    #[inline(always)]
+    fn resume(&self, fiber: Started) -> (Started, Option<Pause>) {
+        match self.tls {
+            None => resume(fiber),
+            Some(tls) => self.resume_with(tls, fiber),
+        }
+    }
+
+    /// Runs a fiber with its own thread-local storage.
+    #[inline(never)]
+    #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
+    fn resume_with(&self, tls: Tls, fiber: Started) -> (Started, Option<Pause>) {
+        let Some(pointer) = fiber.control().thread_pointer() else {
+            return resume(fiber);
+        };
+        // SAFETY: the block belongs to the fiber, which this worker alone runs until it has left its stack.
+        unsafe {
+            tls.with(pointer.get(), || {
+                current::record_in_fiber(self, fiber);
+                resume(fiber)
+            })
+        }
     }
 
     /// Takes a fiber that has left its stack to where it waits, or to its end.
@@ -74,14 +119,16 @@ impl Worker {
             && pause != Pause::Abandoned
         {
             self.await_kept(fiber, pause);
-            resumed = resume(fiber).1;
+            resumed = self.resume(fiber).1;
         }
         current::set_running(None);
         match resumed {
             Some(pause) => {
                 if self.queues.migrating {
-                    // The panic count of a thread would not move with the fiber.
-                    let stays = thread::panicking().then_some(self.queues.index as u32);
+                    // The panic count of a thread would not move with the fiber, nor would the storage of one that ends
+                    // without a block.
+                    let shares = self.tls.is_some() && fiber.control().thread_pointer().is_none();
+                    let stays = (thread::panicking() || shares).then_some(self.queues.index as u32);
                     fiber.control().set_stays_on(stays);
                 }
                 self.hand_on(fiber, pause);
@@ -123,10 +170,30 @@ impl Worker {
         });
         self.queues.shared.remote(home).forget_name(fiber.control());
         self.return_runner(fiber.control().take_runner());
+        if let Some(finish) = fiber.control().take_finish() {
+            self.finish_in_fiber(FiberRef::clone(&ended), finish);
+        }
         drop(ended);
         if deserted {
             self.record_deserted();
         }
+    }
+
+    /// Completes the outcome of a fiber that has ended, in another one, as its value may have a destructor that waits.
+    #[cold]
+    fn finish_in_fiber(&self, ended: FiberRef, finish: Finish) {
+        if self.queues.shared.is_shut_down() || self.queues.shared.is_abandoned() {
+            // The other fiber may be abandoned before it starts.
+            self.queues.shared.keep_abandoned(FiberRef::clone(&ended));
+        }
+        let identity = Identity::anonymous(ended.control().spawn_site());
+        // Also if the fiber is cancelled before it starts.
+        let finish = FinishOnDrop {
+            finish: Some(finish),
+            _fiber: ended,
+        };
+        let (fiber, _detached) = Fiber::owning(identity, move || drop(finish));
+        self.queues.push_new(fiber);
     }
 
     /// Passes a fiber that has left its stack on to where it waits. From then on others may resume it.
@@ -178,7 +245,7 @@ impl Worker {
         let control = fiber.control();
         let runner = match control.take_reserved() {
             None => self.take_runner(),
-            Some(stack) => Ok(Runner::new(stack)),
+            Some(stack) => self.runner_on(stack),
         };
         let runner = match runner {
             Ok(runner) => runner,
@@ -234,7 +301,8 @@ impl Worker {
     #[cold]
     fn start_without_memory(&self, fiber: FiberRef, error: io::Error) -> Option<Started> {
         let lent = self.queues.shared.shortage.lend(Refused { fiber, error });
-        lent.map(|(refused, stack)| self.start_to_end(refused, Runner::new(stack)))
+        let (refused, stack) = lent?;
+        Some(self.start_to_end(refused, self.runner_on_reserve(stack)))
     }
 
     /// Starts a fiber that only drops its captures.
@@ -263,6 +331,12 @@ impl Worker {
         if let Some(runner) = self.hot_runners.pop() {
             return Ok(runner);
         }
+        if let Some(runners) = &self.queues.shared.runners {
+            return match runners.take() {
+                Some(runner) => Ok(runner),
+                None => self.take_runner_with_block(),
+            };
+        }
         let mut stacks = Vec::with_capacity(BATCH_STACKS);
         self.queues.shared.stacks.take(&mut stacks)?;
         let mut runners = stacks.into_iter().map(Runner::new);
@@ -271,7 +345,41 @@ impl Worker {
         Ok(first)
     }
 
+    /// Takes a stack from the pool, and creates a block of thread-local storage on it.
+    fn take_runner_with_block(&self) -> io::Result<Runner> {
+        let mut stacks = Vec::with_capacity(BATCH_STACKS);
+        let pool = &self.queues.shared.stacks;
+        pool.take(&mut stacks)?;
+        let stack = stacks.pop().expect("the pool adds one at least");
+        pool.give(stacks);
+        self.runner_on(stack)
+    }
+
+    /// Creates a runner on a stack, with a block of thread-local storage if fibers have their own.
+    fn runner_on(&self, stack: Stack) -> io::Result<Runner> {
+        match self.tls {
+            None => Ok(Runner::new(stack)),
+            Some(_) => Runner::with_thread_locals(stack).map_err(|(stack, error)| {
+                self.give_stack(stack);
+                error
+            }),
+        }
+    }
+
+    /// Creates a runner for a fiber that only drops its captures. If there is no memory for a block, it has none.
+    fn runner_on_reserve(&self, stack: Stack) -> Runner {
+        match self.tls {
+            None => Runner::new(stack),
+            Some(_) => {
+                Runner::with_thread_locals(stack).unwrap_or_else(|(stack, _)| Runner::new(stack))
+            }
+        }
+    }
+
     fn return_runner(&self, runner: Runner) {
+        if runner.is_used_up() {
+            return self.end_used_up(runner);
+        }
         if !self.queues.shared.stacks.is_ordinary(runner.extent()) {
             return self.return_larger(runner);
         }
@@ -281,31 +389,68 @@ impl Worker {
         self.hot_runners.push(runner);
     }
 
+    /// Ends a runner whose block must not be used again.
+    #[cold]
+    #[allow(unsafe_code, reason = "ending a coroutine")]
+    fn end_used_up(&self, runner: Runner) {
+        // SAFETY: it runs no fiber, and is in no list.
+        self.give_stack(unsafe { runner.into_stack() });
+    }
+
+    fn give_stack(&self, stack: Stack) {
+        match self.queues.shared.stacks.is_ordinary(stack.extent()) {
+            true => self.queues.shared.stacks.give([stack]),
+            false => self.give_larger(stack),
+        }
+    }
+
     /// Returns the stacks of runners that have ended their fibers.
     #[inline(never)]
     #[allow(unsafe_code, reason = "ending coroutines")]
     pub(super) fn give_runners(&self, runners: impl IntoIterator<Item = Runner>) {
+        let shared = &self.queues.shared;
+        if let Some(kept) = &shared.runners {
+            return shared.stacks.give(kept.give(runners));
+        }
         // SAFETY: they run no fibers, and are in no list any more.
         let stacks = runners
             .into_iter()
             .map(|runner| unsafe { runner.into_stack() });
-        self.queues.shared.stacks.give(stacks);
+        shared.stacks.give(stacks);
     }
 
     #[cold]
     #[allow(unsafe_code, reason = "ending a coroutine")]
     fn return_larger(&self, runner: Runner) {
-        let stacks = &self.queues.shared.stacks;
         // SAFETY: it runs no fiber, and is in no list.
-        let stack = unsafe { runner.into_stack() };
+        self.give_larger(unsafe { runner.into_stack() });
+    }
+
+    #[cold]
+    fn give_larger(&self, stack: Stack) {
+        let stacks = &self.queues.shared.stacks;
         let is_reserve = stacks.is_reserve(&stack);
         match self.queues.shared.shortage.give(stack, is_reserve) {
             Returned::Retained => {}
             Returned::NotNeeded(stack) => stacks.give_larger(stack),
             Returned::For(refused, stack) => {
-                let fiber = self.start_to_end(refused, Runner::new(stack));
+                let fiber = self.start_to_end(refused, self.runner_on_reserve(stack));
                 self.queues.make_ready(fiber);
             }
+        }
+    }
+}
+
+/// Completes the outcome of a fiber, to which it keeps a reference, when it is dropped.
+struct FinishOnDrop {
+    finish: Option<Finish>,
+    _fiber: FiberRef,
+}
+
+impl Drop for FinishOnDrop {
+    fn drop(&mut self) {
+        if let Some(finish) = self.finish.take() {
+            finish();
         }
     }
 }

@@ -67,6 +67,7 @@ use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::native::blocked::Task;
 use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{Destination, Scheduler};
+use crate::tls::Tls;
 
 pub(crate) struct Worker {
     pub(super) queues: Queues,
@@ -74,6 +75,8 @@ pub(crate) struct Worker {
     destination: Destination,
     driver: RefCell<Box<dyn Driver>>,
     reactor: LocalOrShared<Reactor>,
+    /// If fibers have thread-local storage of their own.
+    tls: Option<Tls>,
     hot_runners: HotRunners,
     alerts: Alerts,
     batch: Batch,
@@ -107,6 +110,7 @@ impl Worker {
         remote.set_waker(Some(driver.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, Arc::clone(&shared), ends);
+        let tls = queues.shared.runners.is_some().then(Tls::of_worker);
         let migrating = queues.migrating;
         let reactor = match migrating {
             false => LocalOrShared::Local(RefCell::new(reactor)),
@@ -125,6 +129,7 @@ impl Worker {
             destination: Arc::new(destination),
             driver: RefCell::new(driver),
             reactor,
+            tls,
             hot_runners: HotRunners::default(),
             alerts,
             batch: Batch::default(),

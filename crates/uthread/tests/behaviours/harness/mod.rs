@@ -40,6 +40,10 @@ pub(crate) const MORE_WORKERS: Gap = Gap(
     "who runs first is certain on one worker only",
 );
 pub(crate) const STAYING: Gap = Gap(|place| !place.is_migrating(), "about fibers that migrate");
+pub(crate) const OWN_TLS: Gap = Gap(
+    Place::has_own_tls,
+    "the thread of a fiber with thread-local storage of its own is the fiber's",
+);
 pub(crate) const MIGRATING: Gap = Gap(Place::is_migrating, "about fibers that stay");
 
 pub(crate) const POLLING: Gap = Gap(

@@ -9,7 +9,7 @@ use uthread::{Builder, Driver, JoinHandle, Runtime};
 use crate::support::{pass_a_round, spawn_begun, wait_until_asleep};
 
 /// One more place is one more line.
-pub(crate) const PLACES: [Place; 9] = [
+pub(crate) const PLACES: [Place; 11] = [
     Place::outside("thread"),
     Place::inside("uring 1", Driver::Uring, 1, false).variant(),
     Place::inside("uring 1 polling", Driver::Uring, 1, false)
@@ -20,6 +20,12 @@ pub(crate) const PLACES: [Place; 9] = [
     Place::inside("epoll 1", Driver::Epoll, 1, false).variant(),
     Place::inside("epoll 2", Driver::Epoll, 2, false),
     Place::inside("epoll 2 migrating", Driver::Epoll, 2, true).variant(),
+    Place::inside("uring 2 own tls", Driver::Uring, 2, true)
+        .own_tls()
+        .variant(),
+    Place::inside("epoll 2 own tls", Driver::Epoll, 2, true)
+        .own_tls()
+        .variant(),
     Place::inside("threads", Driver::Threads, 2, false),
 ];
 
@@ -39,6 +45,7 @@ struct Kind {
     workers: usize,
     migrating: bool,
     polling: bool,
+    own_tls: bool,
 }
 
 /// Short enough that some submissions find the kernel thread asleep and others find it awake.
@@ -59,6 +66,7 @@ impl Place {
             workers,
             migrating,
             polling: false,
+            own_tls: false,
         };
         Place {
             name,
@@ -78,6 +86,14 @@ impl Place {
     const fn polling(mut self) -> Place {
         if let Some(kind) = &mut self.runtime {
             kind.polling = true;
+        }
+        self
+    }
+
+    /// Returns the place with thread-local storage of its own for each fiber.
+    const fn own_tls(mut self) -> Place {
+        if let Some(kind) = &mut self.runtime {
+            kind.own_tls = true;
         }
         self
     }
@@ -116,6 +132,9 @@ impl Place {
             .on_stall(|_| ());
         if kind.polling {
             builder = builder.kernel_polling(POLLING_IDLE).io_polling();
+        }
+        if kind.own_tls {
+            return builder.own_tls(true);
         }
         if kind.migrating {
             // SAFETY: the fibers of these tests keep neither thread-locals nor values that are not `Send`
@@ -174,6 +193,11 @@ impl Place {
 
     pub(crate) fn is_migrating(self) -> bool {
         self.runtime.is_some_and(|kind| kind.migrating)
+    }
+
+    /// Returns `true` if each fiber has thread-local storage of its own.
+    pub(crate) fn has_own_tls(self) -> bool {
+        self.runtime.is_some_and(|kind| kind.own_tls)
     }
 
     /// Where the kernel polls for operations.
