@@ -7,6 +7,7 @@ pub use crate::driver::feature::{Feature, Usage};
 use crate::driver::{epoll, page_cache, uring};
 use crate::sched::offload;
 use crate::stack::pool;
+use crate::tls::{self, Way};
 
 /// The report that [`diagnose`] returns. See the example there.
 #[derive(Debug)]
@@ -67,6 +68,7 @@ fn examine() -> Diagnosis {
         used("cachestat", Some(can_tell), "send_file may wait for a disk"),
     ];
     system_features.extend(epoll::probe::probe());
+    system_features.extend(own_tls());
     Diagnosis {
         ring: rings.ring,
         ring_features: rings.features,
@@ -75,6 +77,30 @@ fn examine() -> Diagnosis {
         ring_locked_bytes,
         ring_locked_bytes_min,
     }
+}
+
+/// Tests whether fibers can have thread-local storage of their own, and by which way a switch changes it.
+fn own_tls() -> [Feature; 2] {
+    let on_request = |name, available, instead| Feature {
+        name,
+        available: Some(available),
+        usage: Usage::OnRequest,
+        instead,
+    };
+    let way = tls::support();
+    let by_instruction = matches!(way, Ok(Way::Instruction));
+    [
+        on_request(
+            "fibers with own thread-local storage",
+            way.is_ok(),
+            "a runtime that asks for it does not start",
+        ),
+        on_request(
+            "thread pointer written by an instruction",
+            by_instruction,
+            "a system call at each switch, arch_prctl",
+        ),
+    ]
 }
 
 #[cfg(test)]

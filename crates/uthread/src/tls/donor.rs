@@ -299,7 +299,20 @@ unsafe extern "C" fn continue_thread(frame: usize, pointer: usize, id: usize) ->
     )
 }
 
+/// Never called, as the CPU is not [known](thread_pointer::IS_KNOWN).
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(unsafe_code, reason = "the signature of the others")]
+unsafe extern "C" fn leave_task(_: *mut usize) {}
+
+/// Never called, as the CPU is not [known](thread_pointer::IS_KNOWN).
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(unsafe_code, reason = "the signature of the others")]
+unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize) -> isize {
+    -1
+}
+
 /// The flags of the C library, so that the task gets its id into the block, and its end clears it there.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CLONE_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -351,6 +364,9 @@ pub(super) struct Layout {
 /// `ENOTSUP` if the id cannot be found; the errors of `pthread_create(3)`.
 pub(super) fn layout() -> io::Result<Layout> {
     static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+    if !thread_pointer::IS_KNOWN {
+        return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
+    }
     let found = match LAYOUT.get() {
         Some(found) => *found,
         None => {

@@ -13,7 +13,7 @@
 
 use std::io;
 
-use self::thread_pointer::Way;
+pub(crate) use self::thread_pointer::Way;
 
 pub(crate) mod donor;
 pub(crate) mod images;
@@ -63,12 +63,12 @@ pub(crate) fn block_size() -> usize {
     bytes.next_multiple_of(rustix::param::page_size())
 }
 
-/// Returns how this machine gives fibers thread-local storage of their own, in words.
+/// Returns how this machine writes the thread pointer, if fibers can have thread-local storage of their own.
 ///
 /// # Errors
 ///
-/// `ENOTSUP` if the C library is not known, and the errors of `pthread_create(3)`.
-pub(crate) fn support() -> io::Result<&'static str> {
+/// `ENOTSUP` if the CPU or the C library is not known, and the errors of `pthread_create(3)`.
+pub(crate) fn support() -> io::Result<Way> {
     donor::layout()?;
-    Ok(Way::best().name())
+    Ok(Way::best())
 }

@@ -5,10 +5,11 @@
 //! | x86-64 | FS base | `wrfsbase` where the kernel permits it (Linux 5.9), `arch_prctl(2)` elsewhere |
 //! | aarch64 | `tpidr_el0` | `msr` |
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use std::arch::asm;
-#[cfg(target_arch = "x86_64")]
-use std::arch::asm;
+
+/// `true` if this CPU is known.
+pub(super) const IS_KNOWN: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// How this machine writes the thread pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,19 +39,9 @@ impl Way {
                 _ => Way::Instruction,
             }
         }
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(not(target_arch = "x86_64"))]
         {
             Way::Instruction
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Way::Instruction => "wrfsbase",
-            #[cfg(target_arch = "aarch64")]
-            Way::Instruction => "msr tpidr_el0",
-            Way::SystemCall => "arch_prctl",
         }
     }
 }
@@ -58,6 +49,7 @@ impl Way {
 /// Returns the thread pointer.
 #[inline(always)]
 #[allow(unsafe_code, reason = "reading a register")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) fn get() -> usize {
     let pointer: usize;
     // SAFETY: the ABI puts the thread pointer into the first word that it points to.
@@ -105,7 +97,14 @@ pub(super) unsafe fn set(way: Way, pointer: usize) {
     // SAFETY: by the caller's contract.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        let _ = way;
         asm!("msr tpidr_el0, {}", in(reg) pointer, options(nostack, preserves_flags));
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (way, pointer);
+}
+
+/// Never called, as the CPU is not [known](IS_KNOWN).
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn get() -> usize {
+    0
 }
