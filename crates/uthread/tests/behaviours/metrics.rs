@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::thread::gettid;
+
 use crate::harness::place::Place;
 use crate::harness::{
     Gap, IN_FIBERS, MORE_WORKERS, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ON_WORKERS, OUTSIDE, THREADS,
@@ -79,12 +81,12 @@ fn of_opened_files(place: Place) -> WorkerMetrics {
 fn work_that_moves_is_counted(place: Place) {
     let runtime = place.runtime();
     runtime.run(|| {
-        let other = spawn(|| std::thread::current().id());
+        let other = spawn(gettid);
         // Computes until the other worker has taken the fiber: `is_finished` would let it run here now and then.
         while runtime.metrics().total().ended == 0 {
             std::hint::spin_loop();
         }
-        assert_ne!(other.join().unwrap(), std::thread::current().id());
+        assert_ne!(other.join().unwrap(), gettid());
     });
     let total = runtime.metrics().total();
     assert_eq!((total.steals, total.injected), (1, 1));
