@@ -215,9 +215,9 @@ impl Builder {
     ///
     /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. All
     /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
-    /// has the list. A fiber takes some 8 KiB more memory, and a switch some 10 ns more.
+    /// has the list. A fiber takes more memory, at least a page, and a switch takes longer.
     ///
-    /// Available on x86-64 and aarch64, with glibc and musl. With the driver `threads` fibers are threads anyway.
+    /// Works on x86-64 with glibc. It compiles for aarch64, where nobody has run it yet. With the driver `threads` fibers are threads anyway.
     ///
     /// ```
     /// use std::thread;

@@ -1,5 +1,5 @@
-//! Runners with a thread control block, beyond those that the workers keep: a block takes some 50 microseconds to create, and
-//! 30 to end.
+//! Runners with a thread control block, beyond those that the workers keep: to create a block takes a thread, and
+//! to end it another one.
 
 use std::mem;
 use std::sync::Mutex;

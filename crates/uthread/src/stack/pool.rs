@@ -75,11 +75,10 @@ impl Pool {
         Pool::with_blocks(stack_size, 0)
     }
 
-    /// Creates a pool of stacks which are larger by `block_size` bytes, for a block of thread-local storage.
+    /// Creates a pool of stacks which are larger by `block_size` bytes, whole pages, for a block of thread-local storage.
     pub(crate) fn with_blocks(stack_size: usize, block_size: usize) -> Pool {
         let stack_size =
             stack_size.max(STACK_SIZE_MIN + guard_size() + COLOURS * cache::LINE_BYTES);
-        let block_size = block_size.next_multiple_of(page_size());
         let stack_size = stack_size.next_multiple_of(page_size()) + block_size;
         Pool {
             stack_size,

@@ -171,17 +171,21 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
 #[allow(unsafe_code, reason = "leaving a thread")]
 extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     let shared = donation.cast::<Donation>();
-    // SAFETY: the creator keeps it until the kernel task has exited, and reads these fields afterwards.
-    let donation = unsafe { &mut *shared };
-    let frame = &raw mut donation.frame;
-    donation.pointer = thread_pointer::get();
+    // No reference to the whole: the creator reads `runs` meanwhile.
+    // SAFETY: the creator keeps it until the kernel task has exited, and reads the field afterwards.
+    unsafe { (*shared).pointer = thread_pointer::get() };
     // SAFETY: it has no arguments.
     let task = unsafe { libc::syscall(libc::SYS_gettid) };
-    donation.task = u32::try_from(task).expect("an id is positive");
+    // SAFETY: as above.
+    unsafe { (*shared).task = u32::try_from(task).expect("an id is positive") };
+    // SAFETY: the field is shared by atomic accesses only.
+    let runs = unsafe { &(*shared).runs };
     // At its exit, the kernel clears this word instead of the thread's id, and wakes the creator.
     // SAFETY: the word outlives the task.
-    unsafe { libc::syscall(libc::SYS_set_tid_address, donation.runs.as_ptr()) };
+    unsafe { libc::syscall(libc::SYS_set_tid_address, runs.as_ptr()) };
     // SAFETY: the field is written before the task exits, and not by others.
+    let frame = unsafe { &raw mut (*shared).frame };
+    // SAFETY: as above.
     unsafe { leave_task(frame) };
     ptr::null_mut()
 }

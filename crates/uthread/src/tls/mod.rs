@@ -2,7 +2,7 @@
 //! pointer refers while the fiber runs.
 //!
 //! ```text
-//!   worker   thread pointer = the block of the fiber    [`Tls::enter`]
+//!   worker   thread pointer = the block of the fiber    [`Tls::with`]
 //!            switch to the fiber's stack .. the fiber runs .. switch back
 //!            thread pointer = the worker's block
 //!   end      destructors of the fiber's values          [`images::drop_values`], on the fiber's stack
