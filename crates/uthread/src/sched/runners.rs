@@ -26,21 +26,19 @@ impl Runners {
         let room = RUNNERS_MAX.saturating_sub(kept.len()).min(surplus.len());
         kept.extend(surplus.drain(..room));
         drop(kept);
-        end(surplus)
+        surplus.into_iter().map(end).collect()
     }
 
     /// Returns the stacks of all runners. Called by the last worker at its end.
     pub(super) fn end_all(&self) -> Vec<Stack> {
-        end(mem::take(&mut *lock(&self.0)))
+        let all = mem::take(&mut *lock(&self.0));
+        all.into_iter().map(end).collect()
     }
 }
 
-/// Ends runners that run no fiber.
-#[allow(unsafe_code, reason = "ending coroutines")]
-fn end(runners: Vec<Runner>) -> Vec<Stack> {
-    // SAFETY: they run no fibers, and are in no list any more.
-    let stacks = runners
-        .into_iter()
-        .map(|runner| unsafe { runner.into_stack() });
-    stacks.collect()
+/// Ends a runner that runs no fiber, and that its caller has removed from where it was kept. Returns its stack.
+#[allow(unsafe_code, reason = "ending a coroutine")]
+pub(super) fn end(runner: Runner) -> Stack {
+    // SAFETY: it runs no fiber, and is in no list any more.
+    unsafe { runner.into_stack() }
 }

@@ -10,9 +10,7 @@ use crate::fiber::{
 };
 use crate::sched::budget;
 use crate::sched::reactor::Reactor;
-use crate::sched::shortage::{Refused, Returned};
-use crate::stack::Stack;
-use crate::stack::sizes::BATCH_STACKS;
+use crate::sched::shortage::Refused;
 use crate::tls::Tls;
 
 impl Worker {
@@ -145,12 +143,12 @@ impl Worker {
         let control = fiber.control();
         if !self.do_panics_matter()
             && !control.has_rare()
-            && self.hot_runners.has_room()
+            && self.runners.has_room()
             && let Some(reactor) = self.reactor.local()
         {
             self.queues.remote.counters.ended.add(1);
             // Without a reserved stack, it is an ordinary one.
-            self.hot_runners.push(control.take_runner());
+            self.runners.keep(control.take_runner());
             let ended = reactor.borrow_mut().discharge(fiber);
             return drop(ended);
         }
@@ -231,7 +229,7 @@ impl Worker {
             && let Some(reactor) = self.reactor.local()
             && let mut reactor = reactor.borrow_mut()
             && reactor.has_room()
-            && let Some(runner) = self.hot_runners.pop()
+            && let Some(runner) = self.runners.take_hot()
         {
             self.queues.remote.counters.fibers.add(1);
             let scheduler = Arc::clone(&self.destination);
@@ -244,8 +242,8 @@ impl Worker {
     fn start_slowly(&self, fiber: FiberRef) -> Option<Started> {
         let control = fiber.control();
         let runner = match control.take_reserved() {
-            None => self.take_runner(),
-            Some(stack) => self.runner_on(stack),
+            None => self.runners.take(),
+            Some(stack) => self.runners.on(stack),
         };
         let runner = match runner {
             Ok(runner) => runner,
@@ -302,7 +300,7 @@ impl Worker {
     fn start_without_memory(&self, fiber: FiberRef, error: io::Error) -> Option<Started> {
         let lent = self.queues.shared.shortage.lend(Refused { fiber, error });
         let (refused, stack) = lent?;
-        Some(self.start_to_end(refused, self.runner_on_reserve(stack)))
+        Some(self.start_to_end(refused, self.runners.on_reserve(stack)))
     }
 
     /// Starts a fiber that only drops its captures.
@@ -317,7 +315,7 @@ impl Worker {
         if !self.queues.shared.shortage.does_any_wait() {
             return None;
         }
-        let runner = self.take_runner().ok()?;
+        let runner = self.runners.take().ok()?;
         match self.queues.shared.shortage.take() {
             Some(refused) => Some(self.start_to_end(refused, runner)),
             None => {
@@ -327,116 +325,11 @@ impl Worker {
         }
     }
 
-    fn take_runner(&self) -> io::Result<Runner> {
-        if let Some(runner) = self.hot_runners.pop() {
-            return Ok(runner);
-        }
-        if let Some(runners) = &self.queues.shared.runners {
-            return match runners.take() {
-                Some(runner) => Ok(runner),
-                None => self.take_runner_with_block(),
-            };
-        }
-        let mut stacks = Vec::with_capacity(BATCH_STACKS);
-        self.queues.shared.stacks.take(&mut stacks)?;
-        let mut runners = stacks.into_iter().map(Runner::new);
-        let first = runners.next().expect("the pool adds one at least");
-        runners.for_each(|runner| self.hot_runners.push(runner));
-        Ok(first)
-    }
-
-    /// Takes a stack from the pool, and creates a block of thread-local storage on it.
-    fn take_runner_with_block(&self) -> io::Result<Runner> {
-        let mut stacks = Vec::with_capacity(BATCH_STACKS);
-        let pool = &self.queues.shared.stacks;
-        pool.take(&mut stacks)?;
-        let stack = stacks.pop().expect("the pool adds one at least");
-        pool.give(stacks);
-        self.runner_on(stack)
-    }
-
-    /// Creates a runner on a stack, with a block of thread-local storage if fibers have their own.
-    fn runner_on(&self, stack: Stack) -> io::Result<Runner> {
-        match self.tls {
-            None => Ok(Runner::new(stack)),
-            Some(_) => Runner::with_thread_locals(stack).map_err(|(stack, error)| {
-                self.give_stack(stack);
-                error
-            }),
-        }
-    }
-
-    /// Creates a runner for a fiber that only drops its captures. If there is no memory for a block, it has none.
-    fn runner_on_reserve(&self, stack: Stack) -> Runner {
-        match self.tls {
-            None => Runner::new(stack),
-            Some(_) => {
-                Runner::with_thread_locals(stack).unwrap_or_else(|(stack, _)| Runner::new(stack))
-            }
-        }
-    }
-
+    /// Takes back the runner of a fiber that has ended. If another fiber waits for its stack to end on, starts that.
     fn return_runner(&self, runner: Runner) {
-        if runner.is_used_up() {
-            return self.end_used_up(runner);
-        }
-        if !self.queues.shared.stacks.is_ordinary(runner.extent()) {
-            return self.return_larger(runner);
-        }
-        if !self.hot_runners.has_room() {
-            self.give_runners(self.hot_runners.take_oldest(BATCH_STACKS));
-        }
-        self.hot_runners.push(runner);
-    }
-
-    /// Ends a runner whose block must not be used again.
-    #[cold]
-    #[allow(unsafe_code, reason = "ending a coroutine")]
-    fn end_used_up(&self, runner: Runner) {
-        // SAFETY: it runs no fiber, and is in no list.
-        self.give_stack(unsafe { runner.into_stack() });
-    }
-
-    fn give_stack(&self, stack: Stack) {
-        match self.queues.shared.stacks.is_ordinary(stack.extent()) {
-            true => self.queues.shared.stacks.give([stack]),
-            false => self.give_larger(stack),
-        }
-    }
-
-    /// Returns the stacks of runners that have ended their fibers.
-    #[inline(never)]
-    #[allow(unsafe_code, reason = "ending coroutines")]
-    pub(super) fn give_runners(&self, runners: impl IntoIterator<Item = Runner>) {
-        let shared = &self.queues.shared;
-        if let Some(kept) = &shared.runners {
-            return shared.stacks.give(kept.give(runners));
-        }
-        // SAFETY: they run no fibers, and are in no list any more.
-        let stacks = runners
-            .into_iter()
-            .map(|runner| unsafe { runner.into_stack() });
-        shared.stacks.give(stacks);
-    }
-
-    #[cold]
-    #[allow(unsafe_code, reason = "ending a coroutine")]
-    fn return_larger(&self, runner: Runner) {
-        // SAFETY: it runs no fiber, and is in no list.
-        self.give_larger(unsafe { runner.into_stack() });
-    }
-
-    #[cold]
-    fn give_larger(&self, stack: Stack) {
-        let stacks = &self.queues.shared.stacks;
-        let is_reserve = stacks.is_reserve(&stack);
-        match self.queues.shared.shortage.give(stack, is_reserve) {
-            Returned::Retained => {}
-            Returned::NotNeeded(stack) => stacks.give_larger(stack),
-            Returned::For(refused, stack) => {
-                let fiber = self.start_to_end(refused, self.runner_on_reserve(stack));
-                self.queues.make_ready(fiber);
-            }
+        if let Some((refused, runner)) = self.runners.give_back(runner) {
+            let fiber = self.start_to_end(refused, runner);
+            self.queues.make_ready(fiber);
         }
     }
 }

@@ -13,7 +13,8 @@
 //! | [`alerts`] | the checks to make after a fiber has run |
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`fibers`] | starting, running and ending a fiber |
-//! | [`hot_runners`] | stacks for the next fibers |
+//! | [`runner_store`] | stacks for its fibers |
+//! | [`hot_runners`] | those for the next ones |
 //! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
@@ -42,6 +43,7 @@ mod neighbors;
 mod ordering;
 pub(super) mod panics;
 pub(in crate::sched) mod queues;
+mod runner_store;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
@@ -55,10 +57,10 @@ use std::time::{Duration, Instant};
 
 use self::alerts::Alerts;
 use self::batch::Batch;
-use self::hot_runners::HotRunners;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
 use self::queues::Queues;
+use self::runner_store::RunnerStore;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::local_or_shared::LocalOrShared;
@@ -77,7 +79,7 @@ pub(crate) struct Worker {
     reactor: LocalOrShared<Reactor>,
     /// If fibers have thread-local storage of their own.
     tls: Option<Tls>,
-    hot_runners: HotRunners,
+    runners: RunnerStore,
     alerts: Alerts,
     batch: Batch,
     sleep: Sleep,
@@ -110,6 +112,7 @@ impl Worker {
         remote.set_waker(Some(driver.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, Arc::clone(&shared), ends);
+        let runners = RunnerStore::new(Arc::clone(&shared));
         let tls = queues.shared.runners.is_some().then(Tls::of_worker);
         let migrating = queues.migrating;
         let reactor = match migrating {
@@ -130,7 +133,7 @@ impl Worker {
             driver: RefCell::new(driver),
             reactor,
             tls,
-            hot_runners: HotRunners::default(),
+            runners,
             alerts,
             batch: Batch::default(),
             sleep: Sleep::default(),
@@ -182,7 +185,7 @@ impl Worker {
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
         self.reactor.lock().shut();
-        self.give_runners(self.hot_runners.take_all());
+        self.runners.give_all();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
