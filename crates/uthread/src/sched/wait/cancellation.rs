@@ -13,7 +13,7 @@ use crate::fiber::{Cancelled, Elapsed, Pause, Started};
 use crate::op;
 use crate::sched::shared::Abandonment;
 use crate::sched::threads;
-use crate::sched::worker::{Worker, calls, current};
+use crate::sched::worker::{calls, current, panics};
 
 /// Number of failed calls and useless spawns after which a caller is unwound. A caller that handles the
 /// errors ends long before; a loop that only retries never would.
@@ -162,8 +162,8 @@ pub(crate) fn unwind_if_ending() {
 #[cold]
 fn unwind(end: End) {
     vanish_if_abandoned(IN_A_CALL);
-    let begins = current::with_fiber(Worker::begin_unwinding)
-        .unwrap_or_else(|| cfg!(panic = "unwind") && !thread::panicking());
+    let begins =
+        panics::begin_unwinding().unwrap_or_else(|| cfg!(panic = "unwind") && !thread::panicking());
     if end == End::Cancelled && is_shut_down() && is_endless(begins) {
         report(SWALLOWS);
         vanish();

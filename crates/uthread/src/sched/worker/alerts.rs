@@ -5,30 +5,30 @@ use std::cell::Cell;
 
 /// A set of flags, each of which the part of the worker that it belongs to maintains.
 #[derive(Debug, Default)]
-pub(super) struct Alerts(Cell<u8>);
+pub(in crate::sched) struct Alerts(Cell<u8>);
 
 impl Alerts {
     /// The batch may have to end before its last turn.
-    pub(super) const BATCH_END: u8 = 1;
+    pub(in crate::sched) const BATCH_END: u8 = 1;
 
     /// It matters whether fibers panic.
-    pub(super) const PANICS: u8 = 2;
+    pub(in crate::sched) const PANICS: u8 = 2;
 
     /// Fibers are ordered by their priorities.
-    pub(super) const PRIORITIES: u8 = 4;
+    pub(in crate::sched) const PRIORITIES: u8 = 4;
 
     /// Returns `true` if there is anything to check.
     #[inline(always)]
-    pub(super) fn are_any(&self) -> bool {
+    pub(in crate::sched) fn are_any(&self) -> bool {
         self.0.get() != 0
     }
 
     #[inline(always)]
-    pub(super) fn has(&self, alert: u8) -> bool {
+    pub(in crate::sched) fn has(&self, alert: u8) -> bool {
         self.0.get() & alert != 0
     }
 
-    pub(super) fn set(&self, alert: u8, is_set: bool) {
+    pub(in crate::sched) fn set(&self, alert: u8, is_set: bool) {
         let others = self.0.get() & !alert;
         self.0.set(if is_set { others | alert } else { others });
     }

@@ -149,7 +149,7 @@ impl Worker {
     /// events have not been polled for long.
     #[inline(always)]
     pub(super) fn is_flush_due(&self) -> bool {
-        self.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush()
+        self.queues.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush()
     }
 
     #[inline(never)]
@@ -178,7 +178,7 @@ impl Worker {
     /// Ends the batch after the running fiber.
     pub(super) fn end_batch(&self) {
         self.batch.flush_at.set(Some(self.now()));
-        self.alerts.set(Alerts::BATCH_END, true);
+        self.queues.alerts.set(Alerts::BATCH_END, true);
     }
 
     /// Submits the driver's operations without sleeping.
@@ -191,7 +191,7 @@ impl Worker {
     pub(super) fn mark_unflushed(&self) {
         if self.batch.flush_at.get().is_none() {
             self.batch.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
-            self.alerts.set(Alerts::BATCH_END, true);
+            self.queues.alerts.set(Alerts::BATCH_END, true);
         }
     }
 
@@ -204,7 +204,7 @@ impl Worker {
     fn look_within(&self, time: Duration) {
         if self.batch.look_at.get().is_none() {
             self.batch.look_at.set(Some(self.now() + time));
-            self.alerts.set(Alerts::BATCH_END, true);
+            self.queues.alerts.set(Alerts::BATCH_END, true);
         }
     }
 
@@ -212,7 +212,7 @@ impl Worker {
     pub(super) fn mark_flushed(&self) {
         self.batch.flush_at.set(None);
         self.batch.look_at.set(None);
-        self.alerts.set(Alerts::BATCH_END, false);
+        self.queues.alerts.set(Alerts::BATCH_END, false);
     }
 
     #[inline(never)]

@@ -38,11 +38,6 @@ impl Worker {
         ))
     }
 
-    /// Returns the running fiber.
-    pub(super) fn running_fiber(&self) -> Started {
-        current::running().expect("a fiber runs")
-    }
-
     /// Starts a call of the running fiber that ends after `timeout`.
     ///
     /// # Safety

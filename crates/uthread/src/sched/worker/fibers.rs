@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use super::alerts::Alerts;
 use super::{Worker, current};
 use crate::fiber::{
     Cancelled, Destination, Fiber, FiberRef, Finish, Identity, Pause, Payload, Runner, Started,
@@ -42,7 +43,7 @@ impl Worker {
         current::set_running(Some(fiber));
         budget::renew();
         let (fiber, pause) = resume(self, fiber);
-        if pause == Some(Pause::Yielded) && !self.alerts.are_any() {
+        if pause == Some(Pause::Yielded) && !self.queues.alerts.are_any() {
             self.queues.ready.push_staying(fiber);
             return false;
         }
@@ -79,7 +80,7 @@ impl Worker {
     #[inline(always)]
     fn leave_fiber(&self, fiber: Started, pause: Option<Pause>) {
         match pause {
-            Some(pause) if self.alerts.are_any() => self.pause_alerted(fiber, pause),
+            Some(pause) if self.queues.alerts.are_any() => self.pause_alerted(fiber, pause),
             Some(pause) => {
                 current::set_running(None);
                 self.hand_on(fiber, pause);
@@ -99,7 +100,7 @@ impl Worker {
 
     #[inline(never)]
     fn pause_alerted(&self, fiber: Started, pause: Pause) {
-        match self.do_panics_matter() {
+        match self.queues.alerts.has(Alerts::PANICS) {
             true => self.pause_checked(fiber, pause),
             false => {
                 current::set_running(None);
@@ -113,7 +114,7 @@ impl Worker {
     fn pause_checked(&self, fiber: Started, pause: Pause) {
         let mut resumed = Some(pause);
         while let Some(pause) = resumed
-            && self.is_kept_by(fiber)
+            && self.panics.keep_worker(&self.queues, fiber)
             && pause != Pause::Abandoned
         {
             self.await_kept(fiber, pause);
@@ -141,7 +142,7 @@ impl Worker {
     #[inline(never)]
     fn end_fiber(&self, fiber: Started) {
         let control = fiber.control();
-        if !self.do_panics_matter()
+        if !self.queues.alerts.has(Alerts::PANICS)
             && !control.has_rare()
             && self.runners.has_room()
             && let Some(reactor) = self.reactor.local()
@@ -157,7 +158,7 @@ impl Worker {
 
     #[inline(never)]
     fn end_slowly(&self, fiber: Started) {
-        self.record_end_of_panic(fiber);
+        self.panics.record_end(&self.queues, fiber);
         self.queues.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
         let (ended, deserted) = self.with_reactor(home, |reactor| {

@@ -55,7 +55,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use self::alerts::Alerts;
 use self::batch::Batch;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
@@ -80,7 +79,6 @@ pub(crate) struct Worker {
     /// If fibers have thread-local storage of their own.
     tls: Option<Tls>,
     runners: RunnerStore,
-    alerts: Alerts,
     batch: Batch,
     sleep: Sleep,
     ending: Ending,
@@ -125,8 +123,7 @@ impl Worker {
             false => Arc::clone(&remote) as Arc<dyn Scheduler>,
             true => shared as Arc<dyn Scheduler>,
         };
-        let alerts = Alerts::default();
-        alerts.set(Alerts::PANICS, migrating);
+        let panics = Panics::new(&queues);
         Ok(Worker {
             queues,
             destination: Arc::new(destination),
@@ -134,12 +131,11 @@ impl Worker {
             reactor,
             tls,
             runners,
-            alerts,
             batch: Batch::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
             neighbors: Neighbors::default(),
-            panics: Panics::new(),
+            panics,
         })
     }
 

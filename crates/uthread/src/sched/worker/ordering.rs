@@ -23,7 +23,7 @@ impl Worker {
             && !self.queues.ready.is_ordered()
         {
             self.queues.ready.order(classes, self.queues.migrating);
-            self.alerts.set(Alerts::PRIORITIES, true);
+            self.queues.alerts.set(Alerts::PRIORITIES, true);
             self.end_batch();
         }
     }

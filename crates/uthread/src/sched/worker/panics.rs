@@ -20,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::alerts::Alerts;
+use super::queues::Queues;
 use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
 use crate::stack::panic_frames;
@@ -38,11 +39,80 @@ pub(super) struct Panics {
 }
 
 impl Panics {
-    pub(super) fn new() -> Panics {
-        Panics {
+    pub(super) fn new(queues: &Queues) -> Panics {
+        let panics = Panics {
             suspended: Cell::new(0),
             epoch: Cell::new(next_epoch()),
+        };
+        panics.update_alert(queues);
+        panics
+    }
+
+    /// Returns `true` if the running fiber panics.
+    fn does_panic(&self, running: &Control) -> bool {
+        thread::panicking() && self.is_of(running)
+    }
+
+    /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a destructor,
+    /// would abort the process.
+    fn begin_unwinding(&self, running: &Control) -> bool {
+        let begins = cfg!(panic = "unwind") && !self.does_panic(running);
+        if begins {
+            self.record_start(running);
         }
+        begins
+    }
+
+    /// Records that the running fiber starts to panic.
+    fn record_start(&self, running: &Control) {
+        let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        running.set_last_panic(number);
+        // If no other fiber panics, `std` knows when the panic ends.
+        running.panics.set(self.suspended.get() > 0);
+    }
+
+    /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
+    /// hook.
+    pub(super) fn keep_worker(&self, queues: &Queues, fiber: Started) -> bool {
+        queues.alerts.has(Alerts::PANICS) && self.look_for_panic(queues, fiber.control())
+    }
+
+    #[cold]
+    fn look_for_panic(&self, queues: &Queues, control: &Control) -> bool {
+        if !thread::panicking() {
+            self.set(control, false);
+            self.forget();
+            self.update_alert(queues);
+            return false;
+        }
+        let panics = self.is_of(control);
+        self.set(control, panics);
+        self.update_alert(queues);
+        panics && control.in_panic_hook.get()
+    }
+
+    /// Records that a fiber has ended.
+    #[inline(always)]
+    pub(super) fn record_end(&self, queues: &Queues, fiber: Started) {
+        if queues.alerts.has(Alerts::PANICS) {
+            self.look_for_end(queues, fiber.control());
+        }
+    }
+
+    #[cold]
+    fn look_for_end(&self, queues: &Queues, control: &Control) {
+        self.set(control, false);
+        if !thread::panicking() {
+            self.forget();
+        }
+        self.update_alert(queues);
+    }
+
+    /// Makes each pause be checked while a fiber is suspended during its panic; and always if fibers migrate, which depends on
+    /// whether they panic.
+    fn update_alert(&self, queues: &Queues) {
+        let matter = self.suspended.get() > 0 || queues.migrating;
+        queues.alerts.set(Alerts::PANICS, matter);
     }
 
     /// Returns `true` if the panic of the thread is that of this fiber, which is running or has just paused.
@@ -59,7 +129,7 @@ impl Panics {
         control.counted_panic() == Some(self.epoch.get())
     }
 
-    /// Counts or discounts the fiber. The caller then [records](Worker::record_panics) whether any is left.
+    /// Counts or discounts the fiber. The caller then [updates the alert](Panics::update_alert).
     fn set(&self, control: &Control, panics: bool) {
         let others = self.others(control);
         control.panics.set(panics);
@@ -81,65 +151,6 @@ fn next_epoch() -> u32 {
 }
 
 impl Worker {
-    /// Returns `true` if the running fiber panics.
-    fn does_running_panic(&self) -> bool {
-        let fiber = self.running_fiber();
-        thread::panicking() && self.panics.is_of(fiber.control())
-    }
-
-    /// Returns `true` if the running fiber can be ended by unwinding it. A second panic, in a destructor,
-    /// would abort the process.
-    pub(in crate::sched) fn begin_unwinding(&self) -> bool {
-        let begins = cfg!(panic = "unwind") && !self.does_running_panic();
-        if begins {
-            self.record_panic();
-        }
-        begins
-    }
-
-    /// Records that the running fiber starts to panic.
-    fn record_panic(&self) {
-        let fiber = self.running_fiber();
-        let control = fiber.control();
-        let number = BEGUN.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        control.set_last_panic(number);
-        // If no other fiber panics, `std` knows when the panic ends.
-        control.panics.set(self.panics.suspended.get() > 0);
-    }
-
-    /// Returns `true` if a fiber that has just left its stack occupies its worker, as it waits in a panic
-    /// hook.
-    pub(super) fn is_kept_by(&self, fiber: Started) -> bool {
-        self.do_panics_matter() && self.look_for_panic(fiber)
-    }
-
-    /// Returns `true` if there are fibers suspended during their panics, or one has just suspended on a panicking
-    /// thread; or if fibers migrate, which depends on whether they panic.
-    #[inline(always)]
-    pub(super) fn do_panics_matter(&self) -> bool {
-        self.alerts.has(Alerts::PANICS)
-    }
-
-    fn record_panics(&self) {
-        let matter = self.panics.suspended.get() > 0 || self.queues.migrating;
-        self.alerts.set(Alerts::PANICS, matter);
-    }
-
-    #[cold]
-    fn look_for_panic(&self, fiber: Started) -> bool {
-        let control = fiber.control();
-        if !thread::panicking() {
-            self.panics.set(control, false);
-            self.panics.forget();
-            self.record_panics();
-            return false;
-        }
-        let panics = self.panics.is_of(control);
-        self.panics.set(control, panics);
-        self.record_panics();
-        panics && control.in_panic_hook.get()
-    }
-
     /// Waits until the fiber that occupies this worker is ready, running no other fiber meanwhile.
     #[cold]
     pub(super) fn await_kept(&self, fiber: Started, pause: Pause) {
@@ -160,23 +171,6 @@ impl Worker {
         }
         current::set_running(Some(fiber));
     }
-
-    /// Called when a fiber has ended.
-    #[inline(always)]
-    pub(super) fn record_end_of_panic(&self, fiber: Started) {
-        if self.do_panics_matter() {
-            self.look_for_panic_end(fiber);
-        }
-    }
-
-    #[cold]
-    fn look_for_panic_end(&self, fiber: Started) {
-        self.panics.set(fiber.control(), false);
-        if !thread::panicking() {
-            self.panics.forget();
-        }
-        self.record_panics();
-    }
 }
 
 /// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
@@ -185,7 +179,9 @@ impl Worker {
 pub(crate) fn is_panicking() -> bool {
     #[cold]
     fn is_own() -> bool {
-        current::with_fiber(Worker::does_running_panic).unwrap_or(true)
+        let does_panic =
+            |worker: &Worker, running: Started| worker.panics.does_panic(running.control());
+        current::with_running(does_panic).unwrap_or(true)
     }
     thread::panicking() && is_own()
 }
@@ -195,7 +191,13 @@ pub(in crate::sched) static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// Records that the caller starts to panic. Called by the panic hook.
 pub(crate) fn record_panic() {
-    current::with_fiber(Worker::record_panic);
+    current::with_running(|worker, running| worker.panics.record_start(running.control()));
+}
+
+/// Returns `true` if the calling fiber can be ended by unwinding it, and records the panic that begins; `None` if the caller is
+/// not a fiber on a worker.
+pub(in crate::sched) fn begin_unwinding() -> Option<bool> {
+    current::with_running(|worker, running| worker.panics.begin_unwinding(running.control()))
 }
 
 /// Called by a fiber that is about to suspend while its thread panics.
@@ -203,8 +205,8 @@ pub(crate) fn record_panic() {
 #[inline(never)]
 pub(in crate::sched) fn record_suspension(fiber: Started) {
     let panics = current::with_fiber(|worker| {
-        worker.alerts.set(Alerts::PANICS, true);
-        worker.does_running_panic()
+        worker.queues.alerts.set(Alerts::PANICS, true);
+        worker.panics.does_panic(fiber.control())
     });
     let panics = panics == Some(true);
     let in_hook = panics && panic_frames::is_in_hook();

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
+use super::alerts::Alerts;
 use crate::sched::new_fibers::NewFibers;
 use crate::sched::ready::Ready;
 use crate::sched::shared::{LocalEnds, Remote, Shared};
@@ -26,6 +27,8 @@ pub(crate) struct Queues {
     pub(in crate::sched) remote: Arc<Remote>,
     pub(in crate::sched) new: NewFibers,
     pub(in crate::sched) ready: Ready,
+    /// The checks to make before the next fiber runs.
+    pub(in crate::sched) alerts: Alerts,
     /// `true` if the next fiber spawned here starts on the next worker in turn.
     spreads_next: Cell<bool>,
 }
@@ -44,6 +47,7 @@ impl Queues {
             shared,
             new,
             ready,
+            alerts: Alerts::default(),
             spreads_next: Cell::new(false),
         }
     }
