@@ -343,6 +343,15 @@ impl Control {
         let scheduler = unsafe { &*self.scheduler.get() }.as_deref();
         scheduler.map(|scheduler| (scheduler, worker))
     }
+
+    /// Calls `reset`, which resets the thread-local variables of this fiber, for the caller's own fiber.
+    #[allow(unsafe_code, reason = "a cell that is written once, before it is read")]
+    pub(super) fn across_reset(&self, reset: fn()) {
+        // SAFETY: the fiber has started, and the cell is not written again.
+        let scheduler = unsafe { &*self.scheduler.get() };
+        let scheduler = scheduler.as_ref().expect("a running fiber has a scheduler");
+        scheduler.across_reset(reset);
+    }
 }
 
 /// Returns a unique id from the calling thread's block of ids. Never inlined, like every access to a

@@ -44,7 +44,7 @@ pub(crate) use runner::Runner;
 pub(crate) use wake_handle::WakeHandle;
 
 use crate::forked;
-use crate::tls::images;
+use crate::tls::images::{self, Values};
 
 /// The destination of a woken fiber: the worker that has started it or, if fibers migrate, all workers.
 pub(crate) trait Scheduler: Send + Sync {
@@ -52,6 +52,9 @@ pub(crate) trait Scheduler: Send + Sync {
     fn enqueue(&self, fiber: Started);
     /// Makes `worker` cancel the fiber's operation, if it has one and may not wait any more.
     fn interrupt(&self, fiber: FiberRef, worker: u32);
+    /// Calls `reset`, which gives all thread-local variables of the calling fiber their initial values, and restores those by
+    /// which the scheduler finds it.
+    fn across_reset(&self, reset: fn());
 }
 
 /// The payload of a panic.
@@ -291,8 +294,12 @@ fn finish_all<T>(
         // Before the outcome can be joined, which may discount the panic.
         children.acknowledge_end(payload);
     }
-    if control.thread_pointer().is_some() && !images::drop_values() {
-        return finish_after_thread(control, scope, outcome, result);
+    if control.thread_pointer().is_some() {
+        match images::drop_values() {
+            // What is dropped from now on may use thread-local storage, as on a new thread.
+            Values::Dropped => control.across_reset(images::reset),
+            Values::Left => return finish_after_thread(control, scope, outcome, result),
+        }
     }
     publish(control, scope, outcome, result);
 }

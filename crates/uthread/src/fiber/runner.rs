@@ -21,7 +21,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
 use crate::tls::donor::Donor;
-use crate::tls::images;
+use crate::tls::images::{self, Values};
 
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
@@ -215,9 +215,9 @@ impl Runner {
     fn end_thread(self) {
         // The end of the fiber may have created values again.
         match images::drop_values() {
-            true => images::reset(),
+            Values::Dropped => images::reset(),
             // SAFETY: a runner with a thread pointer has a block.
-            false => unsafe { self.block().as_mut() }.is_used_up = true,
+            Values::Left => unsafe { self.block().as_mut() }.is_used_up = true,
         }
     }
 }

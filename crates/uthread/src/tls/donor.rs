@@ -13,7 +13,7 @@
 //! kernel may give the id of the task that has exited to another one, so the block gets an id that no task can have. The field is
 //! found by its value.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -21,7 +21,9 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::thread_pointer;
+use super::keys::{self, Keys};
+use super::symbol::symbol;
+use super::{modules, thread_pointer};
 
 /// Number of bytes between a fiber's frames and the saved registers.
 const ALIGNMENT: usize = 64;
@@ -359,6 +361,8 @@ pub(super) struct Layout {
     id: isize,
     /// Number of bytes at the high end of a stack that a block takes, saved registers included.
     pub(super) size: usize,
+    /// Where values for keys are, if that is known.
+    pub(super) keys: Option<Keys>,
 }
 
 /// Returns what is known about blocks.
@@ -374,6 +378,7 @@ pub(super) fn layout() -> io::Result<Layout> {
     let found = match LAYOUT.get() {
         Some(found) => *found,
         None => {
+            modules::find();
             let found = find_layout()?;
             *LAYOUT.get_or_init(|| found)
         }
@@ -390,6 +395,7 @@ fn find_layout() -> io::Result<Option<Layout>> {
     const SEARCHED_BYTES: usize = 1024;
     let mut candidates: Option<Vec<isize>> = None;
     let mut size = 0;
+    let mut threads = Vec::new();
     for _ in 0..DONORS {
         let memory = vec![0_u8; STACK_BYTES].leak();
         let low = memory
@@ -399,7 +405,7 @@ fn find_layout() -> io::Result<Option<Layout>> {
         let end = low + STACK_BYTES - ALIGNMENT;
         // SAFETY: the memory is leaked, so that nothing else uses it.
         let (
-            _,
+            thread,
             Donation {
                 frame,
                 pointer,
@@ -407,6 +413,7 @@ fn find_layout() -> io::Result<Option<Layout>> {
                 ..
             },
         ) = unsafe { donate(low..end) }?;
+        threads.push(thread);
         size = size.max(end - frame).next_multiple_of(ALIGNMENT);
         let searched =
             pointer.saturating_sub(SEARCHED_BYTES).max(low)..(pointer + SEARCHED_BYTES).min(end);
@@ -426,7 +433,11 @@ fn find_layout() -> io::Result<Option<Layout>> {
         });
     }
     Ok(match candidates.as_deref() {
-        Some([id]) => Some(Layout { id: *id, size }),
+        Some([id]) => Some(Layout {
+            id: *id,
+            size,
+            keys: keys::find(&threads),
+        }),
         _ => None,
     })
 }
@@ -450,14 +461,6 @@ fn mark_unregistered(pointer: usize) {
         // SAFETY: the area is in the block.
         unsafe { ptr::with_exposed_provenance_mut::<i32>(area + CPU_ID).write(FAILED) };
     }
-}
-
-/// Returns the address of a symbol of the program or its libraries.
-#[allow(unsafe_code, reason = "looking a symbol up")]
-pub(super) fn symbol<T>(name: &CStr) -> Option<*const T> {
-    // SAFETY: the name ends with a zero.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then_some(address.cast_const().cast())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!            initial values for the next fiber          [`images::reset`]
 //! ```
 //!
-//! [`donor`] makes blocks; [`thread_pointer`] has the register.
+//! [`donor`] makes blocks; [`keys`] and [`modules`] know what is in them; [`thread_pointer`] has the register.
 
 use std::io;
 
@@ -17,6 +17,9 @@ pub(crate) use self::thread_pointer::Way;
 
 pub(crate) mod donor;
 pub(crate) mod images;
+mod keys;
+mod modules;
+mod symbol;
 pub(crate) mod thread_pointer;
 
 /// Number of bytes, at most, that a runner takes below a block, alignment included.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ffi::c_void;
 use std::io::{self, Write};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -30,6 +30,7 @@ behaviours![(
         a_destructor_may_wait,
         an_initializer_may_wait,
         destructors_of_keys_run_before_a_join_returns,
+        a_result_that_nobody_joins_is_dropped_on_a_thread,
         the_next_fiber_finds_initial_values,
         errno_is_the_fibers,
         each_fiber_is_a_thread_of_std,
@@ -178,6 +179,42 @@ fn destructors_of_keys_run_before_a_join_returns(place: Place) {
             assert_eq!(fiber.join().unwrap(), number);
             assert!(drops.load(Ordering::SeqCst) > before + number);
         }
+    });
+}
+
+fn a_result_that_nobody_joins_is_dropped_on_a_thread(place: Place) {
+    struct UsesThread(&'static AtomicUsize);
+    impl Drop for UsesThread {
+        fn drop(&mut self) {
+            // Also after the values that the fiber itself has created were dropped.
+            assert_eq!(thread::current().name(), None);
+            COUNTED.with_borrow_mut(|counted| assert!(counted.is_none()));
+            LIST.with_borrow_mut(|list| list.push(1));
+            yield_now();
+            NUMBER.set(9);
+            COUNTED.set(Some(Counted(self.0, 9)));
+        }
+    }
+    let drops = counter();
+    place.run(|| {
+        for number in 0..FIBERS {
+            let detached = &*Box::leak(Box::<AtomicBool>::default());
+            let fiber = spawn(move || {
+                while !detached.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                NUMBER.set(number);
+                COUNTED.set(Some(Counted(drops, number)));
+                LIST.with_borrow_mut(|list| list.push(number));
+                drop(thread::current());
+                UsesThread(drops)
+            });
+            drop(fiber);
+            detached.store(true, Ordering::SeqCst);
+        }
+        eventually("all values are dropped", || {
+            drops.load(Ordering::SeqCst) == 2 * FIBERS
+        });
     });
 }
 

@@ -1,6 +1,7 @@
 //! The worker of the calling thread and the fiber that it runs: the only place where they are stored and read.
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::ptr;
 
 use super::Worker;
@@ -39,6 +40,16 @@ pub(super) fn record_in_fiber(worker: &Worker, fiber: Started) {
     CURRENT.set(worker);
     FIBER.set(Some(fiber));
     budget::renew();
+}
+
+/// Calls `reset`, which resets the thread-local storage of the calling fiber, and records the fiber there again.
+#[inline(never)]
+pub(super) fn across_reset(reset: fn()) {
+    let (worker, fiber) = (CURRENT.get(), FIBER.get());
+    reset();
+    // Opaque values: the compiler must not find that they are stored already.
+    CURRENT.set(black_box(worker));
+    FIBER.set(black_box(fiber));
 }
 
 /// Calls `action` while the calling thread is this worker.

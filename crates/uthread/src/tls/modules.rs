@@ -1,0 +1,219 @@
+//! The thread-local variables of the program and of its libraries: where they are in a block, and their initial values.
+//!
+//! Where the linker puts the variables of a module at the same distance from the thread pointer in each block, as it does for all
+//! that it loads before `main`, they are looked up once. glibc tells by its list of modules (`_r_debug` of `link.h`) that another
+//! one was loaded: from then on, the linker is asked each time.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{ptr, thread};
+
+use super::symbol::symbol;
+use super::thread_pointer;
+
+/// The variables of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Image {
+    /// The offset of the calling thread's variables from its thread pointer.
+    offset: isize,
+    /// The address of their initial values, and the number of these bytes. The others are zero at first.
+    initial: usize,
+    filled: usize,
+    size: usize,
+}
+
+impl Image {
+    #[allow(unsafe_code, reason = "the variables of a thread that has ended")]
+    fn reset(self, pointer: usize) {
+        let initial = ptr::with_exposed_provenance::<u8>(self.initial);
+        let data = ptr::with_exposed_provenance_mut::<u8>(pointer.wrapping_add_signed(self.offset));
+        // SAFETY: the linker describes the variables of the thread with this pointer, and their initial values.
+        unsafe { ptr::copy_nonoverlapping(initial, data, self.filled) };
+        // SAFETY: as above.
+        let rest = unsafe { data.add(self.filled) };
+        // SAFETY: as above.
+        unsafe { ptr::write_bytes(rest, 0, self.size - self.filled) };
+    }
+}
+
+/// The modules that were loaded before the first block.
+struct Known {
+    images: Vec<Image>,
+    last: &'static Module,
+}
+
+static KNOWN: OnceLock<Option<Known>> = OnceLock::new();
+
+/// Looks the modules up. Called once, before there is a block.
+pub(super) fn find() {
+    KNOWN.get_or_init(|| {
+        let last = last_module()?;
+        let here = images()?;
+        let elsewhere = thread::Builder::new().spawn(images).ok()?.join().ok()??;
+        (here == elsewhere).then_some(Known { images: here, last })
+    });
+}
+
+/// Returns the variables of the calling thread, if it has those of all modules.
+fn images() -> Option<Vec<Image>> {
+    let mut images = Some(Vec::new());
+    for_each_image(|image| match (&mut images, image) {
+        (Some(images), Some(image)) => images.push(image),
+        _ => images = None,
+    });
+    images
+}
+
+/// Gives all thread-local variables of the caller but the C library's their initial values.
+pub(super) fn reset() {
+    let pointer = thread_pointer::get();
+    match KNOWN.get() {
+        Some(Some(known)) if known.last.next().is_null() => {
+            known.images.iter().for_each(|image| image.reset(pointer));
+        }
+        _ => for_each_image(|image| {
+            if let Some(image) = image {
+                image.reset(pointer);
+            }
+        }),
+    }
+}
+
+/// An entry of the linker's list of modules, `struct link_map` of `link.h`.
+#[repr(C)]
+struct Module {
+    address: usize,
+    name: *const c_char,
+    dynamic: *const c_void,
+    next: AtomicPtr<Module>,
+    previous: *const Module,
+}
+
+#[allow(unsafe_code, reason = "the list is never changed but by the linker")]
+// SAFETY: the other fields of an entry that stays are constant.
+unsafe impl Sync for Module {}
+
+impl Module {
+    fn next(&self) -> *const Module {
+        // Acquire: who uses a module has seen the end of dlopen(3) anyway.
+        self.next.load(Ordering::Acquire)
+    }
+}
+
+/// Returns the last module of the list, which stays loaded from now on.
+#[allow(unsafe_code, reason = "the linker's list of modules")]
+fn last_module() -> Option<&'static Module> {
+    #[repr(C)]
+    struct Debug {
+        version: c_int,
+        first: *const Module,
+    }
+    let debug = symbol::<Debug>(c"_r_debug")?;
+    // SAFETY: the structure lives as long as the process.
+    let first = unsafe { (*debug).first };
+    // SAFETY: the first module is the program.
+    let mut last = unsafe { first.as_ref() }?;
+    // SAFETY: no entry is removed unless another thread unloads a library meanwhile.
+    while let Some(next) = unsafe { last.next().as_ref() } {
+        last = next;
+    }
+    // SAFETY: the name of an entry is a string.
+    let pinned = unsafe { libc::dlopen(last.name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    // It is never closed, so the entry stays.
+    (!pinned.is_null()).then_some(last)
+}
+
+/// Calls `action` for the variables of each module but the C library, as the linker describes them for the calling thread: `None`
+/// if the thread has none of this module yet.
+#[allow(unsafe_code, reason = "the linker's description")]
+fn for_each_image(mut action: impl FnMut(Option<Image>)) {
+    let mut action: &mut dyn FnMut(Option<Image>) = &mut action;
+    // SAFETY: the function accepts this data.
+    unsafe { libc::dl_iterate_phdr(Some(describe), (&raw mut action).cast()) };
+}
+
+#[allow(unsafe_code, reason = "the linker's description")]
+unsafe extern "C" fn describe(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    action: *mut c_void,
+) -> c_int {
+    // SAFETY: the linker passes a valid description.
+    let info = unsafe { &*info };
+    // SAFETY: `for_each_image` passes this reference.
+    let action = unsafe { &mut *action.cast::<&mut dyn FnMut(Option<Image>)>() };
+    let segment = segments(info).find(|segment| segment.p_type == libc::PT_TLS);
+    if let Some(segment) = segment
+        && !is_of_c_library(info)
+    {
+        let data = NonNull::new(info.dlpi_tls_data);
+        action(data.map(|data| {
+            Image {
+                offset: (data.addr().get())
+                    .wrapping_sub(thread_pointer::get())
+                    .cast_signed(),
+                initial: (info.dlpi_addr + segment.p_vaddr) as usize,
+                filled: segment.p_filesz as usize,
+                size: segment.p_memsz as usize,
+            }
+        }));
+    }
+    0
+}
+
+fn segments(info: &libc::dl_phdr_info) -> impl Iterator<Item = libc::Elf64_Phdr> {
+    let (first, count) = (info.dlpi_phdr, usize::from(info.dlpi_phnum));
+    // SAFETY: the linker passes a valid description.
+    #[allow(unsafe_code, reason = "the linker's description")]
+    let headers = unsafe { std::slice::from_raw_parts(first, count) };
+    headers.iter().copied()
+}
+
+/// Returns the addresses of the C library, if it is an object of its own.
+pub(super) fn c_library() -> &'static Range<usize> {
+    static ADDRESSES: OnceLock<Range<usize>> = OnceLock::new();
+    ADDRESSES.get_or_init(|| {
+        let mut found = 0..0;
+        // SAFETY: the function accepts this data.
+        #[allow(unsafe_code, reason = "the linker's description")]
+        unsafe {
+            libc::dl_iterate_phdr(Some(find_c_library), (&raw mut found).cast());
+        }
+        found
+    })
+}
+
+fn is_of_c_library(info: &libc::dl_phdr_info) -> bool {
+    c_library().contains(&extent(info).start)
+}
+
+fn extent(info: &libc::dl_phdr_info) -> Range<usize> {
+    let loaded = || segments(info).filter(|segment| segment.p_type == libc::PT_LOAD);
+    let starts = loaded().map(|segment| (info.dlpi_addr + segment.p_vaddr) as usize);
+    let ends =
+        loaded().map(|segment| (info.dlpi_addr + segment.p_vaddr + segment.p_memsz) as usize);
+    starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
+}
+
+#[allow(unsafe_code, reason = "the linker's description")]
+unsafe extern "C" fn find_c_library(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    found: *mut c_void,
+) -> c_int {
+    // SAFETY: the linker passes a valid description.
+    let info = unsafe { &*info };
+    // SAFETY: `c_library` passes the range.
+    let found = unsafe { &mut *found.cast::<Range<usize>>() };
+    let own = (find_c_library as *const ()).addr();
+    let address = (libc::pthread_create as *const ()).addr();
+    let extent = extent(info);
+    // In a program that is linked statically, it is a part of the program.
+    if extent.contains(&address) && !extent.contains(&own) {
+        *found = extent;
+    }
+    0
+}
