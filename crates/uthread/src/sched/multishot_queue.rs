@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use super::operations::{Accepted, CompletionSink, OperationId};
 use super::wait;
-use super::worker::current;
+use super::worker::{Worker, current};
 use crate::atomic::lock;
 use crate::driver::Completion;
 use crate::fiber::{FiberRef, WakeHandle};
@@ -83,8 +83,11 @@ impl<M: Decode> MultishotQueue<M> {
         (state.end, state.is_ending) = (None, false);
         drop(state);
         let sink = Arc::clone(self) as Arc<dyn CompletionSink>;
-        let id = current::with_running(|worker, fiber| worker.begin_many(fiber, operation, sink))
-            .flatten();
+        let begin = |worker: &Worker, fiber| {
+            let queues = &worker.queues;
+            worker.io.begin_many(queues, fiber, operation, sink)
+        };
+        let id = current::with_running(begin).flatten();
         if id.is_none() {
             lock(&self.state).end = Some(0);
         }
@@ -105,7 +108,7 @@ impl<M: Decode> MultishotQueue<M> {
 
     /// Cancels an operation and waits for its end. Items that have arrived by then can still be taken.
     pub(crate) fn end(&self, id: OperationId) {
-        if current::with_fiber(|worker| worker.end(id)).is_none() {
+        if current::with_fiber(|worker| worker.io.end(&worker.queues, id)).is_none() {
             return; // The worker has ended, and before that all its operations.
         }
         let waiter = wait::wake_handle();

@@ -81,7 +81,10 @@ fn park_fiber(
         // SAFETY: the poll, and everything it borrows, is borrowed until this function returns or unwinds.
         // Before that, `under_way`, which is not leaked, has seen its completion; nothing accesses it in
         // between.
-        let begin = |worker: &Worker, fiber| unsafe { worker.begin(fiber, &mut poll.0, sink) };
+        let begin = |worker: &Worker, fiber| unsafe {
+            let queues = &worker.queues;
+            worker.io.begin(queues, fiber, &mut poll.0, sink)
+        };
         let id = current::with_running(begin);
         let id = id.expect("the caller is a fiber on a worker");
         under_way.0.push((id, outcome));
@@ -129,7 +132,7 @@ impl UnderWay {
                 .filter(|(_, outcome)| outcome.result().is_none())
         };
         for (id, _) in left() {
-            current::with_fiber(|worker| worker.end(*id));
+            current::with_fiber(|worker| worker.io.end(&worker.queues, *id));
         }
         wait::park_until(|| left().next().is_none());
     }

@@ -62,5 +62,5 @@ pub(crate) fn reserve_file() -> Option<Registration> {
 }
 
 fn with_driver<R>(action: impl FnOnce(&mut dyn Driver) -> R) -> Option<R> {
-    current::with_fiber(|worker| worker.with_driver(action))
+    current::with_fiber(|worker| worker.io.with_driver(action))
 }

@@ -10,7 +10,8 @@ use crate::sched::worker::{Worker, current};
 
 /// Returns a handle that wakes the caller from `park`.
 pub(crate) fn wake_handle() -> WakeHandle {
-    match current::with_running(Worker::reference) {
+    let reference = |worker: &Worker, fiber| worker.io.reference(&worker.queues, fiber);
+    match current::with_running(reference) {
         Some(fiber) => WakeHandle::Fiber(fiber),
         None => threads::current().map_or_else(
             || WakeHandle::Thread(std::thread::current(), None),
@@ -31,7 +32,7 @@ pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
 
 /// Returns the current time of the clock that the caller's waits use.
 pub(crate) fn now() -> Instant {
-    current::with_fiber(Worker::now).unwrap_or_else(Instant::now)
+    current::with_fiber(|worker| worker.io.now()).unwrap_or_else(Instant::now)
 }
 
 /// Returns `begin + duration`, or a time that is practically never reached if the clock cannot represent

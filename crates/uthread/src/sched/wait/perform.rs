@@ -31,7 +31,10 @@ pub(crate) fn perform(operation: &mut Operation<'_>, timeout: Option<Duration>) 
         // SAFETY: if the call is pending, the fiber is suspended below until this very completion was reaped. Until then
         // nothing can touch or free the operation and the memory it borrows.
         let start = |worker: &Worker, fiber| unsafe {
-            worker.start_call(fiber, operation, timeout, limits)
+            let queues = &worker.queues;
+            worker
+                .io
+                .start_call(queues, fiber, operation, timeout, limits)
         };
         match current::with_running(start) {
             Some(Call::Done(fiber, result)) => {

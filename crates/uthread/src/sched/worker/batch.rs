@@ -1,9 +1,8 @@
 //! A batch: the fibers that a worker runs between two looks at its driver, inbox and timers.
 
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::alerts::Alerts;
+use super::poll_schedule::BATCH_TIME_MAX;
 use super::{Worker, current};
 use crate::fiber::Started;
 
@@ -11,22 +10,10 @@ use crate::fiber::Started;
 /// long, enough that one system call serves many. Up to three more after a batch that has ended early.
 pub(super) const BATCH_FIBERS: u64 = 64;
 
-/// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
-/// calls. Relative to this time, a system call costs a percent or two.
-const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
-
-/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
-/// to poll for.
-const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
-
 /// Time after which a batch ends early where fibers are ordered, as an event may make a more urgent one ready; or while fibers use
 /// up their turns, as others wait for a whole turn otherwise. With twice this time, bulk transfers gain some 4 %, and the 99th
 /// percentile of a message beside them rises by a fifth or more.
 const SHORT_TIME_MAX: Duration = BATCH_TIME_MAX;
-
-/// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
-/// as much as the rest of a switch.
-const LOOKS_SPARED: u32 = 7;
 
 /// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
 /// keep it from starting.
@@ -35,17 +22,6 @@ pub(super) const NEW_FIBER_TURN: u64 = 4;
 /// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor those that use little
 /// time can keep it from running.
 const SPENT_TURN: u64 = 8;
-
-/// The state of the present batch.
-#[derive(Default)]
-pub(super) struct Batch {
-    /// The end of the batch if the driver has operations to submit.
-    flush_at: Cell<Option<Instant>>,
-    /// The end of the batch if a fiber waits for an event that the driver has to poll for.
-    look_at: Cell<Option<Instant>>,
-    /// Number of clock reads for this that are still skipped.
-    looks_spared: Cell<u32>,
-}
 
 impl Worker {
     pub(super) fn run_batch(&self) {
@@ -86,7 +62,7 @@ impl Worker {
             let Some(fiber) = next(self, oldest) else {
                 break;
             };
-            if run(self, fiber, switch) && self.is_flush_due() {
+            if run(self, fiber, switch) && self.io.is_flush_due(&self.queues) {
                 break;
             }
         }
@@ -97,13 +73,13 @@ impl Worker {
     #[inline(never)]
     fn run_short_batch(&self, next: impl Fn(&Worker, u64) -> Option<Started>) {
         // Polling has forgotten whether fibers still wait for events.
-        self.look_within(SHORT_TIME_MAX);
+        self.io.look_within(&self.queues, SHORT_TIME_MAX);
         for _ in 0..BATCH_FIBERS {
             let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
             let Some(fiber) = next(self, switch) else {
                 break;
             };
-            if self.run_fiber(fiber, switch) && self.is_flush_due() {
+            if self.run_fiber(fiber, switch) && self.io.is_flush_due(&self.queues) {
                 break;
             }
         }
@@ -143,76 +119,6 @@ impl Worker {
             .ready
             .pop_stealable()
             .or_else(|| self.start_newest())
-    }
-
-    /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
-    /// events have not been polled for long.
-    #[inline(always)]
-    pub(super) fn is_flush_due(&self) -> bool {
-        self.queues.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush()
-    }
-
-    #[inline(never)]
-    fn is_time_to_flush(&self) -> bool {
-        if let Some(flush_at) = self.batch.flush_at.get() {
-            let driver = self.driver.borrow();
-            return driver.is_flush_due() || driver.now() >= flush_at;
-        }
-        let Some(look_at) = self.batch.look_at.get() else {
-            return false;
-        };
-        if let Some(spared) = self.batch.looks_spared.get().checked_sub(1) {
-            self.batch.looks_spared.set(spared);
-            return false;
-        }
-        // Once due, it remains so until the poll.
-        let is_due = self.now() >= look_at;
-        let are_spared =
-            !is_due && !self.queues.ready.is_ordered() && !self.queues.ready.has_spent();
-        self.batch
-            .looks_spared
-            .set(if are_spared { LOOKS_SPARED } else { 0 });
-        is_due
-    }
-
-    /// Ends the batch after the running fiber.
-    pub(super) fn end_batch(&self) {
-        self.batch.flush_at.set(Some(self.now()));
-        self.queues.alerts.set(Alerts::BATCH_END, true);
-    }
-
-    /// Submits the driver's operations without sleeping.
-    pub(super) fn flush(&self) {
-        self.mark_flushed();
-        self.driver.borrow_mut().flush();
-    }
-
-    /// Records that the driver has operations to submit.
-    pub(super) fn mark_unflushed(&self) {
-        if self.batch.flush_at.get().is_none() {
-            self.batch.flush_at.set(Some(self.now() + BATCH_TIME_MAX));
-            self.queues.alerts.set(Alerts::BATCH_END, true);
-        }
-    }
-
-    /// Records that a fiber waits for an event that the driver has to poll for.
-    pub(super) fn count_awaited(&self) {
-        self.look_within(BLIND_TIME_MAX);
-    }
-
-    /// Ends the batch after this time at the latest, unless it has an end.
-    fn look_within(&self, time: Duration) {
-        if self.batch.look_at.get().is_none() {
-            self.batch.look_at.set(Some(self.now() + time));
-            self.queues.alerts.set(Alerts::BATCH_END, true);
-        }
-    }
-
-    /// Records that the driver is about to submit its operations and to poll.
-    pub(super) fn mark_flushed(&self) {
-        self.batch.flush_at.set(None);
-        self.batch.look_at.set(None);
-        self.queues.alerts.set(Alerts::BATCH_END, false);
     }
 
     #[inline(never)]

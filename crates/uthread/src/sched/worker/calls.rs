@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::current;
-use super::{Worker, panics};
-use crate::atomic::lock;
+use super::io::Io;
+use super::queues::Queues;
+use super::{current, panics};
 use crate::class::Priority;
 use crate::driver::{Driver, Start, Token};
 use crate::fiber::{FiberRef, Pause, Started};
@@ -15,27 +15,11 @@ use crate::sched::budget;
 use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
 
-impl Worker {
+impl Io {
     /// Returns a reference to a fiber that may leave this worker, which runs it.
-    pub(in crate::sched) fn reference(&self, fiber: Started) -> FiberRef {
+    pub(in crate::sched) fn reference(&self, queues: &Queues, fiber: Started) -> FiberRef {
         let home = fiber.control().home.get() as usize;
-        self.with_reactor(home, |reactor| reactor.fiber(fiber).clone())
-    }
-
-    /// Calls `action` with the reactor at which a fiber is registered.
-    #[inline]
-    pub(super) fn with_reactor<R>(
-        &self,
-        index: usize,
-        action: impl FnOnce(&mut Reactor) -> R,
-    ) -> R {
-        if index == self.queues.index {
-            return self.reactor.with(action);
-        }
-        let reactor = self.queues.shared.remote(index).reactor.get();
-        action(&mut lock(
-            reactor.expect("fibers migrate, so reactors are shared"),
-        ))
+        self.with_reactor(queues, home, |reactor| reactor.fiber(fiber).clone())
     }
 
     /// Starts a call of the running fiber that ends after `timeout`.
@@ -48,6 +32,7 @@ impl Worker {
     #[inline(always)]
     pub(in crate::sched) unsafe fn start_call(
         &self,
+        queues: &Queues,
         fiber: Started,
         operation: &mut Operation<'_>,
         timeout: Option<Duration>,
@@ -55,7 +40,7 @@ impl Worker {
     ) -> Call {
         let control = fiber.control();
         // Before the check whether it may wait: a canceller goes the other way round.
-        control.limits.last_worker.set(self.queues.index as u32);
+        control.limits.last_worker.set(queues.index as u32);
         let (deadline, priority) = match limits {
             CallLimits::Unchecked if control.limits.are_any() => return Call::Limited,
             CallLimits::Unchecked => (None, Priority::Normal),
@@ -69,9 +54,9 @@ impl Worker {
             match unsafe { start(&mut **driver, operation, reactor.next_token(), priority) } {
                 Start::Done(result) => {
                     drop((driver, reactor));
-                    self.queues.remote.counters.completions.add(1);
-                    if self.is_flush_due() {
-                        self.flush_within_turn();
+                    queues.remote.counters.completions.add(1);
+                    if self.is_flush_due(queues) {
+                        self.flush_within_turn(queues);
                     }
                     return Call::Done(fiber, result);
                 }
@@ -82,15 +67,15 @@ impl Worker {
                     reactor.begin(fiber, operation.resumes_first(), deadline);
                     drop((driver, reactor));
                     match needs_flush {
-                        true => self.mark_unflushed(),
-                        false => self.count_awaited(),
+                        true => self.mark_unflushed(queues),
+                        false => self.count_awaited(queues),
                     }
                     return Call::Pending(fiber);
                 }
                 Start::Full => {}
             }
             drop((driver, reactor));
-            self.make_room();
+            self.make_room(queues);
         }
     }
 
@@ -98,11 +83,11 @@ impl Worker {
     /// where fibers are ordered, the batch ends instead, as the flush may make a more urgent one ready. Beside fibers that use up
     /// their turns, the batch ends after this turn anyway.
     #[cold]
-    fn flush_within_turn(&self) {
-        if self.queues.ready.is_ordered() {
+    fn flush_within_turn(&self, queues: &Queues) {
+        if queues.ready.is_ordered() {
             budget::use_up();
-        } else if !self.queues.ready.has_spent() {
-            self.flush();
+        } else if !queues.ready.has_spent() {
+            self.flush(queues);
         }
     }
 }
@@ -151,7 +136,7 @@ pub(in crate::sched) enum Call {
 }
 
 /// Operations for which no fiber is suspended.
-impl Worker {
+impl Io {
     /// Begins one for the running fiber, whose completions go to `sink`: one that only waits for events, or completes
     /// many times.
     ///
@@ -161,6 +146,7 @@ impl Worker {
     #[allow(unsafe_code, reason = "the contract's")]
     pub(in crate::sched) unsafe fn begin(
         &self,
+        queues: &Queues,
         fiber: Started,
         operation: &mut Operation<'_>,
         sink: Arc<dyn CompletionSink>,
@@ -176,15 +162,15 @@ impl Worker {
                 Start::Pending => {
                     reactor.begin_with_sink(sink, resumes_first);
                     drop((driver, reactor));
-                    self.mark_unflushed();
-                    let worker = self.queues.index;
+                    self.mark_unflushed(queues);
+                    let worker = queues.index;
                     return OperationId { worker, token };
                 }
                 Start::Done(_) => unreachable!("it has to wait"),
                 Start::Full => {}
             }
             drop((driver, reactor));
-            self.make_room();
+            self.make_room(queues);
         }
     }
 
@@ -196,31 +182,36 @@ impl Worker {
     )]
     pub(in crate::sched) fn begin_many(
         &self,
+        queues: &Queues,
         fiber: Started,
         operation: &mut Operation<'_>,
-        queue: Arc<dyn CompletionSink>,
+        sink: Arc<dyn CompletionSink>,
     ) -> Option<OperationId> {
         debug_assert!(matches!(operation, Operation::Multishot(_)));
-        if self.queues.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
+        if queues.shared.is_shut_down() || !self.with_driver(|driver| driver.has_ring()) {
             return None;
         }
         // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
-        let id = unsafe { self.begin(fiber, operation, queue) };
-        self.flush();
+        let id = unsafe { self.begin(queues, fiber, operation, sink) };
+        self.flush(queues);
         while !self.driver.borrow_mut().is_flushed() {
-            self.flush();
-            self.collect();
+            self.flush(queues);
+            self.poll(queues);
         }
         Some(id)
     }
 
     /// Requests the end of an operation, unless it has ended.
-    pub(in crate::sched) fn end(&self, OperationId { worker, token }: OperationId) {
-        self.with_reactor(worker, |reactor| reactor.end(token));
-        if worker == self.queues.index {
-            self.cancel_late();
+    pub(in crate::sched) fn end(
+        &self,
+        queues: &Queues,
+        OperationId { worker, token }: OperationId,
+    ) {
+        self.with_reactor(queues, worker, |reactor| reactor.end(token));
+        if worker == queues.index {
+            self.cancel_late(queues);
         } else {
-            self.queues.shared.remote(worker).wake();
+            queues.shared.remote(worker).wake();
         }
     }
 }
@@ -228,16 +219,19 @@ impl Worker {
 /// Waits for a wake-up of the calling fiber, at most until the deadline. May return spuriously.
 pub(in crate::sched) fn park_deadline(running: Started, deadline: Instant) {
     let Some((worker, timer)) = current::with_fiber(|worker| {
-        let fiber = worker.reference(running);
+        let fiber = worker.io.reference(&worker.queues, running);
         (
             worker.queues.index,
-            worker.reactor.lock().wake_at(deadline, fiber),
+            worker.io.reactor.lock().wake_at(deadline, fiber),
         )
     }) else {
         return;
     };
     suspend(running, Pause::Parked);
-    current::with_fiber(|here| here.with_reactor(worker, |reactor| reactor.forget_wake(timer)));
+    current::with_fiber(|here| {
+        let forget = |reactor: &mut Reactor| reactor.forget_wake(timer);
+        here.io.with_reactor(&here.queues, worker, forget);
+    });
 }
 
 /// Switches from the running fiber, which is the caller, to its worker's loop until the fiber is resumed. No

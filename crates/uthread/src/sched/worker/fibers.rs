@@ -145,7 +145,7 @@ impl Worker {
         if !self.queues.alerts.has(Alerts::PANICS)
             && !control.has_rare()
             && self.runners.has_room()
-            && let Some(reactor) = self.reactor.local()
+            && let Some(reactor) = self.io.reactor.local()
         {
             self.queues.remote.counters.ended.add(1);
             // Without a reserved stack, it is an ordinary one.
@@ -161,7 +161,7 @@ impl Worker {
         self.panics.record_end(&self.queues, fiber);
         self.queues.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
-        let (ended, deserted) = self.with_reactor(home, |reactor| {
+        let (ended, deserted) = self.io.with_reactor(&self.queues, home, |reactor| {
             (
                 reactor.discharge(fiber),
                 self.queues.migrating && reactor.is_deserted(),
@@ -174,7 +174,7 @@ impl Worker {
         }
         drop(ended);
         if deserted {
-            self.record_deserted();
+            self.queues.record_deserted();
         }
     }
 
@@ -227,7 +227,7 @@ impl Worker {
         if !control.has_rare()
             && !control.limits.are_any()
             && !self.queues.shared.is_shut_down()
-            && let Some(reactor) = self.reactor.local()
+            && let Some(reactor) = self.io.reactor.local()
             && let mut reactor = reactor.borrow_mut()
             && reactor.has_room()
             && let Some(runner) = self.runners.take_hot()
@@ -273,7 +273,8 @@ impl Worker {
         let scheduler = Arc::clone(&self.destination);
         self.queues.remote.counters.fibers.add(1);
         self.queues.remote.record_name(fiber.control());
-        self.reactor
+        self.io
+            .reactor
             .with(|reactor| self.start_at(reactor, fiber, runner, scheduler))
     }
 

@@ -15,6 +15,8 @@
 //! | [`fibers`] | starting, running and ending a fiber |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
+//! | [`io`] | its driver and its reactor |
+//! | [`poll_schedule`] | when to submit and to poll |
 //! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
@@ -29,7 +31,7 @@
 //! | [`current`] | the calling thread's worker |
 //!
 //! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
-//! from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in its [`Reactor`].
+//! from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in its [`Reactor`](super::reactor::Reactor).
 
 mod alerts;
 mod batch;
@@ -39,9 +41,11 @@ pub(super) mod exit;
 mod fibers;
 mod handoff;
 mod hot_runners;
+pub(super) mod io;
 mod neighbors;
 mod ordering;
 pub(super) mod panics;
+mod poll_schedule;
 pub(in crate::sched) mod queues;
 mod runner_store;
 mod search;
@@ -49,24 +53,20 @@ pub(super) mod shutdown;
 mod sleep;
 mod trim;
 
-use std::cell::RefCell;
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::batch::Batch;
+use self::io::Io;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
 use self::queues::Queues;
 use self::runner_store::RunnerStore;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
-use super::local_or_shared::LocalOrShared;
-use super::reactor::Reactor;
 use super::shared::{LocalEnds, Mail, Shared};
+use crate::driver::Pair;
 use crate::driver::native::blocked::Task;
-use crate::driver::{Driver, Pair, Token};
 use crate::fiber::{Destination, Scheduler};
 use crate::tls::Tls;
 
@@ -74,12 +74,10 @@ pub(crate) struct Worker {
     pub(super) queues: Queues,
     /// The scheduler of the fibers that it starts.
     destination: Destination,
-    driver: RefCell<Box<dyn Driver>>,
-    reactor: LocalOrShared<Reactor>,
+    pub(super) io: Io,
     /// If fibers have thread-local storage of their own.
     tls: Option<Tls>,
     runners: RunnerStore,
-    batch: Batch,
     sleep: Sleep,
     ending: Ending,
     neighbors: Neighbors,
@@ -103,35 +101,26 @@ impl Worker {
         index: usize,
         shared: Arc<Shared>,
         ends: LocalEnds,
-        (driver, completions): Pair,
-    ) -> io::Result<Worker> {
-        let reactor = Reactor::new(completions, driver.now());
+        driver: Pair,
+    ) -> std::io::Result<Worker> {
         let remote = Arc::clone(shared.remote(index));
-        remote.set_waker(Some(driver.waker()?));
+        remote.set_waker(Some(driver.0.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, Arc::clone(&shared), ends);
         let runners = RunnerStore::new(Arc::clone(&shared));
         let tls = queues.shared.runners.is_some().then(Tls::of_worker);
-        let migrating = queues.migrating;
-        let reactor = match migrating {
-            false => LocalOrShared::Local(RefCell::new(reactor)),
-            true => LocalOrShared::Shared(Arc::clone(
-                remote.reactor.get_or_init(|| Arc::new(Mutex::new(reactor))),
-            )),
-        };
-        let destination: Arc<dyn Scheduler> = match migrating {
+        let destination: Arc<dyn Scheduler> = match queues.migrating {
             false => Arc::clone(&remote) as Arc<dyn Scheduler>,
             true => shared as Arc<dyn Scheduler>,
         };
+        let io = Io::new(driver, &queues);
         let panics = Panics::new(&queues);
         Ok(Worker {
             queues,
             destination: Arc::new(destination),
-            driver: RefCell::new(driver),
-            reactor,
+            io,
             tls,
             runners,
-            batch: Batch::default(),
             sleep: Sleep::default(),
             ending: Ending::default(),
             neighbors: Neighbors::default(),
@@ -140,17 +129,12 @@ impl Worker {
     }
 
     pub(crate) fn driver_description(&self) -> String {
-        self.driver.borrow().description()
-    }
-
-    /// Calls `action` with its driver.
-    pub(super) fn with_driver<R>(&self, action: impl FnOnce(&mut dyn Driver) -> R) -> R {
-        action(&mut **self.driver.borrow_mut())
+        self.io.description()
     }
 
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
-        self.reactor.lock().assert_nothing_waits();
+        self.io.reactor.lock().assert_nothing_waits();
     }
 
     #[cfg(test)]
@@ -180,7 +164,7 @@ impl Worker {
     pub(crate) fn leave(&self) {
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
-        self.reactor.lock().shut();
+        self.io.reactor.lock().shut();
         self.runners.give_all();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
@@ -230,17 +214,17 @@ impl Worker {
             self.follow_state();
         }
         if self.queues.has_work() {
-            self.flush();
+            self.io.flush(&self.queues);
             self.queues.take_in_injected();
             self.queues.take_in_woken();
-            self.neighbors.balance(&self.queues, || self.now());
+            self.neighbors.balance(&self.queues, || self.io.now());
         }
         self.take_in();
         let found = self.queues.has_work();
         if found {
             self.end_search();
-            if self.is_flush_due() {
-                self.flush();
+            if self.io.is_flush_due(&self.queues) {
+                self.io.flush(&self.queues);
             }
         }
         found
@@ -258,17 +242,13 @@ impl Worker {
         }
     }
 
-    /// Collects mail, completions and expired timers, and publishes the driver's counts: the last iteration
-    /// before a sleep leaves them complete.
+    /// Collects mail, completions and expired timers.
     #[inline(always)]
     fn take_in(&self) {
         if self.queues.remote.inbox().has_mail() {
             self.take_mail();
         }
-        self.collect();
-        self.expire_timers();
-        let counts = self.driver.borrow().counts();
-        self.queues.remote.counters.set_driver(counts);
+        self.io.poll(&self.queues);
     }
 
     #[inline(never)]
@@ -282,62 +262,10 @@ impl Worker {
                         self.queues.make_ready_here(fiber);
                     }
                 }
-                Mail::Interrupt(fiber) => self.reactor.lock().interrupt(fiber.control()),
+                Mail::Interrupt(fiber) => self.io.reactor.lock().interrupt(fiber.control()),
                 Mail::Trim(first) => self.trim_stacks(first),
             }
         }
-    }
-
-    /// Makes fibers ready whose operations have completed.
-    fn collect(&self) {
-        let mut reactor = self.reactor.lock();
-        let count = reactor.collect(|fiber, first| self.queues.make_ready_as(fiber, first));
-        let deserted = reactor.is_deserted();
-        drop(reactor);
-        self.queues.remote.counters.completions.add(count);
-        if count > 0 && deserted {
-            self.record_deserted();
-        }
-    }
-
-    fn expire_timers(&self) {
-        let mut reactor = self.reactor.lock();
-        if reactor.has_timers() {
-            reactor.expire(self.now(), |fiber| self.queues.make_ready(fiber));
-        }
-        let is_any_late = reactor.is_any_late();
-        drop(reactor);
-        if is_any_late {
-            self.cancel_late();
-        }
-    }
-
-    /// Requests the end of late operations.
-    fn cancel_late(&self) {
-        while let Some(token) = self.take_late() {
-            // Under the lock: otherwise another worker could hand out the last completion in between.
-            let mut reactor = self.reactor.lock();
-            if reactor.has(token) {
-                self.driver.borrow_mut().cancel(token);
-                self.mark_unflushed();
-            }
-        }
-    }
-
-    fn take_late(&self) -> Option<Token> {
-        self.reactor.lock().take_late()
-    }
-
-    /// Makes room in a driver that is full.
-    #[cold]
-    fn make_room(&self) {
-        self.flush();
-        self.collect();
-    }
-
-    /// Returns the current time of the driver's clock.
-    pub(super) fn now(&self) -> Instant {
-        self.driver.borrow().now()
     }
 }
 

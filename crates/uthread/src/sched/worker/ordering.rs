@@ -24,7 +24,7 @@ impl Worker {
         {
             self.queues.ready.order(classes, self.queues.migrating);
             self.queues.alerts.set(Alerts::PRIORITIES, true);
-            self.end_batch();
+            self.io.end_batch(&self.queues);
         }
     }
 

@@ -167,7 +167,7 @@ impl Worker {
             if self.close_reactor() {
                 self.wait(Some(HOOK_PAUSE));
             }
-            self.open_reactor();
+            self.io.open_reactor();
         }
         current::set_running(Some(fiber));
     }

@@ -12,16 +12,16 @@ impl Worker {
         }
         if let Some(fiber) = self.take_started() {
             self.end_search();
-            self.flush();
+            self.io.flush(&self.queues);
             self.run_found(fiber);
             return true;
         }
-        let handed = || self.neighbors.take_handed(&self.queues, || self.now());
+        let handed = || self.neighbors.take_handed(&self.queues, || self.io.now());
         let found = self.queues.take_new().or_else(handed);
         let started = match found {
             Some(fiber) => {
                 self.end_search();
-                self.flush();
+                self.io.flush(&self.queues);
                 self.start(fiber)
             }
             None => {
@@ -29,7 +29,7 @@ impl Worker {
                     return false;
                 };
                 self.end_search();
-                self.flush();
+                self.io.flush(&self.queues);
                 Some(refused)
             }
         };
@@ -53,33 +53,12 @@ impl Worker {
         self.queues.ready.stealable_queue()?;
         self.queues
             .take_ready()
-            .or_else(|| self.serve_others())
+            .or_else(|| {
+                self.io.serve_others(&self.queues);
+                self.queues.ready.pop_stealable()
+            })
             .or_else(|| self.next_ordered())
             .or_else(|| self.neighbors.take_next(&self.queues))
-    }
-
-    /// Serves the reactors of busy workers, except for those that are being served.
-    fn serve_others(&self) -> Option<Started> {
-        let mut served = 0;
-        for victim in self.queues.shared.victims(self.queues.index) {
-            if let Some(reactor) = victim.reactor.get()
-                && let Ok(mut reactor) = reactor.try_lock()
-            {
-                let count = reactor.serve(self.now(), |fiber, first| {
-                    self.queues.make_ready_as(fiber, first);
-                });
-                served += count;
-                let deserted = reactor.is_deserted();
-                drop(reactor);
-                if count > 0 && deserted {
-                    self.record_deserted();
-                }
-            }
-        }
-        let counters = &self.queues.remote.counters;
-        counters.completions.add(served);
-        counters.served.add(served);
-        self.queues.ready.pop_stealable()
     }
 
     #[inline(never)]

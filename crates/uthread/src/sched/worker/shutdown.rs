@@ -32,19 +32,11 @@ impl Worker {
     pub(super) fn has_ended(&self) -> bool {
         // If fibers migrate, a fiber started elsewhere may still arrive.
         self.ending.cancelled_all.get()
-            && self.reactor.lock().is_deserted()
+            && self.io.reactor.lock().is_deserted()
             && self.queues.shared.victims(self.queues.index).all(|remote| {
                 let reactor = remote.reactor.get();
                 reactor.is_none_or(|reactor| lock(reactor).is_deserted())
             })
-    }
-
-    /// Called when a reactor has become empty.
-    pub(super) fn record_deserted(&self) {
-        if self.queues.migrating && self.queues.shared.is_shut_down() {
-            // Other workers may have stayed only because of this reactor.
-            self.queues.shared.wake_all();
-        }
     }
 
     /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
@@ -54,7 +46,7 @@ impl Worker {
         if self.ending.cancelled_all.replace(true) && !abandons {
             return;
         }
-        let mut reactor = self.reactor.lock();
+        let mut reactor = self.io.reactor.lock();
         reactor.cancel_of(|fiber| {
             // If fibers migrate, the worker where it is registered may come to it only after its operation has ended.
             fiber.limits.cancel();
@@ -64,7 +56,7 @@ impl Worker {
         drop(reactor);
         // Before they are woken.
         self.cancel_fibers();
-        self.cancel_late();
+        self.io.cancel_late(&self.queues);
         // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
         let end = match self.queues.migrating {
             false => fiber::wake,
@@ -75,7 +67,7 @@ impl Worker {
 
     /// Makes the calls of all fibers check from now on whether they may wait.
     pub(super) fn cancel_fibers(&self) {
-        self.reactor.with(|reactor| {
+        self.io.reactor.with(|reactor| {
             for fiber in reactor.fibers() {
                 fiber.control().limits.cancel();
             }
@@ -103,14 +95,14 @@ impl Worker {
     /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
     /// runtime makes no progress, abandons the remaining fibers.
     pub(super) fn rest(&self, next: Option<Duration>) -> Option<Duration> {
-        let reactor = self.reactor.lock();
+        let reactor = self.io.reactor.lock();
         let rests = reactor.has_nothing_to_come();
         drop(reactor);
         if !rests || self.queues.shared.is_abandoned() {
             self.ending.still_since.set(None);
             return next;
         }
-        let (now, switches) = (self.now(), self.queues.shared.switches());
+        let (now, switches) = (self.io.now(), self.queues.shared.switches());
         let before = self
             .ending
             .still_since
@@ -138,13 +130,13 @@ impl Worker {
     pub(super) fn let_go(&self, fiber: Started) {
         self.queues.remote.counters.ended.add(1);
         let home = fiber.control().home.get() as usize;
-        let (left, deserted) = self.with_reactor(home, |reactor| {
+        let (left, deserted) = self.io.with_reactor(&self.queues, home, |reactor| {
             (reactor.discharge(fiber), reactor.is_deserted())
         });
         self.queues.shared.remote(home).forget_name(left.control());
         self.queues.shared.keep_abandoned(left);
         if deserted {
-            self.record_deserted();
+            self.queues.record_deserted();
         }
     }
 }

@@ -34,8 +34,8 @@ impl Worker {
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = self.reactor.lock().next_deadline();
-        let next = next.map(|deadline| deadline.saturating_duration_since(self.now()));
+        let next = self.io.reactor.lock().next_deadline();
+        let next = next.map(|deadline| deadline.saturating_duration_since(self.io.now()));
         let next = match self.queues.do_others_have_handed() {
             false => next,
             true => Some(next.map_or(STUCK, |next| next.min(STUCK))),
@@ -49,27 +49,18 @@ impl Worker {
     /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
     #[inline(always)]
     pub(crate) fn close_reactor(&self) -> bool {
-        self.reactor.lock().reap_gate.close()
+        self.io.close_reactor()
     }
 
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
-        let mut driver = self.driver.borrow_mut();
-        let begin = driver.now();
-        self.mark_flushed();
-        driver.wait(timeout);
+        let idle = self.io.wait(&self.queues, timeout);
         self.sleep.count.update(|sleeps| sleeps.wrapping_add(1));
         exit::record_sleep(self.sleep.count.get());
-        let idle = driver.now().saturating_duration_since(begin);
         self.queues.remote.counters.add_idle(idle);
     }
 
-    /// Lets other workers access the reactor again.
-    pub(super) fn open_reactor(&self) {
-        self.reactor.lock().reap_gate.open();
-    }
-
     pub(crate) fn wake_up(&self) {
-        self.open_reactor();
+        self.io.open_reactor();
         if self.ending.cancelled_all.get() {
             self.queues.remote.rests.store(false, Ordering::Relaxed);
         }

@@ -21,7 +21,7 @@ impl Worker {
     pub(super) fn trim_stacks(&self, first: usize) {
         let mut unused = Vec::with_capacity(TRIMMED_MAX);
         // Held until the pages are discarded: if fibers migrate, none of those visited is resumed meanwhile.
-        let reactor = self.reactor.lock();
+        let reactor = self.io.reactor.lock();
         let end = reactor.suspended_max(self.queues.migrating);
         let mut next = first;
         while next < end.min(first + VISITED_MAX) && unused.len() < TRIMMED_MAX {

@@ -1,0 +1,204 @@
+//! The driver and the reactor of one worker: submitting, polling, and making fibers ready whose waits have ended.
+//!
+//! ```text
+//!   a fiber's call    -> driver, and the table of the reactor      [`calls`](super::calls)
+//!   between batches   -> flush, collect completions, expire timers
+//!   without work      -> close the reactor, wait in the driver, open the reactor
+//! ```
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::alerts::Alerts;
+use super::poll_schedule::PollSchedule;
+use super::queues::Queues;
+use crate::atomic::lock;
+use crate::driver::{Driver, Pair, Token};
+use crate::sched::local_or_shared::LocalOrShared;
+use crate::sched::reactor::Reactor;
+
+pub(crate) struct Io {
+    pub(super) driver: RefCell<Box<dyn Driver>>,
+    /// Its operations, timers and fibers. Locked before the driver is borrowed.
+    pub(super) reactor: LocalOrShared<Reactor>,
+    schedule: PollSchedule,
+}
+
+impl Io {
+    /// Creates the part of the calling thread's worker, on which the driver was created.
+    pub(super) fn new((driver, completions): Pair, queues: &Queues) -> Io {
+        let reactor = Reactor::new(completions, driver.now());
+        let reactor = match queues.migrating {
+            false => LocalOrShared::Local(RefCell::new(reactor)),
+            true => {
+                let shared = &queues.remote.reactor;
+                let shared = shared.get_or_init(|| Arc::new(Mutex::new(reactor)));
+                LocalOrShared::Shared(Arc::clone(shared))
+            }
+        };
+        Io {
+            driver: RefCell::new(driver),
+            reactor,
+            schedule: PollSchedule::default(),
+        }
+    }
+
+    pub(super) fn description(&self) -> String {
+        self.driver.borrow().description()
+    }
+
+    /// Calls `action` with the driver.
+    pub(in crate::sched) fn with_driver<R>(&self, action: impl FnOnce(&mut dyn Driver) -> R) -> R {
+        action(&mut **self.driver.borrow_mut())
+    }
+
+    /// Calls `action` with the reactor at which a fiber is registered, of the worker with this index.
+    #[inline]
+    pub(super) fn with_reactor<R>(
+        &self,
+        queues: &Queues,
+        index: usize,
+        action: impl FnOnce(&mut Reactor) -> R,
+    ) -> R {
+        if index == queues.index {
+            return self.reactor.with(action);
+        }
+        let reactor = queues.shared.remote(index).reactor.get();
+        action(&mut lock(
+            reactor.expect("fibers migrate, so reactors are shared"),
+        ))
+    }
+
+    /// Returns the current time of the driver's clock.
+    pub(in crate::sched) fn now(&self) -> Instant {
+        self.driver.borrow().now()
+    }
+
+    /// Returns `true` if it is time to submit, or to poll for events.
+    #[inline(always)]
+    pub(super) fn is_flush_due(&self, queues: &Queues) -> bool {
+        queues.alerts.has(Alerts::BATCH_END) && self.is_time_to_flush(queues)
+    }
+
+    #[inline(never)]
+    fn is_time_to_flush(&self, queues: &Queues) -> bool {
+        self.schedule.is_due(queues, &self.driver)
+    }
+
+    /// Submits the driver's operations without sleeping.
+    pub(super) fn flush(&self, queues: &Queues) {
+        self.schedule.mark_flushed(queues);
+        self.driver.borrow_mut().flush();
+    }
+
+    /// Records that the driver has operations to submit.
+    pub(super) fn mark_unflushed(&self, queues: &Queues) {
+        self.schedule.mark_unflushed(queues, || self.now());
+    }
+
+    /// Records that a fiber waits for an event that the driver has to poll for.
+    pub(super) fn count_awaited(&self, queues: &Queues) {
+        self.schedule.count_awaited(queues, || self.now());
+    }
+
+    /// Ends the batch after this time at the latest, unless it has an end.
+    pub(super) fn look_within(&self, queues: &Queues, time: Duration) {
+        self.schedule.look_within(queues, time, || self.now());
+    }
+
+    /// Ends the batch after the running fiber.
+    pub(super) fn end_batch(&self, queues: &Queues) {
+        self.schedule.end_batch(queues, self.now());
+    }
+
+    /// Makes fibers ready whose operations have completed or whose timers have expired, and publishes the driver's counts: the
+    /// last iteration before a sleep leaves them complete.
+    #[inline(never)]
+    pub(super) fn poll(&self, queues: &Queues) {
+        let mut reactor = self.reactor.lock();
+        let count = reactor.collect(|fiber, first| queues.make_ready_as(fiber, first));
+        if reactor.has_timers() {
+            reactor.expire(self.now(), |fiber| queues.make_ready(fiber));
+        }
+        let is_deserted = count > 0 && reactor.is_deserted();
+        let is_any_late = reactor.is_any_late();
+        drop(reactor);
+        queues.remote.counters.completions.add(count);
+        if is_deserted {
+            queues.record_deserted();
+        }
+        if is_any_late {
+            self.cancel_late(queues);
+        }
+        let counts = self.driver.borrow().counts();
+        queues.remote.counters.set_driver(counts);
+    }
+
+    /// Requests the end of late operations.
+    #[inline(never)]
+    pub(super) fn cancel_late(&self, queues: &Queues) {
+        while let Some(token) = self.take_late() {
+            // Under the lock: otherwise another worker could hand out the last completion in between.
+            let mut reactor = self.reactor.lock();
+            if reactor.has(token) {
+                self.driver.borrow_mut().cancel(token);
+                self.mark_unflushed(queues);
+            }
+        }
+    }
+
+    fn take_late(&self) -> Option<Token> {
+        self.reactor.lock().take_late()
+    }
+
+    /// Makes room in a driver that is full.
+    #[cold]
+    pub(super) fn make_room(&self, queues: &Queues) {
+        self.flush(queues);
+        self.poll(queues);
+    }
+
+    /// Serves the reactors of busy workers, except for those that are being served.
+    pub(super) fn serve_others(&self, queues: &Queues) {
+        let mut served = 0;
+        for victim in queues.shared.victims(queues.index) {
+            if let Some(reactor) = victim.reactor.get()
+                && let Ok(mut reactor) = reactor.try_lock()
+            {
+                let count = reactor.serve(self.now(), |fiber, first| {
+                    queues.make_ready_as(fiber, first);
+                });
+                served += count;
+                let deserted = reactor.is_deserted();
+                drop(reactor);
+                if count > 0 && deserted {
+                    queues.record_deserted();
+                }
+            }
+        }
+        let counters = &queues.remote.counters;
+        counters.completions.add(served);
+        counters.served.add(served);
+    }
+
+    /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over already.
+    #[inline(always)]
+    pub(super) fn close_reactor(&self) -> bool {
+        self.reactor.lock().reap_gate.close()
+    }
+
+    /// Lets other workers access the reactor again.
+    pub(super) fn open_reactor(&self) {
+        self.reactor.lock().reap_gate.open();
+    }
+
+    /// Submits, and sleeps until an event or for this time. Returns the time that has passed.
+    pub(super) fn wait(&self, queues: &Queues, timeout: Option<Duration>) -> Duration {
+        let mut driver = self.driver.borrow_mut();
+        let begin = driver.now();
+        self.schedule.mark_flushed(queues);
+        driver.wait(timeout);
+        driver.now().saturating_duration_since(begin)
+    }
+}

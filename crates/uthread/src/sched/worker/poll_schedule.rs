@@ -1,0 +1,95 @@
+//! When a worker has to submit its operations and to poll for events, at the latest. A batch of fibers ends then.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use super::alerts::Alerts;
+use super::queues::Queues;
+use crate::driver::Driver;
+
+/// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
+/// calls. Relative to this time, a system call costs a percent or two.
+pub(super) const BATCH_TIME_MAX: Duration = Duration::from_micros(50);
+
+/// Time after which a batch ends early if no submissions wait, but fibers wait for events that the worker has
+/// to poll for.
+const BLIND_TIME_MAX: Duration = Duration::from_micros(400);
+
+/// Number of clock reads for this that are skipped after each one: there are several per fiber, and they cost
+/// as much as the rest of a switch.
+const LOOKS_SPARED: u32 = 7;
+
+/// While it has a time, the alert [`Alerts::BATCH_END`] is set.
+#[derive(Default)]
+pub(super) struct PollSchedule {
+    /// The end of the batch if the driver has operations to submit.
+    flush_at: Cell<Option<Instant>>,
+    /// The end of the batch if a fiber waits for an event that the driver has to poll for.
+    look_at: Cell<Option<Instant>>,
+    /// Number of clock reads for this that are still skipped.
+    looks_spared: Cell<u32>,
+}
+
+impl PollSchedule {
+    /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
+    /// events have not been polled for long.
+    #[inline(always)]
+    pub(super) fn is_due(&self, queues: &Queues, driver: &RefCell<Box<dyn Driver>>) -> bool {
+        if let Some(flush_at) = self.flush_at.get() {
+            let driver = driver.borrow();
+            return driver.is_flush_due() || driver.now() >= flush_at;
+        }
+        let Some(look_at) = self.look_at.get() else {
+            return false;
+        };
+        if let Some(spared) = self.looks_spared.get().checked_sub(1) {
+            self.looks_spared.set(spared);
+            return false;
+        }
+        // Once due, it remains so until the poll.
+        let is_due = driver.borrow().now() >= look_at;
+        let are_spared = !is_due && !queues.ready.is_ordered() && !queues.ready.has_spent();
+        self.looks_spared
+            .set(if are_spared { LOOKS_SPARED } else { 0 });
+        is_due
+    }
+
+    /// Ends the batch after the running fiber.
+    pub(super) fn end_batch(&self, queues: &Queues, now: Instant) {
+        self.flush_at.set(Some(now));
+        queues.alerts.set(Alerts::BATCH_END, true);
+    }
+
+    /// Records that the driver has operations to submit.
+    pub(super) fn mark_unflushed(&self, queues: &Queues, now: impl FnOnce() -> Instant) {
+        if self.flush_at.get().is_none() {
+            self.flush_at.set(Some(now() + BATCH_TIME_MAX));
+            queues.alerts.set(Alerts::BATCH_END, true);
+        }
+    }
+
+    /// Records that a fiber waits for an event that the driver has to poll for.
+    pub(super) fn count_awaited(&self, queues: &Queues, now: impl FnOnce() -> Instant) {
+        self.look_within(queues, BLIND_TIME_MAX, now);
+    }
+
+    /// Ends the batch after this time at the latest, unless it has an end.
+    pub(super) fn look_within(
+        &self,
+        queues: &Queues,
+        time: Duration,
+        now: impl FnOnce() -> Instant,
+    ) {
+        if self.look_at.get().is_none() {
+            self.look_at.set(Some(now() + time));
+            queues.alerts.set(Alerts::BATCH_END, true);
+        }
+    }
+
+    /// Records that the driver is about to submit its operations and to poll.
+    pub(super) fn mark_flushed(&self, queues: &Queues) {
+        self.flush_at.set(None);
+        self.look_at.set(None);
+        queues.alerts.set(Alerts::BATCH_END, false);
+    }
+}
