@@ -1,0 +1,105 @@
+//! Published crates that block, used unpatched inside fibers: which of them end right, and which stop other fibers.
+//!
+//! A *use* is a small program around one crate. It runs in a process of its own, as a use that hangs keeps its workers.
+
+mod mode;
+mod services;
+mod table;
+mod trial;
+mod uses;
+
+use std::env;
+use std::process::ExitCode;
+
+use mode::Mode;
+use table::Plan;
+use uses::Use;
+
+const HELP: &str = "\
+Runs published crates, unpatched, inside fibers.
+
+Usage:
+  uthread-crates run USE [--workers N] [--mode lean|migrating|own-tls]
+  uthread-crates table [--modes MODE,..] [--workers N,..] [--only TEXT,..]
+  uthread-crates list
+
+`run` runs one use in this process, and prints one line. `table` runs each use in a process of its own, and prints a table
+in Markdown; `--only` selects the uses whose name contains one of the texts. `list` prints the uses.
+
+Exit codes: 0 success, 1 a use failed (for `table`: one with own thread-local storage), 2 wrong arguments.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let result = match arguments.first().map(String::as_str) {
+        Some("run") => run(&arguments[1..]),
+        Some("table") => table(&arguments[1..]),
+        Some("list") => {
+            for item in uses::all() {
+                println!("{}: {}", item.name, item.title);
+            }
+            Ok(true)
+        }
+        _ => Err(HELP.to_owned()),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<bool, String> {
+    let (name, options) = arguments.split_first().ok_or(HELP)?;
+    let item = uses::find(name).ok_or_else(|| format!("there is no use `{name}`: see `list`"))?;
+    let (mut mode, mut workers) = (Mode::OwnTls, 2);
+    for (option, value) in pairs(options)? {
+        match option {
+            "--mode" => mode = value.parse()?,
+            "--workers" => workers = number(value)?,
+            _ => return Err(format!("unknown option `{option}`\n\n{HELP}")),
+        }
+    }
+    // Kept until the use has ended.
+    let _service = item.service.map(services::provide).transpose()?;
+    let report = trial::run(item, mode, workers)?;
+    println!("{report}");
+    Ok(report.failure.is_none())
+}
+
+fn table(arguments: &[String]) -> Result<bool, String> {
+    let mut plan = Plan {
+        modes: Mode::ALL.to_vec(),
+        workers: vec![1, 2],
+        uses: uses::all().collect(),
+    };
+    for (option, value) in pairs(arguments)? {
+        let parts = value.split(',');
+        match option {
+            "--modes" => plan.modes = parts.map(str::parse).collect::<Result<_, _>>()?,
+            "--workers" => plan.workers = parts.map(number).collect::<Result<_, _>>()?,
+            "--only" => {
+                let is_named = |item: &&Use| parts.clone().any(|part| item.name.contains(part));
+                plan.uses = uses::all().filter(is_named).collect();
+            }
+            _ => return Err(format!("unknown option `{option}`\n\n{HELP}")),
+        }
+    }
+    table::run(&plan)
+}
+
+/// Splits arguments into options and their values.
+fn pairs(arguments: &[String]) -> Result<Vec<(&str, &str)>, String> {
+    let chunks = arguments.chunks(2).map(|chunk| match chunk {
+        [option, value] => Ok((option.as_str(), value.as_str())),
+        _ => Err(format!("an option without a value\n\n{HELP}")),
+    });
+    chunks.collect()
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a number"))
+}

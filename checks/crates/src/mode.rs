@@ -1,0 +1,57 @@
+//! How the fibers of a trial relate to the workers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uthread::{Builder, Runtime};
+
+/// A mode of the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A fiber stays on its worker, and shares its thread-local storage with the worker's other fibers.
+    Lean,
+    /// A fiber moves between workers, and shares the thread-local storage of the worker that it runs on.
+    Migrating,
+    /// A fiber moves between workers, with thread-local storage of its own.
+    OwnTls,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 3] = [Mode::Lean, Mode::Migrating, Mode::OwnTls];
+
+    /// Returns the builder of a runtime in this mode, whatever the environment asks for.
+    pub(crate) fn builder(self) -> Builder {
+        let builder = Runtime::builder().own_tls(self == Mode::OwnTls);
+        match self {
+            Mode::Lean | Mode::OwnTls => builder,
+            #[allow(unsafe_code, reason = "the safety contract of migrating fibers")]
+            // SAFETY: no crate of this study upholds the contract, so this mode has undefined behaviour. The study asks what
+            // happens all the same. A trial is a process of its own, which has no other task.
+            Mode::Migrating => unsafe { builder.migrating() },
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Lean => "lean",
+            Mode::Migrating => "migrating",
+            Mode::OwnTls => "own-tls",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        let mut all = Mode::ALL.into_iter();
+        all.find(|mode| mode.name() == text)
+            .ok_or_else(|| format!("`{text}` is not a mode: choose lean, migrating or own-tls"))
+    }
+}

@@ -1,0 +1,140 @@
+//! The uses, each a function that panics unless all is as expected.
+
+mod blocking;
+mod channels;
+mod context;
+mod futures;
+mod initializers;
+mod locks;
+mod pools;
+mod tls;
+mod waits;
+mod web;
+
+use std::panic;
+use std::time::Duration;
+
+use uthread::sync::Barrier;
+
+use crate::services::Service;
+
+/// How long a use waits. Longer than any pause that counts, so that a wait that stops other fibers shows.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// A part of the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// The crate waits for another fiber of the runtime, or keeps context per thread while a fiber waits.
+    ForFibers,
+    /// The crate waits for the kernel, or computes.
+    ByThemselves,
+}
+
+/// A small program around one crate.
+pub(crate) struct Use {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) group: Group,
+    pub(crate) service: Option<Service>,
+    pub(crate) run: fn(),
+}
+
+impl Group {
+    pub(crate) const ALL: [Group; 2] = [Group::ForFibers, Group::ByThemselves];
+
+    /// Returns the heading of its column of uses.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Group::ForFibers => "waits for another fiber",
+            Group::ByThemselves => "blocks by itself",
+        }
+    }
+}
+
+impl Use {
+    const fn new(name: &'static str, title: &'static str, run: fn()) -> Use {
+        Use {
+            name,
+            title,
+            group: Group::ForFibers,
+            service: None,
+            run,
+        }
+    }
+
+    const fn by_itself(mut self) -> Use {
+        self.group = Group::ByThemselves;
+        self
+    }
+
+    const fn with(mut self, service: Service) -> Use {
+        self.service = Some(service);
+        self
+    }
+}
+
+/// Returns all uses, in the order of the table.
+pub(crate) fn all() -> impl Iterator<Item = &'static Use> {
+    [
+        web::USES,
+        channels::USES,
+        locks::USES,
+        initializers::USES,
+        waits::USES,
+        pools::USES,
+        futures::USES,
+        context::USES,
+        blocking::USES,
+        tls::USES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Returns the use of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Use> {
+    all().find(|item| item.name == name)
+}
+
+/// Runs two fibers. The second one starts when the first one has called the function that it gets.
+fn overlap(first: impl FnOnce(&dyn Fn()) + Send, second: impl FnOnce() + Send) {
+    let begun = Barrier::new(2);
+    let begun = &begun;
+    both(
+        move || {
+            first(&|| {
+                begun.wait();
+            });
+        },
+        move || {
+            begun.wait();
+            second();
+        },
+    );
+}
+
+/// Runs two fibers until both have ended. Panics with the message of the one that panics.
+fn both(first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
+    uthread::scope(|scope| {
+        let second = scope.spawn(second);
+        let first = scope.spawn(first);
+        for fiber in [second, first] {
+            if let Err(payload) = fiber.join() {
+                panic::resume_unwind(payload);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = all().map(|item| item.name).collect();
+        assert_eq!(names.len(), all().count());
+    }
+}
