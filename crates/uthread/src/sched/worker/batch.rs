@@ -127,13 +127,13 @@ impl Worker {
         self.queues
             .new
             .pop_newest()
-            .and_then(|fiber| self.start(fiber))
+            .and_then(|fiber| self.fibers.start(fiber, &self.queues, &self.io))
     }
 
     #[inline(never)]
     pub(super) fn start_oldest(&self) -> Option<Started> {
         current::set_running(None);
         let oldest = self.queues.new.pop_oldest();
-        oldest.and_then(|fiber| self.start(fiber))
+        oldest.and_then(|fiber| self.fibers.start(fiber, &self.queues, &self.io))
     }
 }

@@ -12,7 +12,8 @@
 //! | --- | --- |
 //! | [`alerts`] | the checks to make after a fiber has run |
 //! | [`batch`] | the fibers between two looks at the driver |
-//! | [`fibers`] | starting, running and ending a fiber |
+//! | [`running`] | switching to a fiber, and where it goes afterwards |
+//! | [`fibers`] | starting and ending a fiber |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
 //! | [`io`] | its driver and its reactor |
@@ -48,6 +49,7 @@ pub(super) mod panics;
 mod poll_schedule;
 pub(in crate::sched) mod queues;
 mod runner_store;
+mod running;
 mod search;
 pub(super) mod shutdown;
 mod sleep;
@@ -57,27 +59,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use self::fibers::Fibers;
 use self::io::Io;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
 use self::queues::Queues;
-use self::runner_store::RunnerStore;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::Pair;
 use crate::driver::native::blocked::Task;
-use crate::fiber::{Destination, Scheduler};
 use crate::tls::Tls;
 
 pub(crate) struct Worker {
     pub(super) queues: Queues,
-    /// The scheduler of the fibers that it starts.
-    destination: Destination,
     pub(super) io: Io,
     /// If fibers have thread-local storage of their own.
     tls: Option<Tls>,
-    runners: RunnerStore,
+    fibers: Fibers,
     sleep: Sleep,
     ending: Ending,
     neighbors: Neighbors,
@@ -106,21 +105,16 @@ impl Worker {
         let remote = Arc::clone(shared.remote(index));
         remote.set_waker(Some(driver.0.waker()?));
         shared.shortage.add(shared.stacks.take_reserve()?);
-        let queues = Queues::new(index, Arc::clone(&shared), ends);
-        let runners = RunnerStore::new(Arc::clone(&shared));
+        let queues = Queues::new(index, shared, ends);
         let tls = queues.shared.runners.is_some().then(Tls::of_worker);
-        let destination: Arc<dyn Scheduler> = match queues.migrating {
-            false => Arc::clone(&remote) as Arc<dyn Scheduler>,
-            true => shared as Arc<dyn Scheduler>,
-        };
         let io = Io::new(driver, &queues);
+        let fibers = Fibers::new(&queues);
         let panics = Panics::new(&queues);
         Ok(Worker {
             queues,
-            destination: Arc::new(destination),
             io,
             tls,
-            runners,
+            fibers,
             sleep: Sleep::default(),
             ending: Ending::default(),
             neighbors: Neighbors::default(),
@@ -165,7 +159,7 @@ impl Worker {
         self.queues.remote.set_waker(None);
         self.queues.remote.inbox().close();
         self.io.reactor.lock().shut();
-        self.runners.give_all();
+        self.fibers.give_runners();
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
@@ -258,7 +252,7 @@ impl Worker {
                 Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
                 Mail::New(fiber) => {
                     self.queues.remote.count_handed_taken();
-                    if let Some(fiber) = self.start(fiber) {
+                    if let Some(fiber) = self.fibers.start(fiber, &self.queues, &self.io) {
                         self.queues.make_ready_here(fiber);
                     }
                 }

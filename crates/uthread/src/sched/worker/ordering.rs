@@ -73,7 +73,7 @@ impl Worker {
         let start_new = || {
             current::set_running(None);
             let new = classes.shared.take_new(priority);
-            new.and_then(|fiber| self.start(fiber))
+            new.and_then(|fiber| self.fibers.start(fiber, &self.queues, &self.io))
         };
         match pick.number.is_multiple_of(NEW_FIBER_TURN) {
             true => start_new().or_else(|| classes.pop(priority)),

@@ -22,10 +22,10 @@ impl Worker {
             Some(fiber) => {
                 self.end_search();
                 self.io.flush(&self.queues);
-                self.start(fiber)
+                self.fibers.start(fiber, &self.queues, &self.io)
             }
             None => {
-                let Some(refused) = self.start_refused() else {
+                let Some(refused) = self.fibers.start_refused(&self.queues, &self.io) else {
                     return false;
                 };
                 self.end_search();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use crate::atomic::lock;
-use crate::fiber::{self, Started};
+use crate::fiber;
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 
 /// The state of a worker whose runtime ends.
@@ -123,20 +123,5 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         Some(STILL_TIME_MAX)
-    }
-
-    /// Releases a fiber that is never resumed. It stays where it is, with its stack.
-    #[cold]
-    pub(super) fn let_go(&self, fiber: Started) {
-        self.queues.remote.counters.ended.add(1);
-        let home = fiber.control().home.get() as usize;
-        let (left, deserted) = self.io.with_reactor(&self.queues, home, |reactor| {
-            (reactor.discharge(fiber), reactor.is_deserted())
-        });
-        self.queues.shared.remote(home).forget_name(left.control());
-        self.queues.shared.keep_abandoned(left);
-        if deserted {
-            self.queues.record_deserted();
-        }
     }
 }
