@@ -33,6 +33,13 @@ pub(super) fn set_running(fiber: Option<Started>) {
     FIBER.set(fiber);
 }
 
+/// Records that the loop of the worker runs, and no fiber. Called before the loop does more than to take the next fiber and to
+/// switch to it. Never inlined, as it is rarely called.
+#[inline(never)]
+pub(super) fn record_loop() {
+    FIBER.set(None);
+}
+
 /// Records the running fiber, and the worker that runs it, in thread-local storage that is the fiber's own. Never inlined: an
 /// address of the worker's storage must not be used for it.
 #[inline(never)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::alerts::Alerts;
+use super::current;
 use super::io::Io;
 use super::panics::Panics;
 use super::queues::Queues;
@@ -55,6 +56,7 @@ impl Fibers {
 
     #[inline(never)]
     fn start_slowly(&self, fiber: FiberRef, queues: &Queues, io: &Io) -> Option<Started> {
+        current::record_loop();
         let control = fiber.control();
         let runner = match control.take_reserved() {
             None => self.runners.take(),

@@ -21,9 +21,8 @@
 //! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
 //! | [`search`] | an idle worker's search for fibers |
-//! | [`ordering`] | picking fibers by their priorities |
 //! | [`neighbors`] | what it has seen of other workers, to decide what it takes from them |
-//! | [`queues`] | its queues: spawning, waking, stealing |
+//! | [`queues`] | its queues: spawning, waking, stealing, picking |
 //! | [`sleep`] | announcing sleep, and waking up |
 //! | [`trim`] | giving back what the stacks of waiting fibers do not use |
 //! | [`panics`] | which fibers panic |
@@ -44,7 +43,6 @@ mod handoff;
 mod hot_runners;
 pub(super) mod io;
 mod neighbors;
-mod ordering;
 pub(super) mod panics;
 mod poll_schedule;
 pub(in crate::sched) mod queues;
@@ -64,6 +62,7 @@ use self::io::Io;
 use self::neighbors::Neighbors;
 use self::panics::Panics;
 use self::queues::Queues;
+use self::queues::pick::Starter;
 use self::shutdown::Ending;
 use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
@@ -236,6 +235,19 @@ impl Worker {
         }
     }
 
+    /// Makes the workers order fibers by their priorities; this one, whose fiber is the caller, from its next switch on.
+    pub(super) fn begin_ordering(&self) {
+        self.queues.shared.begin_ordering();
+        self.order_if_others_do();
+    }
+
+    /// Begins to order fibers if the other workers do.
+    fn order_if_others_do(&self) {
+        if self.queues.order_if_others_do() {
+            self.io.end_batch(&self.queues);
+        }
+    }
+
     /// Collects mail, completions and expired timers.
     #[inline(always)]
     fn take_in(&self) {
@@ -252,7 +264,7 @@ impl Worker {
                 Mail::Ready(fiber) => self.queues.make_ready_here(fiber),
                 Mail::New(fiber) => {
                     self.queues.remote.count_handed_taken();
-                    if let Some(fiber) = self.fibers.start(fiber, &self.queues, &self.io) {
+                    if let Some(fiber) = self.start(fiber) {
                         self.queues.make_ready_here(fiber);
                     }
                 }

@@ -2,6 +2,7 @@
 //! operations have completed on a worker that is busy.
 
 use super::Worker;
+use super::queues::pick::Starter;
 use crate::fiber::Started;
 
 impl Worker {
@@ -22,7 +23,7 @@ impl Worker {
             Some(fiber) => {
                 self.end_search();
                 self.io.flush(&self.queues);
-                self.fibers.start(fiber, &self.queues, &self.io)
+                self.start(fiber)
             }
             None => {
                 let Some(refused) = self.fibers.start_refused(&self.queues, &self.io) else {
@@ -43,7 +44,10 @@ impl Worker {
     fn take_started(&self) -> Option<Started> {
         match self.queues.ready.is_plain() {
             true => None,
-            false => self.next_ordered().or_else(|| self.take_migrating()),
+            false => self
+                .queues
+                .next_ordered(self)
+                .or_else(|| self.take_migrating()),
         }
     }
 
@@ -57,7 +61,7 @@ impl Worker {
                 self.io.serve_others(&self.queues);
                 self.queues.ready.pop_stealable()
             })
-            .or_else(|| self.next_ordered())
+            .or_else(|| self.queues.next_ordered(self))
             .or_else(|| self.neighbors.take_next(&self.queues))
     }
 

@@ -5,7 +5,11 @@
 //! | [`spawn`] | where a new fiber goes |
 //! | [`wake`] | where a fiber goes that becomes ready |
 //! | [`steal`] | what it takes from others |
+//! | [`pick`] | the fiber to run next |
+//! | [`ordering`] | the fiber to run next where fibers have priorities |
 
+mod ordering;
+pub(in crate::sched) mod pick;
 mod spawn;
 mod steal;
 mod wake;

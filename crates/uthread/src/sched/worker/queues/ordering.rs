@@ -1,0 +1,74 @@
+//! Picking fibers by their priorities.
+//!
+//! A worker orders fibers from the moment at which some fiber of its runtime has a priority other than normal. Before,
+//! this costs it nothing: the tests that lead here existed before, whether fibers stay and whether the runtime shuts down.
+
+use super::Queues;
+use super::pick::{NEW_FIBER_TURN, Starter};
+use crate::class::Priority;
+use crate::fiber::Started;
+use crate::sched::classes::{Classes, Pick};
+use crate::sched::worker::alerts::Alerts;
+
+impl Queues {
+    /// Begins to order fibers if the other workers do. Returns `true` if they were not ordered before.
+    pub(in crate::sched) fn order_if_others_do(&self) -> bool {
+        let Some(classes) = self.shared.classes() else {
+            return false;
+        };
+        if self.ready.is_ordered() {
+            return false;
+        }
+        self.ready.order(classes, self.migrating);
+        self.alerts.set(Alerts::PRIORITIES, true);
+        true
+    }
+
+    /// Takes the fiber to run next in a batch of ordered fibers, in which the classes take turns.
+    pub(in crate::sched) fn next_by_priority(&self, starter: &impl Starter) -> Option<Started> {
+        let fiber = self.next_ordered(starter)?;
+        self.announce_rest();
+        Some(fiber)
+    }
+
+    /// Takes the fiber to run next, if fibers are ordered.
+    pub(in crate::sched) fn next_ordered(&self, starter: &impl Starter) -> Option<Started> {
+        let classes = self.ready.classes()?;
+        loop {
+            let has_normal = self.ready.has_normal() || !self.new.is_empty();
+            let pick = classes.next_pick(has_normal)?;
+            let fiber = match pick.priority {
+                Priority::Normal => self.next_normal(&pick, starter),
+                _ => next_classed(classes, &pick, starter),
+            };
+            // There is none if another worker has taken it, or if there is no memory to start it.
+            if fiber.is_some() {
+                return fiber;
+            }
+        }
+    }
+
+    /// Takes a normal fiber, as a worker without priorities does.
+    fn next_normal(&self, pick: &Pick, starter: &impl Starter) -> Option<Started> {
+        let oldest = self.start_oldest_in_turn(pick.number, starter);
+        match self.migrating {
+            false => self.next_staying(oldest, starter),
+            true => oldest.or_else(|| self.next_stealable(starter)),
+        }
+    }
+}
+
+/// Takes a fiber of another priority: started ones first, and the oldest new one every fourth time.
+fn next_classed(classes: &Classes, pick: &Pick, starter: &impl Starter) -> Option<Started> {
+    let priority = pick.priority;
+    let start_new = || {
+        classes
+            .shared
+            .take_new(priority)
+            .and_then(|fiber| starter.start(fiber))
+    };
+    match pick.number.is_multiple_of(NEW_FIBER_TURN) {
+        true => start_new().or_else(|| classes.pop(priority)),
+        false => classes.pop(priority).or_else(start_new),
+    }
+}

@@ -1,0 +1,95 @@
+//! Picking the fiber to run next, by the number of the switch.
+//!
+//! ```text
+//!   usually                      the oldest new fiber every fourth time; else the next ready one; else the newest new one
+//!   if some are spent            one of those every eighth time, and when there is no other
+//!   if fibers migrate            likewise, but others may take the ready ones
+//!   if fibers have priorities    the classes take turns: [`ordering`](super::ordering)
+//! ```
+
+use super::Queues;
+use crate::fiber::{FiberRef, Started};
+
+/// Every fourth fiber to run is the oldest new one, so that neither fibers that never wait nor newer ones can
+/// keep it from starting.
+pub(in crate::sched) const NEW_FIBER_TURN: u64 = 4;
+
+/// Every eighth fiber to run is one that has used up its last turn, so that neither new fibers nor those that use little
+/// time can keep it from running.
+const SPENT_TURN: u64 = 8;
+
+/// Starts the new fibers that are picked.
+pub(in crate::sched) trait Starter {
+    /// Starts a fiber. Returns `None` if it cannot run now.
+    fn start(&self, fiber: FiberRef) -> Option<Started>;
+}
+
+impl Queues {
+    /// Takes the fiber to run next if fibers do not migrate. `oldest` is the new one that is to run first, if its turn has come.
+    #[inline(always)]
+    pub(in crate::sched) fn next_staying(
+        &self,
+        oldest: Option<Started>,
+        starter: &impl Starter,
+    ) -> Option<Started> {
+        oldest
+            .or_else(|| self.ready.pop_staying())
+            .or_else(|| self.start_newest(starter))
+    }
+
+    /// Takes the fiber to run next while fibers have used up their last turns.
+    pub(in crate::sched) fn next_beside_spent(
+        &self,
+        switch: u64,
+        starter: &impl Starter,
+    ) -> Option<Started> {
+        let oldest = self.start_oldest_in_turn(switch, starter);
+        let is_spent_turn = switch % SPENT_TURN == 1;
+        let spent = is_spent_turn.then(|| self.ready.pop_spent()).flatten();
+        spent
+            .or_else(|| self.next_staying(oldest, starter))
+            .or_else(|| self.ready.pop_spent())
+    }
+
+    /// Takes the fiber to run next if fibers migrate, and offers the others.
+    #[inline(never)]
+    pub(in crate::sched) fn next_migrating(
+        &self,
+        oldest: Option<Started>,
+        starter: &impl Starter,
+    ) -> Option<Started> {
+        let fiber = oldest.or_else(|| self.next_stealable(starter));
+        self.announce_rest();
+        fiber
+    }
+
+    /// Takes the fiber to run next, if fibers migrate and none is to start first.
+    pub(super) fn next_stealable(&self, starter: &impl Starter) -> Option<Started> {
+        self.ready
+            .pop_stealable()
+            .or_else(|| self.start_newest(starter))
+    }
+
+    /// Starts the oldest new fiber if its turn has come, which the number of the pick decides.
+    pub(super) fn start_oldest_in_turn(
+        &self,
+        number: u64,
+        starter: &impl Starter,
+    ) -> Option<Started> {
+        // Checked first: a steal costs a fence, even if there is nothing.
+        match number.is_multiple_of(NEW_FIBER_TURN) && !self.new.is_empty() {
+            true => self.start_oldest(starter),
+            false => None,
+        }
+    }
+
+    #[inline(never)]
+    fn start_newest(&self, starter: &impl Starter) -> Option<Started> {
+        self.new.pop_newest().and_then(|fiber| starter.start(fiber))
+    }
+
+    #[inline(never)]
+    pub(in crate::sched) fn start_oldest(&self, starter: &impl Starter) -> Option<Started> {
+        self.new.pop_oldest().and_then(|fiber| starter.start(fiber))
+    }
+}
