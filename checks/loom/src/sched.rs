@@ -82,7 +82,7 @@ pub(crate) mod wait {
             ENDING.with(|here| *here.borrow_mut() = self.clone());
         }
 
-        /// Wakes the waiter once, like `Worker::cancel_all`.
+        /// Wakes the waiter once, like `Ending::cancel_all`.
         pub(crate) fn shut_down(&self, fiber: &Thread) {
             self.shut_down.store(true, Ordering::Release);
             self.wake(fiber);

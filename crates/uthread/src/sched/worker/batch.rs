@@ -24,7 +24,7 @@ impl Worker {
             true => self.run_batch_of(next_staying, Worker::run_plain_fiber),
             false if self.queues.ready.is_ordered() => {
                 debug_assert!(
-                    !self.sleep.searching.get(),
+                    !self.sleep.is_searching(),
                     "it must end its search before it runs what any worker may take"
                 );
                 self.run_short_batch(|_| self.queues.next_by_priority(self));

@@ -35,7 +35,7 @@ impl Shared {
     pub(in crate::sched) fn cancel_fibers_here(&self) {
         current::with_worker(|worker| {
             if std::ptr::eq(worker.shared(), self) {
-                worker.cancel_fibers();
+                worker.io.cancel_fibers();
             }
         });
     }

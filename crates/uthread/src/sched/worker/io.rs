@@ -152,6 +152,15 @@ impl Io {
         self.reactor.lock().take_late()
     }
 
+    /// Makes the calls of all fibers check from now on whether they may wait.
+    pub(super) fn cancel_fibers(&self) {
+        self.reactor.with(|reactor| {
+            for fiber in reactor.fibers() {
+                fiber.control().limits.cancel();
+            }
+        });
+    }
+
     /// Makes room in a driver that is full.
     #[cold]
     pub(super) fn make_room(&self, queues: &Queues) {

@@ -30,6 +30,9 @@
 //! | [`exit`] | the end of the process on a worker |
 //! | [`current`] | the calling thread's worker |
 //!
+//! Each part owns its state, and is given the other parts that it uses: the queues, which use none, most often. What the worker
+//! keeps is the loop, and the switch from fiber to fiber.
+//!
 //! The worker's state is touched by its own thread only: by the loop, or by the running fiber. What other workers take
 //! from is in [`Remote`](super::shared::Remote) and, where fibers migrate, in its [`Reactor`](super::reactor::Reactor).
 
@@ -182,6 +185,22 @@ impl Worker {
         }
     }
 
+    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
+    #[inline(always)]
+    pub(crate) fn close_reactor(&self) -> bool {
+        self.io.close_reactor()
+    }
+
+    /// Sleeps until an event, or for this time.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        self.sleep.wait(&self.queues, &self.io, timeout);
+    }
+
+    /// Returns to work.
+    pub(crate) fn wake_up(&self) {
+        self.sleep.wake_up(&self.queues, &self.io, &self.ending);
+    }
+
     /// Runs one iteration of the loop.
     pub(crate) fn tick(&self) -> Tick {
         if self.look_around() {
@@ -189,13 +208,15 @@ impl Worker {
             Tick::Again
         } else if self.search() {
             Tick::Again
-        } else if self.has_ended() && self.queues.remote.inbox().close_if_empty() {
-            self.end_search();
+        } else if self.ending.is_over(&self.queues, &self.io)
+            && self.queues.remote.inbox().close_if_empty()
+        {
+            self.sleep.end_search(&self.queues);
             Tick::End
         } else if self.queues.shared.stacks.release_some() {
             Tick::Again
         } else {
-            Tick::Sleep(self.announce_sleep())
+            Tick::Sleep(self.sleep.announce(&self.queues, &self.io, &self.ending))
         }
     }
 
@@ -215,7 +236,7 @@ impl Worker {
         self.take_in();
         let found = self.queues.has_work();
         if found {
-            self.end_search();
+            self.sleep.end_search(&self.queues);
             if self.io.is_flush_due(&self.queues) {
                 self.io.flush(&self.queues);
             }
@@ -227,11 +248,11 @@ impl Worker {
     #[inline(never)]
     fn follow_state(&self) {
         if self.queues.shared.is_shut_down() {
-            self.cancel_all();
+            self.ending.cancel_all(&self.queues, &self.io);
         }
         self.order_if_others_do();
         if let Some(classes) = self.queues.ready.classes() {
-            classes.searches.set(self.sleep.searching.get());
+            classes.searches.set(self.sleep.is_searching());
         }
     }
 

@@ -8,11 +8,9 @@ use crate::fiber::Started;
 impl Worker {
     /// Searches for fibers elsewhere. Runs one if it finds any.
     pub(super) fn search(&self) -> bool {
-        if !self.sleep.searching.replace(true) {
-            self.queues.shared.idle().begin_search();
-        }
+        self.sleep.begin_search(&self.queues);
         if let Some(fiber) = self.take_started() {
-            self.end_search();
+            self.sleep.end_search(&self.queues);
             self.io.flush(&self.queues);
             self.run_found(fiber);
             return true;
@@ -21,7 +19,7 @@ impl Worker {
         let found = self.queues.take_new().or_else(handed);
         let started = match found {
             Some(fiber) => {
-                self.end_search();
+                self.sleep.end_search(&self.queues);
                 self.io.flush(&self.queues);
                 self.start(fiber)
             }
@@ -29,7 +27,7 @@ impl Worker {
                 let Some(refused) = self.fibers.start_refused(&self.queues, &self.io) else {
                     return false;
                 };
-                self.end_search();
+                self.sleep.end_search(&self.queues);
                 self.io.flush(&self.queues);
                 Some(refused)
             }
@@ -71,14 +69,5 @@ impl Worker {
         let switch = self.queues.remote.counters.switches.get().wrapping_add(1);
         self.run_fiber(fiber, switch);
         self.record_no_fiber();
-    }
-
-    pub(super) fn end_search(&self) {
-        if self.sleep.searching.replace(false)
-            && self.queues.shared.idle().end_search()
-            && self.queues.shared.has_stealable_work()
-        {
-            self.queues.wake_one();
-        }
     }
 }

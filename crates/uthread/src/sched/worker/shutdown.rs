@@ -14,7 +14,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Worker;
+use super::io::Io;
+use super::queues::Queues;
 use crate::atomic::lock;
 use crate::fiber;
 use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
@@ -22,31 +23,36 @@ use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
 /// The state of a worker whose runtime ends.
 #[derive(Default)]
 pub(super) struct Ending {
-    pub(super) cancelled_all: Cell<bool>,
+    cancelled_all: Cell<bool>,
     abandoned_all: Cell<bool>,
     /// The count of switches after the end of the runtime, and since when it has not changed.
     still_since: Cell<Option<(u64, Instant)>>,
 }
 
-impl Worker {
-    pub(super) fn has_ended(&self) -> bool {
+impl Ending {
+    /// Returns `true` if all waits have been cancelled.
+    pub(super) fn has_begun(&self) -> bool {
+        self.cancelled_all.get()
+    }
+
+    /// Returns `true` if the worker has nothing left.
+    pub(super) fn is_over(&self, queues: &Queues, io: &Io) -> bool {
         // If fibers migrate, a fiber started elsewhere may still arrive.
-        self.ending.cancelled_all.get()
-            && self.io.reactor.lock().is_deserted()
-            && self.queues.shared.victims(self.queues.index).all(|remote| {
+        self.cancelled_all.get()
+            && io.reactor.lock().is_deserted()
+            && queues.shared.victims(queues.index).all(|remote| {
                 let reactor = remote.reactor.get();
                 reactor.is_none_or(|reactor| lock(reactor).is_deserted())
             })
     }
 
     /// Cancels all remaining operations and parked fibers that are not shielded, once. New calls are refused.
-    pub(super) fn cancel_all(&self) {
-        let abandons =
-            self.queues.shared.is_abandoned() && !self.ending.abandoned_all.replace(true);
-        if self.ending.cancelled_all.replace(true) && !abandons {
+    pub(super) fn cancel_all(&self, queues: &Queues, io: &Io) {
+        let abandons = queues.shared.is_abandoned() && !self.abandoned_all.replace(true);
+        if self.cancelled_all.replace(true) && !abandons {
             return;
         }
-        let mut reactor = self.io.reactor.lock();
+        let mut reactor = io.reactor.lock();
         reactor.cancel_of(|fiber| {
             // If fibers migrate, the worker where it is registered may come to it only after its operation has ended.
             fiber.limits.cancel();
@@ -55,61 +61,55 @@ impl Worker {
         let live: Vec<_> = reactor.fibers().cloned().collect();
         drop(reactor);
         // Before they are woken.
-        self.cancel_fibers();
-        self.io.cancel_late(&self.queues);
+        io.cancel_fibers();
+        io.cancel_late(queues);
         // If fibers migrate, one may have begun an operation on a worker that has cancelled its own already.
-        let end = match self.queues.migrating {
+        let end = match queues.migrating {
             false => fiber::wake,
             true => fiber::end_wait,
         };
         live.iter().for_each(end);
     }
 
-    /// Makes the calls of all fibers check from now on whether they may wait.
-    pub(super) fn cancel_fibers(&self) {
-        self.io.reactor.with(|reactor| {
-            for fiber in reactor.fibers() {
-                fiber.control().limits.cancel();
-            }
-        });
-    }
-
-    /// Returns `true` if [`cancel_all`](Worker::cancel_all) has work to do, or if the runtime shuts down now.
+    /// Returns `true` if [`cancel_all`](Ending::cancel_all) has work to do, or if the runtime shuts down now.
     /// Called in the last check before a sleep.
-    pub(super) fn is_end_due(&self) -> bool {
-        if self.queues.shared.goes_on() {
+    pub(super) fn is_due(&self, queues: &Queues) -> bool {
+        if queues.shared.goes_on() {
             return false;
         }
-        if !self.queues.shared.is_shut_down() {
-            let joined = self.queues.shared.is_joining() && self.queues.shared.is_deserted();
+        if !queues.shared.is_shut_down() {
+            let joined = queues.shared.is_joining() && queues.shared.is_deserted();
             if joined {
-                self.queues.shared.shut_down();
-                self.queues.shared.notifier.stop();
+                queues.shared.shut_down();
+                queues.shared.notifier.stop();
             }
             return joined;
         }
-        !self.ending.cancelled_all.get()
-            || (self.queues.shared.is_abandoned() && !self.ending.abandoned_all.get())
+        !self.cancelled_all.get() || (queues.shared.is_abandoned() && !self.abandoned_all.get())
     }
 
     /// Returns how long to sleep after the end of the runtime, if nothing is to be done before `next`. If the
     /// runtime makes no progress, abandons the remaining fibers.
-    pub(super) fn rest(&self, next: Option<Duration>) -> Option<Duration> {
-        let reactor = self.io.reactor.lock();
+    pub(super) fn rest(
+        &self,
+        queues: &Queues,
+        io: &Io,
+        next: Option<Duration>,
+    ) -> Option<Duration> {
+        let reactor = io.reactor.lock();
         let rests = reactor.has_nothing_to_come();
         drop(reactor);
-        if !rests || self.queues.shared.is_abandoned() {
-            self.ending.still_since.set(None);
+        if !rests || queues.shared.is_abandoned() {
+            self.still_since.set(None);
             return next;
         }
-        let (now, switches) = (self.io.now(), self.queues.shared.switches());
+        let (now, switches) = (io.now(), queues.shared.switches());
         let before = self
-            .ending
             .still_since
             .get()
             .filter(|(count, _)| *count == switches);
         let since = before.map_or(now, |(_, since)| since);
-        self.ending.still_since.set(Some((switches, since)));
+        self.still_since.set(Some((switches, since)));
         let still = now.saturating_duration_since(since);
         if let Some(rest) = STILL_TIME_MAX
             .checked_sub(still)
@@ -117,9 +117,9 @@ impl Worker {
         {
             return Some(rest);
         }
-        self.queues.remote.rests.store(true, Ordering::Relaxed);
-        if self.queues.shared.stands_still() {
-            self.queues.shared.abandon(Abandonment::Reported);
+        queues.remote.rests.store(true, Ordering::Relaxed);
+        if queues.shared.stands_still() {
+            queues.shared.abandon(Abandonment::Reported);
             return Some(Duration::ZERO);
         }
         Some(STILL_TIME_MAX)

@@ -4,69 +4,91 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::exit;
+use super::io::Io;
 use super::neighbors::STUCK;
-use super::{Worker, exit};
+use super::queues::Queues;
+use super::shutdown::Ending;
 
 /// The state of a worker that sleeps, or is about to.
 #[derive(Default)]
 pub(super) struct Sleep {
     /// `true` while this worker is counted as searching.
-    pub(super) searching: Cell<bool>,
+    searching: Cell<bool>,
     /// `true` if the last check before a sleep saw work that any worker may take.
     saw_work: Cell<bool>,
     /// Number of sleeps.
     count: Cell<u32>,
 }
 
-impl Worker {
+impl Sleep {
+    /// Returns `true` while this worker is counted as searching.
+    pub(super) fn is_searching(&self) -> bool {
+        self.searching.get()
+    }
+
+    /// Counts this worker as searching.
+    #[inline(always)]
+    pub(super) fn begin_search(&self, queues: &Queues) {
+        if !self.searching.replace(true) {
+            queues.shared.idle().begin_search();
+        }
+    }
+
+    /// Stops counting this worker as searching. The last one that searches wakes another one if there is still work.
+    #[inline(always)]
+    pub(super) fn end_search(&self, queues: &Queues) {
+        if self.searching.replace(false)
+            && queues.shared.idle().end_search()
+            && queues.shared.has_stealable_work()
+        {
+            queues.wake_one();
+        }
+    }
+
     /// Announces sleep and checks for work once more. Returns how long to wait. README.md describes the
     /// protocol.
-    pub(super) fn announce_sleep(&self) -> Option<Duration> {
-        self.queues.new.release_room();
-        self.queues
-            .shared
-            .idle()
-            .announce_sleep(&self.queues.remote.sleeper);
-        self.sleep.searching.set(false);
-        let saw_work = self.queues.shared.has_stealable_work();
-        self.sleep.saw_work.set(saw_work);
-        let has_work = saw_work || self.queues.remote.inbox().has_mail() || self.is_end_due();
+    pub(super) fn announce(&self, queues: &Queues, io: &Io, ending: &Ending) -> Option<Duration> {
+        queues.new.release_room();
+        queues.shared.idle().announce_sleep(&queues.remote.sleeper);
+        self.searching.set(false);
+        let saw_work = queues.shared.has_stealable_work();
+        self.saw_work.set(saw_work);
+        let has_work = saw_work || queues.remote.inbox().has_mail() || ending.is_due(queues);
         if has_work {
             return Some(Duration::ZERO);
         }
-        let next = self.io.reactor.lock().next_deadline();
-        let next = next.map(|deadline| deadline.saturating_duration_since(self.io.now()));
-        let next = match self.queues.do_others_have_handed() {
+        let next = io.reactor.lock().next_deadline();
+        let next = next.map(|deadline| deadline.saturating_duration_since(io.now()));
+        let next = match queues.do_others_have_handed() {
             false => next,
             true => Some(next.map_or(STUCK, |next| next.min(STUCK))),
         };
-        match self.ending.cancelled_all.get() {
+        match ending.has_begun() {
             false => next,
-            true => self.rest(next),
+            true => ending.rest(queues, io, next),
         }
     }
 
-    /// Keeps other workers from the reactor during the sleep. Returns `false` if the sleep is over already.
+    /// Sleeps until an event, or for this time.
     #[inline(always)]
-    pub(crate) fn close_reactor(&self) -> bool {
-        self.io.close_reactor()
+    pub(super) fn wait(&self, queues: &Queues, io: &Io, timeout: Option<Duration>) {
+        let idle = io.wait(queues, timeout);
+        self.count.update(|sleeps| sleeps.wrapping_add(1));
+        exit::record_sleep(self.count.get());
+        queues.remote.counters.add_idle(idle);
     }
 
-    pub(crate) fn wait(&self, timeout: Option<Duration>) {
-        let idle = self.io.wait(&self.queues, timeout);
-        self.sleep.count.update(|sleeps| sleeps.wrapping_add(1));
-        exit::record_sleep(self.sleep.count.get());
-        self.queues.remote.counters.add_idle(idle);
-    }
-
-    pub(crate) fn wake_up(&self) {
-        self.io.open_reactor();
-        if self.ending.cancelled_all.get() {
-            self.queues.remote.rests.store(false, Ordering::Relaxed);
+    /// Records that the worker is awake, whatever has woken it.
+    #[inline(always)]
+    pub(super) fn wake_up(&self, queues: &Queues, io: &Io, ending: &Ending) {
+        io.open_reactor();
+        if ending.has_begun() {
+            queues.remote.rests.store(false, Ordering::Relaxed);
         }
-        let idle = self.queues.shared.idle();
-        let searching = idle.end_sleep(&self.queues.remote.sleeper, self.sleep.saw_work.get());
-        self.sleep.searching.set(searching);
-        self.queues.shared.notifier.notify();
+        let idle = queues.shared.idle();
+        let searching = idle.end_sleep(&queues.remote.sleeper, self.saw_work.get());
+        self.searching.set(searching);
+        queues.shared.notifier.notify();
     }
 }
