@@ -30,7 +30,7 @@ pub(crate) mod readiness {
 
     pub(crate) fn park(
         _waiter: &WakeHandle,
-        _polls: &mut [PollOperation<'_>],
+        _polls: &[PollOperation<'_>],
         _deadline: Option<Instant>,
     ) -> Result<(), (usize, io::Error)> {
         unreachable!("nothing is polled")

@@ -26,6 +26,14 @@ use crate::tls::images::{self, Values};
 /// `None` says that the fiber has ended.
 type Context = Coroutine<(), Option<Pause>, (), Stack>;
 
+// `Runner::words` reads the stack, the stack pointer, its first value and the function that drops what has not run: whole words,
+// without padding. The sanitizer adds words of its own.
+const _: () = assert!(
+    cfg!(feature = "sanitizer")
+        || size_of::<Context>() == size_of::<Stack>() + 3 * size_of::<usize>()
+);
+const _: () = assert!(align_of::<Context>() == align_of::<usize>());
+
 /// The handle by which a running fiber switches away.
 pub(super) type Exit = Yielder<(), Option<Pause>>;
 

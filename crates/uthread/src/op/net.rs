@@ -75,6 +75,7 @@ pub(crate) struct SendMessage<'a> {
 }
 
 /// Waits for one of `events`.
+#[derive(Clone, Copy)]
 pub(crate) struct Poll<'a> {
     pub(crate) descriptor: Descriptor<'a>,
     pub(crate) events: PollFlags,

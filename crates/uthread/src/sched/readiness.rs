@@ -22,12 +22,13 @@ use crate::driver::native::{Deadline, several};
 use crate::driver::{Completion, Wake};
 use crate::fiber::wake_handle::Interrupt;
 use crate::fiber::{FiberRef, WakeHandle};
+use crate::op::net::{Poll, SocketOperation};
 use crate::op::{CANCELLED_RESULTS, Operation};
 
 /// An operation that waits for events of a descriptor and does nothing else. Public, as it occurs in a sealed
 /// trait.
 #[doc(hidden)]
-pub struct PollOperation<'a>(pub(crate) Operation<'a>);
+pub struct PollOperation<'a>(pub(crate) Poll<'a>);
 
 /// The index of a poll that has failed, and its error.
 pub(crate) type Failure = (usize, io::Error);
@@ -53,7 +54,7 @@ pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
 /// Any error with which the kernel refuses a poll.
 pub(crate) fn park(
     waiter: &WakeHandle,
-    polls: &mut [PollOperation<'_>],
+    polls: &[PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
     match waiter {
@@ -68,22 +69,26 @@ pub(crate) fn park(
 #[allow(unsafe_code, reason = "the kernel gets pointers to the polls")]
 fn park_fiber(
     fiber: &FiberRef,
-    polls: &mut [PollOperation<'_>],
+    polls: &[PollOperation<'_>],
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
+    let operations = polls
+        .iter()
+        .map(|poll| Operation::Socket(SocketOperation::Poll(poll.0)));
+    let mut operations: Vec<_> = operations.collect();
     let mut under_way = UnderWay(Vec::with_capacity(polls.len()));
-    for poll in polls {
+    for operation in &mut operations {
         let outcome = Arc::new(Outcome {
             result: Mutex::new(None),
             fiber: fiber.clone(),
         });
         let sink = Arc::clone(&outcome) as Arc<dyn CompletionSink>;
-        // SAFETY: the poll, and everything it borrows, is borrowed until this function returns or unwinds.
-        // Before that, `under_way`, which is not leaked, has seen its completion; nothing accesses it in
-        // between.
+        // SAFETY: the operation, which is not moved, and everything it borrows live until this function returns or
+        // unwinds. Before that, `under_way`, which is dropped first and not leaked, has seen its completion; nothing
+        // accesses it in between.
         let begin = |worker: &Worker, fiber| unsafe {
             let queues = &worker.queues;
-            worker.io.begin(queues, fiber, &mut poll.0, sink)
+            worker.io.begin(queues, fiber, operation, sink)
         };
         let id = current::with_running(begin);
         let id = id.expect("the caller is a fiber on a worker");
@@ -106,9 +111,9 @@ fn block(
     if wait::is_cancelled() {
         return Ok(());
     }
-    let operations = polls.iter().map(|poll| &poll.0);
+    let awaited = polls.iter().map(|poll| poll.0);
     let give_up = Deadline::new(cancellation::earliest(deadline));
-    if several::wait_for_any(operations, interrupt.as_fd(), give_up)? {
+    if several::wait_for_any(awaited, interrupt.as_fd(), give_up)? {
         interrupt.clear();
     }
     Ok(())
@@ -187,8 +192,7 @@ mod tests {
     use rustix::event::PollFlags;
 
     use super::{PollOperation, park, wake_handle};
-    use crate::op::Operation;
-    use crate::op::net::{self, SocketOperation};
+    use crate::op::net;
     use crate::resource::descriptor::Descriptor;
 
     /// Otherwise a thread that was woken once would never sleep again in its selection.
@@ -197,14 +201,13 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         let descriptor = Descriptor::unwatched(reader.as_fd());
         let events = PollFlags::IN;
-        let poll = Operation::Socket(SocketOperation::Poll(net::Poll { descriptor, events }));
-        let mut polls = [PollOperation(poll)];
+        let polls = [PollOperation(net::Poll { descriptor, events })];
         let waiter = wake_handle().unwrap();
         waiter.wake();
         waiter.wake();
-        park(&waiter, &mut polls, None).unwrap();
+        park(&waiter, &polls, None).unwrap();
         let deadline = Instant::now() + Duration::from_millis(3);
-        park(&waiter, &mut polls, Some(deadline)).unwrap();
+        park(&waiter, &polls, Some(deadline)).unwrap();
         assert!(Instant::now() >= deadline);
     }
 }

@@ -10,8 +10,7 @@ use rustix::io::Errno;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
-use crate::op::Operation;
-use crate::op::net::{self, SocketOperation};
+use crate::op::net;
 use crate::resource::descriptor::Descriptor;
 use crate::sched::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -50,12 +49,10 @@ impl Event for Ready<'_> {
     fn withdraw(&mut self) {}
 
     fn poll(&self) -> Option<PollOperation<'_>> {
-        Some(PollOperation(Operation::Socket(SocketOperation::Poll(
-            net::Poll {
-                descriptor: Descriptor::unwatched(self.input.as_fd()),
-                events: self.events,
-            },
-        ))))
+        Some(PollOperation(net::Poll {
+            descriptor: Descriptor::unwatched(self.input.as_fd()),
+            events: self.events,
+        }))
     }
 
     fn fail(&mut self, error: io::Error) {

@@ -355,11 +355,11 @@ fn await_change(
 fn park(arms: &mut [&mut dyn Select], handle: &WakeHandle, deadline: Option<Instant>) {
     let polled = arms.iter().enumerate();
     let polled = polled.filter_map(|(index, arm)| arm.poll().map(|poll| (index, poll)));
-    let (indices, mut polls): (Vec<_>, Vec<_>) = polled.unzip();
+    let (indices, polls): (Vec<_>, Vec<_>) = polled.unzip();
     if polls.is_empty() {
         return wait::park_unless_over(deadline);
     }
-    if let Err((position, error)) = readiness::park(handle, &mut polls, deadline) {
+    if let Err((position, error)) = readiness::park(handle, &polls, deadline) {
         drop(polls);
         arms[indices[position]].fail(error);
     }

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 
 use super::encode;
 use super::registered::Registered;
-use super::user_data::{Target, UserData};
 use crate::atomic::lock;
 use crate::class::Priority;
 use crate::driver::Token;
@@ -91,7 +90,7 @@ impl Devices {
         self.count.fetch_add(1, Ordering::Relaxed);
         let fd_state = NonNull::from(fd_state);
         let entry = encode::file(operation, &self.registered, priority);
-        let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
+        let entry = entry.user_data(token.0);
         // SAFETY: only the worker submits, by the caller's contract.
         let mut queue = unsafe { self.ring.submission_shared() };
         // SAFETY: by the caller's contract.

@@ -8,8 +8,7 @@ use rustix::event::PollFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::driver::native;
-use crate::op::Operation;
-use crate::op::net::{self, SocketOperation};
+use crate::op::net;
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::readiness::PollOperation;
 use crate::sched::wait;
@@ -148,15 +147,13 @@ impl Event for Readiness<'_> {
     fn withdraw(&mut self) {}
 
     fn poll(&self) -> Option<PollOperation<'_>> {
-        Some(PollOperation(Operation::Socket(SocketOperation::Poll(
-            net::Poll {
-                descriptor: Descriptor {
-                    fd: self.fd,
-                    state: &self.state,
-                },
-                events: self.events,
+        Some(PollOperation(net::Poll {
+            descriptor: Descriptor {
+                fd: self.fd,
+                state: &self.state,
             },
-        ))))
+            events: self.events,
+        }))
     }
 
     fn fail(&mut self, error: io::Error) {
