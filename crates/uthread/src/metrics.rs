@@ -102,7 +102,7 @@ impl WorkerMetrics {
             wakes_spared: counters.wakes_spared.get(),
             enters: driver.enters,
             submissions: driver.submissions,
-            completions: counters.completions.get(),
+            completions: (counters.completions.get()).wrapping_add(counters.relieved.get()),
             served: counters.served.get(),
             stalls: counters.stalls.get(),
             sleeps: counters.sleeps.get(),

@@ -27,6 +27,31 @@
 //! assert_eq!(answer.join().unwrap(), 42);
 //! ```
 //!
+//! # Fibers that may block
+//!
+//! With [`Builder::own_tls`](crate::Builder::own_tls) a fiber may block anywhere: in a lock or a channel of `std` or of another crate, in an
+//! initializer that waits, in a database client or a C library. When a fiber has blocked its worker, or has computed, for half a
+//! millisecond to a millisecond while others wait and no worker is idle, a *spare worker* goes on with them. The fiber keeps its thread, and once
+//! it waits by a call of this crate, one of the workers rests again: as many as were asked for are at work. So a lock of `std` that a
+//! suspended fiber holds is released, whoever waits for it, and a loop that computes for a minute delays nobody.
+//!
+//! ```
+//! use std::sync::mpsc;
+//!
+//! let runtime = uthread::Runtime::builder().workers(1).own_tls(true).build()?;
+//! runtime.run(|| {
+//!     let (sender, receiver) = mpsc::channel();
+//!     uthread::spawn(move || sender.send(42).unwrap());
+//!     // Blocks the only worker; a spare one runs the other fiber.
+//!     assert_eq!(receiver.recv(), Ok(42));
+//! });
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! [`blocking`](crate::blocking) tells in advance, so that the others need not wait for the half millisecond; the call then runs on the fiber's own
+//! thread and stack. A runtime has at most 256 spare workers, each with a thread and a ring. Beyond that, fibers that block keep
+//! their workers, and the warning below tells of them.
+//!
 //! # Find what blocks
 //!
 //! When a fiber keeps its worker for 100 ms while others wait, a warning on the standard error stream names the fiber and where it was

@@ -15,7 +15,7 @@ use crate::forked;
 use crate::sched::fork;
 use crate::sched::mode::Mode;
 use crate::sched::monitor::{self, Monitor, Stall};
-use crate::sched::shared::{LocalEnds, Shared};
+use crate::sched::shared::{LocalEnds, Shared, StartSpare};
 use crate::sched::threads::Threads;
 use crate::sched::worker::Worker;
 use crate::sched::worker::current;
@@ -213,7 +213,8 @@ impl Builder {
     /// [`std::thread::current`] belong to the fiber. They are dropped at its end, before a join returns. So an initializer of a
     /// thread-local may wait, and code that keeps a reference to a thread-local across a call that waits is right.
     ///
-    /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. All
+    /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. A fiber
+    /// may [block its worker](crate::guide::blocking) by any call: a spare worker then goes on with the other fibers. All
     /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
     /// has the list. A fiber takes more memory, at least a page, and a switch takes longer.
     ///
@@ -396,9 +397,11 @@ impl Builder {
         for (index, queues) in queues.into_iter().enumerate() {
             let shared = Arc::clone(&workers.shared);
             let sender = sender.clone();
-            let thread = thread::Builder::new()
-                .name(format!("{}-{index}", self.name))
-                .spawn(move || work(index, shared, queues, make, &sender))?;
+            let report = move |started| {
+                let _ = sender.send(started);
+            };
+            let thread = name_worker(&self.name, index)
+                .spawn(move || work(index, shared, queues, make, report))?;
             workers.threads.push(thread);
         }
         drop(sender);
@@ -408,6 +411,7 @@ impl Builder {
             details.insert(started.recv().map_err(io::Error::other)??);
         }
         let details = self.with_polling(driver, Vec::from_iter(details).join("; "));
+        (workers.shared).start_spares(start_spare(&self.name, &workers.shared, make))?;
         if let Some(monitor) = Monitor::new(Arc::clone(&workers.shared), self.monitor.clone()) {
             let thread = thread::Builder::new().name(format!("{}-monitor", self.name));
             workers.monitor = Some(thread.spawn(|| monitor.run())?);
@@ -426,13 +430,41 @@ fn is_own_tls_asked_for() -> bool {
     env::var_os("UTHREAD_OWN_TLS").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+fn name_worker(runtime: &str, index: usize) -> thread::Builder {
+    thread::Builder::new().name(format!("{runtime}-{index}"))
+}
+
+/// Returns what starts the spare workers of a runtime.
+fn start_spare(
+    name: &str,
+    shared: &Arc<Shared>,
+    make: impl Fn() -> io::Result<Pair> + Copy + Send + Sync + 'static,
+) -> StartSpare {
+    let name = name.to_owned();
+    // The state must not keep itself.
+    let shared = Arc::downgrade(shared);
+    Box::new(move |index, queues| {
+        let ended = || io::Error::other("the runtime has ended");
+        let shared = shared.upgrade().ok_or_else(ended)?;
+        name_worker(&name, index).spawn(move || {
+            let own = Arc::clone(&shared);
+            let report = |started: io::Result<String>| {
+                if let Err(error) = started {
+                    own.give_up_spare(index, &error);
+                }
+            };
+            work(index, shared, queues, make, report);
+        })
+    })
+}
+
 /// The main function of a worker thread. Reports once whether the worker could start, and its driver.
 fn work(
     index: usize,
     shared: Arc<Shared>,
     queues: LocalEnds,
     make: impl FnOnce() -> io::Result<Pair>,
-    started: &mpsc::Sender<io::Result<String>>,
+    report: impl FnOnce(io::Result<String>),
 ) {
     let prepared = AlternateStack::install()
         .and_then(|stack| Ok((stack, Worker::new(index, shared, queues, make()?)?)));
@@ -441,10 +473,9 @@ fn work(
     let (_alternate_stack, worker) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            let _ = started.send(Err(error));
-            return;
+            return report(Err(error));
         }
     };
-    let _ = started.send(Ok(worker.driver_description()));
+    report(Ok(worker.driver_description()));
     worker.run();
 }

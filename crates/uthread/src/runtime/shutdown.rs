@@ -5,7 +5,7 @@ use std::thread;
 
 use super::{Backend, Runtime, Workers};
 use crate::forked;
-use crate::sched::shared::Abandonment;
+use crate::sched::abandonment::Abandonment;
 use crate::sched::{offload, wait};
 
 /// How [`Runtime::shutdown`] treats the remaining fibers.
@@ -145,17 +145,24 @@ impl Workers {
     /// Joins the threads, except those that cannot end before the caller does.
     fn join_threads(&mut self) {
         let mut threads = mem::take(&mut self.threads);
+        let mut spares = true;
         // The caller runs for a fiber of this runtime, whose worker ends later.
         if let Some(own) = offload::worker_of_caller(&self.shared) {
             match self.shared.is_migrating() {
                 // Any worker may resume the calling fiber.
-                true => threads.clear(),
+                true => {
+                    threads.clear();
+                    spares = false;
+                }
                 false => drop(threads.remove(own)),
             }
         }
         let monitor = self.monitor.take();
         let end = || {
             threads.into_iter().for_each(join);
+            if spares {
+                self.shared.take_spare_threads().into_iter().for_each(join);
+            }
             // Stopped last: a fiber that delays the end of the runtime is a stall too.
             if let Some(monitor) = monitor {
                 self.shared.notifier.stop_thread(monitor.thread());

@@ -53,6 +53,8 @@ pub(crate) struct Counters {
     pub(crate) forks: Counter,
     /// Written by the monitor.
     pub(crate) stalls: Counter,
+    /// Number of completions that the monitor has collected for the worker, beside those above. Written by the monitor.
+    pub(crate) relieved: Counter,
     /// The nonzero id of the running fiber, for the monitor.
     pub(crate) running: Counter,
     /// The place where that fiber, or an earlier one, was spawned.

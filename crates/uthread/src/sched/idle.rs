@@ -6,6 +6,8 @@ use crate::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering, fence};
 const AWAKE: u8 = 0;
 /// The worker sleeps, or is about to: after adding work, it must be woken.
 const SLEEPING: u8 = 1;
+/// The worker sleeps, or is about to, and is woken only for what it alone may take.
+const RESTING: u8 = 2;
 
 /// The state of all workers of a runtime.
 #[derive(Debug, Default)]
@@ -66,6 +68,11 @@ impl Idle {
         self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) > 0
     }
 
+    /// Returns `true` if no worker sleeps or searches, as far as is known.
+    pub(crate) fn are_all_busy(&self) -> bool {
+        self.searching.load(Ordering::SeqCst) <= 0 && self.sleeping.load(Ordering::SeqCst) == 0
+    }
+
     /// Claims a sleeping worker, to be woken. It then counts as searching.
     pub(crate) fn claim(&self, sleeper: &Sleeper) -> bool {
         let claimed = sleeper.claim();
@@ -76,24 +83,42 @@ impl Idle {
         claimed
     }
 
-    /// Claims a sleeping worker for work that only this worker may take. Called after the work was queued.
+    /// Claims a sleeping or resting worker for work that only this worker may take. Called after the work was queued.
     pub(crate) fn claim_owner(&self, sleeper: &Sleeper) -> bool {
         fence(Ordering::SeqCst);
-        self.claim(sleeper)
+        self.claim(sleeper) || sleeper.claim_from(RESTING)
     }
 }
 
 impl Sleeper {
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == SLEEPING
+    /// Returns `true` unless the worker sleeps or rests.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == AWAKE
+    }
+
+    /// Announces a rest: a sleep that ends only for what this worker alone may take. The worker does not count as searching, and
+    /// must check all that once more.
+    pub(crate) fn begin_rest(&self) {
+        self.state.store(RESTING, Ordering::SeqCst);
+        // Pairs with the fence in `claim_owner`; see README.md.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends a rest, which a waker may have ended before.
+    pub(crate) fn end_rest(&self) {
+        self.state.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Decides between a waker and a worker that has woken up by itself: only one of them succeeds.
     fn claim(&self) -> bool {
-        self.is_asleep()
+        self.claim_from(SLEEPING)
+    }
+
+    fn claim_from(&self, state: u8) -> bool {
+        self.state.load(Ordering::SeqCst) == state
             && self
                 .state
-                .compare_exchange(SLEEPING, AWAKE, Ordering::SeqCst, Ordering::SeqCst)
+                .compare_exchange(state, AWAKE, Ordering::SeqCst, Ordering::SeqCst)
                 .is_ok()
     }
 }

@@ -17,9 +17,12 @@
 //! | [`thread_handles`] | the join handles of such threads |
 //! | [`worker`] | the loop of one worker |
 //! | [`budget`] | the number of calls after which a fiber yields |
+//! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
 //! | [`shared`] | the common state of a runtime's workers: injector, shutdown |
 //! | [`notifier`] | wakes the monitor |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
+//! | [`replacement`] | replacing a worker that is stuck |
+//! | [`spares`] | workers that go on in place of those whose fibers block them |
 //! | [`shortage`] | new fibers for which there is no memory |
 //! | [`inbox`] | messages to one worker |
 //! | [`idle`] | which workers sleep, and which are woken (with a README) |
@@ -35,6 +38,7 @@
 //!
 //! A module uses only modules below it.
 
+pub(crate) mod abandonment;
 pub(crate) mod budget;
 mod classes;
 pub(crate) mod counters;
@@ -54,11 +58,13 @@ pub(crate) mod reactor;
 pub(crate) mod readiness;
 pub(crate) mod ready;
 pub(crate) mod reap_gate;
+mod replacement;
 pub(crate) mod ring;
 mod run_queue;
 mod runners;
 pub(crate) mod shared;
 pub(crate) mod shortage;
+mod spares;
 mod tables;
 pub(crate) mod thread_ends;
 pub(crate) mod thread_handles;

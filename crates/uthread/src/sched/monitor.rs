@@ -22,6 +22,9 @@ const SAMPLES_PER_THRESHOLD: u32 = 4;
 /// A sample costs some microseconds: at this interval sampling takes a percent of a CPU.
 const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
+/// A spare worker goes on for one that is stuck after one to two of these: within a millisecond.
+const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
+
 /// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken to take them over.
 const INTERVAL_MAX: Duration = Duration::from_millis(25);
 
@@ -141,6 +144,8 @@ pub(crate) struct Monitor {
 struct Sample {
     switches: u64,
     since: Instant,
+    /// The CPU time that its thread had used then, if a spare worker may have to go on for it.
+    cpu_time: Option<Duration>,
     /// How long the stall must last to be reported (again).
     report_after: Duration,
 }
@@ -148,7 +153,7 @@ struct Sample {
 impl Monitor {
     /// Returns `None` if there is nothing to monitor.
     pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
-        (config.threshold.is_some() || shared.workers() > 1).then(|| Monitor {
+        (config.threshold.is_some() || shared.has_other_workers()).then(|| Monitor {
             shared,
             config,
             samples: Vec::new(),
@@ -172,6 +177,7 @@ impl Monitor {
             } else {
                 idle_samples + 1
             };
+            shared.keep_one_benched();
             let next_trim = self.trims.request(&shared, now);
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);
@@ -184,8 +190,9 @@ impl Monitor {
 
     fn interval(&self) -> Duration {
         match self.config.threshold {
+            _ if self.shared.has_spares() => INTERVAL_WITH_SPARES,
             _ if self.shared.is_migrating() => INTERVAL_MIN,
-            Some(threshold) if self.shared.workers() == 1 => {
+            Some(threshold) if !self.shared.has_other_workers() => {
                 (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
             }
             Some(threshold) => {
@@ -203,27 +210,32 @@ impl Monitor {
         for index in 0..shared.workers() {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
-            let runs = !remote.sleeper.is_asleep() && remote.counters.running.get() != 0;
+            let runs = remote.sleeper.is_awake() && remote.counters.running.get() != 0;
             awake |= remote.is_awake();
-            let fresh = Sample {
+            let fresh = || Sample {
                 switches,
                 since: now,
+                cpu_time: (runs && shared.has_spares())
+                    .then(|| remote.cpu_time())
+                    .flatten(),
                 report_after: self.config.threshold.unwrap_or(Duration::MAX),
             };
             if self.samples.len() == index {
-                self.samples.push(fresh);
+                self.samples.push(fresh());
             }
             let sample = &mut self.samples[index];
             if !runs || sample.switches != switches {
-                *sample = fresh;
+                *sample = fresh();
                 all_stall_since = None;
                 continue;
             }
             let duration = now.saturating_duration_since(sample.since);
-            let has_work_for_others =
-                remote.has_handed() || shared.is_migrating() && remote.has_something_waiting(now);
-            if !duration.is_zero() && has_work_for_others {
-                shared.wake_one();
+            if !duration.is_zero() {
+                shared.relieve(index, now, sample.cpu_time);
+            }
+            if remote.duty.is_away() {
+                all_stall_since = None;
+                continue;
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
             if duration >= sample.report_after && shared.do_others_wait_for(remote) {

@@ -40,9 +40,9 @@ pub(crate) enum NewFibersHandle {
 }
 
 impl NewFibers {
-    /// Creates the queue of one of so many workers.
-    pub(super) fn new(workers: usize) -> (NewFibers, NewFibersHandle) {
-        if workers == 1 {
+    /// Creates the queue of a worker. `only` if there is no other one.
+    pub(super) fn new(only: bool) -> (NewFibers, NewFibersHandle) {
+        if only {
             let own = Own {
                 queue: RefCell::default(),
                 length: Arc::default(),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_only_worker_gives_back_what_a_peak_has_needed() {
-        let (new, handle) = NewFibers::new(1);
+        let (new, handle) = NewFibers::new(true);
         let fiber = || Fiber::owning(Identity::anonymous(std::panic::Location::caller()), || ()).0;
         (0..10 * ROOM_KEPT).for_each(|_| new.push(fiber()));
         new.release_room();

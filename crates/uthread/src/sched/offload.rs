@@ -52,6 +52,9 @@ where
     if !wait::is_on_worker() {
         return call();
     }
+    if is_replaced() {
+        return call_here(call);
+    }
     let mut sent = Sent::new(call);
     if let Some(job) = sent.wait_or_withdraw() {
         wait::unwind_if_cancelled();
@@ -59,6 +62,18 @@ where
         sent.wait();
     }
     sent.take()
+}
+
+/// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if the caller may block.
+fn is_replaced() -> bool {
+    current::with_worker(Worker::stand_aside).unwrap_or(false)
+}
+
+/// Runs `call` on the caller's worker, in whose place another one goes on.
+fn call_here<T>(call: impl FnOnce() -> T) -> T {
+    let result = call();
+    wait::end_call();
+    result
 }
 
 /// Runs `call` where it may block: on a pool thread for a fiber on a worker, and on the calling thread
@@ -70,6 +85,9 @@ where
 {
     if !wait::is_on_worker() {
         return call();
+    }
+    if is_replaced() {
+        return call_here(call);
     }
     let sent = Sent::new(call);
     sent.wait();

@@ -244,6 +244,17 @@ impl Ready {
             .or_else(|| stealable.queue.pop())
     }
 
+    /// Takes a normal fiber that may leave this worker, if fibers migrate.
+    pub(crate) fn pop_leaving(&self) -> Option<Started> {
+        let stealable = self.stealable.as_ref()?;
+        stealable.next.take().or_else(|| stealable.queue.pop())
+    }
+
+    /// Returns `true` if a fiber waits that has to stay.
+    pub(crate) fn has_staying(&self) -> bool {
+        !self.staying.is_empty()
+    }
+
     /// Removes a fiber that only this worker may run. Returns `true` if it was in the queue.
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
         self.staying.remove(fiber)

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crossbeam_deque::{Injector, Worker as Deque};
 
+use super::abandonment::{Abandonment, Decision};
 use super::classes::SharedClasses;
 use super::counters::{Counter, Counters};
 use super::idle::{Idle, Sleeper};
@@ -18,6 +20,7 @@ use super::reactor::Reactor;
 use super::ready::{Ready, StealHandle};
 use super::runners::Runners;
 use super::shortage::Shortage;
+use super::spares::{Duty, Spares};
 use crate::atomic::lock;
 use crate::class::Priority;
 use crate::driver::Wake;
@@ -37,9 +40,12 @@ pub(crate) struct Shared {
     pub(super) woken: Injector<Started>,
     /// Number of new fibers that were handed to the workers in turn.
     pub(super) spread: AtomicUsize,
+    /// The workers that the runtime was built with.
     pub(super) remotes: Vec<Arc<Remote>>,
+    pub(super) spares: Spares<Remote, StartSpare>,
+    pub(super) mode: Mode,
     pub(super) idle: Arc<Idle>,
-    /// The flags [`SHUT_DOWN`], [`JOINING`] and [`ORDERED`], in one word, so that one test for all of them suffices.
+    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`AWAY`], in one word, so that one test for all of them suffices.
     state: AtomicU8,
     pub(super) shortage: Shortage,
     /// Set before [`ORDERED`].
@@ -51,7 +57,7 @@ pub(crate) struct Shared {
     /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
     abandoned: Mutex<Vec<FiberRef>>,
     /// Number of workers that have ended.
-    ended: AtomicUsize,
+    pub(super) ended: AtomicUsize,
     pub(crate) notifier: Notifier,
 }
 
@@ -64,49 +70,12 @@ const JOINING: u8 = 2;
 /// Set from the moment at which a fiber has a priority other than normal.
 const ORDERED: u8 = 4;
 
+/// Set while a worker is away.
+const AWAY: u8 = 8;
+
 /// How long a dropped runtime without progress waits for another thread to wake one of its fibers: a thread
 /// may hold a lock that a fiber needs to end.
 pub(super) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// How the remaining fibers are treated when the runtime has shut down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Abandonment {
-    /// They are cancelled and awaited.
-    None,
-    /// They are not resumed, as the program has requested.
-    Quiet,
-    /// They are not resumed, as they would not end, and are reported.
-    Reported,
-}
-
-impl Abandonment {
-    fn of(number: u8) -> Abandonment {
-        match number {
-            0 => Abandonment::None,
-            1 => Abandonment::Quiet,
-            _ => Abandonment::Reported,
-        }
-    }
-}
-
-/// An [`Abandonment`] that is decided once.
-#[derive(Debug, Default)]
-pub(crate) struct Decision(AtomicU8);
-
-impl Decision {
-    pub(super) fn get(&self) -> Abandonment {
-        // Acquire pairs with the release in `make`.
-        Abandonment::of(self.0.load(Ordering::Acquire))
-    }
-
-    /// Makes the decision. Later calls have no effect.
-    pub(super) fn make(&self, abandonment: Abandonment) {
-        let number = abandonment as u8;
-        let _ = self
-            .0
-            .compare_exchange(0, number, Ordering::Release, Ordering::Relaxed);
-    }
-}
 
 /// The ends of one worker's queues that only the worker itself uses.
 pub(crate) struct LocalEnds {
@@ -122,6 +91,7 @@ pub(crate) struct Remote {
     /// protocol let a last check see it; other readers only check once more.
     pub(super) handed: AtomicUsize,
     pub(super) sleeper: Sleeper,
+    pub(super) duty: Duty,
     /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
     /// or a timer.
     pub(super) rests: AtomicBool,
@@ -141,6 +111,10 @@ pub(crate) struct Remote {
     names: Mutex<HashMap<u64, Box<str>>>,
 }
 
+/// Starts the thread of a spare worker, with its index.
+pub(crate) type StartSpare =
+    Box<dyn Fn(usize, LocalEnds) -> io::Result<thread::JoinHandle<()>> + Send + Sync>;
+
 /// A message to a worker.
 pub(crate) enum Mail {
     /// A fiber is ready that only this worker may run.
@@ -157,34 +131,8 @@ impl Shared {
     /// Creates the state for `workers` workers, and the queues of each.
     pub(crate) fn new(stack_size: usize, workers: usize, mode: Mode) -> (Shared, Vec<LocalEnds>) {
         let idle = Arc::new(Idle::default());
-        let (remotes, queues) = (0..workers)
-            .map(|_| {
-                let (new, handle) = NewFibers::new(workers);
-                let (ready, steal_handle) = match mode {
-                    Mode::Staying => (Ready::local(), None),
-                    Mode::Migrating | Mode::OwnTls => {
-                        let (ready, steal_handle) = Ready::stealable();
-                        (ready, Some(steal_handle))
-                    }
-                };
-                let remote = Remote {
-                    new: handle,
-                    inbox: Inbox::default(),
-                    handed: AtomicUsize::new(0),
-                    sleeper: Sleeper::default(),
-                    rests: AtomicBool::new(false),
-                    task: OnceLock::new(),
-                    counters: Counters::default(),
-                    idle: Arc::clone(&idle),
-                    waker: Mutex::new(None),
-                    has_ended: AtomicBool::new(false),
-                    steal_handle,
-                    reactor: OnceLock::new(),
-                    names: Mutex::default(),
-                };
-                (Arc::new(remote), LocalEnds { new, ready })
-            })
-            .unzip();
+        let only = workers == 1 && mode != Mode::OwnTls;
+        let (remotes, queues) = (0..workers).map(|_| Remote::new(&idle, mode, only)).unzip();
         let shared = Shared {
             stacks: match mode {
                 Mode::Staying | Mode::Migrating => Pool::new(stack_size),
@@ -195,6 +143,8 @@ impl Shared {
             spread: AtomicUsize::new(0),
             woken: Injector::new(),
             remotes,
+            spares: Spares::new(mode == Mode::OwnTls),
+            mode,
             idle,
             state: AtomicU8::new(0),
             shortage: Shortage::default(),
@@ -213,24 +163,27 @@ impl Shared {
     }
 
     pub(crate) fn remote(&self, index: usize) -> &Arc<Remote> {
-        &self.remotes[index]
+        match self.remotes.get(index) {
+            Some(remote) => remote,
+            None => self.spares.get(index - self.remotes.len()),
+        }
+    }
+
+    /// Returns all workers, with the spare ones that were started.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Remote>> {
+        self.remotes.iter().chain(self.spares.iter())
     }
 
     /// Returns `true` if a fiber may leave the worker that has started it.
     pub(crate) fn is_migrating(&self) -> bool {
-        self.remotes
-            .iter()
-            .any(|remote| remote.steal_handle.is_some())
+        self.mode != Mode::Staying
     }
 
     /// Returns `true` if there is work that any worker may take.
     pub(super) fn has_stealable_work(&self) -> bool {
         !self.injector.is_empty()
             || !self.woken.is_empty()
-            || self
-                .remotes
-                .iter()
-                .any(|remote| remote.has_stealable_work())
+            || self.all().any(|remote| remote.has_stealable_work())
             || self.classes().is_some_and(|classes| !classes.is_empty())
     }
 
@@ -269,16 +222,27 @@ impl Shared {
         }
     }
 
-    /// Returns `true` if the runtime shuts down, or if the workers order fibers.
+    /// Returns `true` if the runtime shuts down, if the workers order fibers, or if one is away.
     #[inline(always)]
     pub(super) fn is_unusual(&self) -> bool {
         // Relaxed: whoever acts on it looks again.
-        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED) != 0
+        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | AWAY) != 0
     }
 
-    /// Returns the counters of each worker.
+    /// Records whether a worker is away.
+    pub(super) fn set_away(&self, is_any: bool) {
+        // Relaxed: a worker that has gone away without seeing it looks again in the next iteration of its loop.
+        match is_any {
+            true => self.state.fetch_or(AWAY, Ordering::Relaxed),
+            false => self.state.fetch_and(!AWAY, Ordering::Relaxed),
+        };
+    }
+
+    /// Returns the counters of each worker, the spare ones among them that have run fibers.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
-        self.remotes.iter().map(|remote| &remote.counters)
+        let spares = self.spares.iter();
+        let used = spares.filter(|remote| remote.counters.switches.get() > 0);
+        (self.remotes.iter().chain(used)).map(|remote| &remote.counters)
     }
 
     /// Takes a new fiber from outside the workers.
@@ -320,8 +284,8 @@ impl Shared {
 
     /// Returns all workers but `thief`, starting with its neighbour, so that thieves spread over the victims.
     pub(super) fn victims(&self, thief: usize) -> impl Iterator<Item = &Remote> {
-        let count = self.remotes.len();
-        (1..count).map(move |distance| &*self.remotes[(thief + distance) % count])
+        let count = self.workers();
+        (1..count).map(move |distance| &**self.remote((thief + distance) % count))
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
@@ -406,17 +370,13 @@ impl Shared {
     pub(super) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
-            && self
-                .remotes
-                .iter()
-                .all(|remote| remote.rests.load(Ordering::Relaxed))
+            && (self.all()).all(|remote| remote.rests.load(Ordering::Relaxed))
     }
 
     /// Counts a worker that has ended. The last one completes the abandoned fibers for their joiners: nothing
     /// uses any more what they have lent or borrowed. The fibers are leaked with their stacks.
     pub(super) fn record_worker_end(&self) {
-        // AcqRel: the last worker sees the fibers that the others have kept.
-        if self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.remotes.len() {
+        if self.count_worker_end() {
             if let Some(runners) = &self.runners {
                 self.stacks.give(runners.end_all());
             }
@@ -427,24 +387,24 @@ impl Shared {
         }
     }
 
+    /// Returns the number of workers, with the spare ones that were started.
     pub(crate) fn workers(&self) -> usize {
-        self.remotes.len()
+        self.remotes.len() + self.spares.len()
     }
 
     pub(super) fn is_anybody_awake(&self) -> bool {
-        self.remotes.iter().any(|remote| remote.is_awake())
+        self.all().any(|remote| remote.is_awake())
     }
 
     /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do not count:
     /// they may start anywhere, and are often a part of the running fiber's own work.
     pub(super) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
-        let remotes = match remote.steal_handle {
-            None => std::slice::from_ref(remote),
-            // A fiber may have been started by one worker and ended by another.
-            Some(_) => &self.remotes[..],
-        };
         let sum = |count: fn(&Counters) -> &Counter| -> u64 {
-            let counts = remotes.iter().map(|remote| count(&remote.counters).get());
+            if !self.is_migrating() {
+                return count(&remote.counters).get();
+            }
+            // A fiber may have been started by one worker and ended by another.
+            let counts = self.counters().map(|counters| count(counters).get());
             counts.fold(0, u64::wrapping_add)
         };
         sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
@@ -453,7 +413,7 @@ impl Shared {
     /// Returns `true` if there are new fibers, apart from those that are a part of a started one's work (of a
     /// `join`). This matters if no worker is free to start them.
     pub(super) fn do_unstarted_wait(&self) -> bool {
-        let queued = self.remotes.iter().map(|remote| remote.new_fibers());
+        let queued = self.all().map(|remote| remote.new_fibers());
         let classed = self.classes().map_or(0, |classes| classes.new_fibers());
         let queued = self.injector.len() + queued.sum::<usize>() + classed;
         let parts = self.counters().map(|counters| counters.forks.get());
@@ -464,26 +424,55 @@ impl Shared {
 
     /// Returns the name of a live fiber, if it has one.
     pub(super) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
-        let mut remotes = self.remotes.iter();
+        let mut remotes = self.all();
         remotes.find_map(|remote| lock(&remote.names).get(&fiber).cloned())
     }
 
     /// Wakes every worker, asleep or not.
     pub(super) fn wake_all(&self) {
-        self.remotes.iter().for_each(|remote| remote.wake());
+        self.all().for_each(|remote| remote.wake());
     }
 }
 
 impl Remote {
+    /// Creates a worker's part that others access, and the ends of its queues. `only` if it has and will have no other beside it.
+    pub(super) fn new(idle: &Arc<Idle>, mode: Mode, only: bool) -> (Arc<Remote>, LocalEnds) {
+        let (new, handle) = NewFibers::new(only);
+        let (ready, steal_handle) = match mode {
+            Mode::Staying => (Ready::local(), None),
+            Mode::Migrating | Mode::OwnTls => {
+                let (ready, steal_handle) = Ready::stealable();
+                (ready, Some(steal_handle))
+            }
+        };
+        let remote = Remote {
+            new: handle,
+            inbox: Inbox::default(),
+            handed: AtomicUsize::new(0),
+            sleeper: Sleeper::default(),
+            duty: Duty::default(),
+            rests: AtomicBool::new(false),
+            task: OnceLock::new(),
+            counters: Counters::default(),
+            idle: Arc::clone(idle),
+            waker: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
+            steal_handle,
+            reactor: OnceLock::new(),
+            names: Mutex::default(),
+        };
+        (Arc::new(remote), LocalEnds { new, ready })
+    }
+
     /// Sets the waker before the worker runs, and `None` when it has ended. Called by the worker.
     pub(super) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
         self.has_ended.store(waker.is_none(), Ordering::Relaxed);
         *lock(&self.waker) = waker;
     }
 
-    /// Returns `true` if the worker neither sleeps nor has ended.
+    /// Returns `true` if the worker neither sleeps nor rests, and has not ended.
     pub(super) fn is_awake(&self) -> bool {
-        !self.sleeper.is_asleep() && !self.has_ended.load(Ordering::Relaxed)
+        self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn claim(&self) -> bool {
@@ -518,7 +507,7 @@ impl Remote {
         ends.is_some_and(|(stealer, deque)| stealer.steal_batch(deque).is_success())
     }
 
-    fn has_stealable_work(&self) -> bool {
+    pub(super) fn has_stealable_work(&self) -> bool {
         let steal_handle = self.steal_handle.as_ref();
         !self.new.is_empty()
             || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())

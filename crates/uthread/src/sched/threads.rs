@@ -15,8 +15,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use super::abandonment::{Abandonment, Decision};
 use super::counters::Counters;
-use super::shared::{Abandonment, Decision, STILL_TIME_MAX};
+use super::shared::STILL_TIME_MAX;
 use super::thread_handles;
 use crate::atomic::lock;
 use crate::driver::native::interrupt::Interruptible;

@@ -18,7 +18,7 @@ use uthread::{Runtime, blocking, local, select, sleep, spawn, timeout};
 
 use crate::harness::child::run_alone;
 use crate::harness::place::Place;
-use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::harness::{EVERYWHERE, IN_FIBERS, OUTSIDE, OWN_THREAD, behaviours};
 use crate::support::{FREE, drain, file_of, pair_with_std};
 
 behaviours![
@@ -40,10 +40,13 @@ behaviours![
         IN_FIBERS,
         [
             a_fiber_that_returns_in_a_child_ends_it,
-            a_call_on_another_thread_that_returns_in_a_child_ends_it,
             the_parents_runtime_is_refused_in_a_child,
             a_deadline_of_the_parent_is_not_the_childs,
         ]
+    ),
+    (
+        &[OUTSIDE, OWN_THREAD],
+        [a_call_on_another_thread_that_returns_in_a_child_ends_it]
     ),
 ];
 

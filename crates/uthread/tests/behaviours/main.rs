@@ -103,6 +103,7 @@ mod starved_pool;
 mod try_scope;
 mod unwinding;
 
+mod foreign_blocking;
 mod migration;
 mod overflow;
 mod own_tls;
@@ -213,6 +214,7 @@ const MODULES: &[harness::Module] = &modules![
     unwinding,
     migration,
     overflow,
+    foreign_blocking,
     own_tls,
     stealing,
     stuck_workers,

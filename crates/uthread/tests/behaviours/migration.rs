@@ -85,8 +85,9 @@ fn goes_on_elsewhere(place: Place, waits: impl FnOnce(&dyn Fn(), &Arc<AtomicBool
             keep_until(&over);
         });
         let workers = workers.into_inner().unwrap();
-        assert_eq!(
-            workers[0], workers[1],
+        // With spare workers, more than two are at work.
+        assert!(
+            place.has_own_tls() || workers[0] == workers[1],
             "it began on the worker that was kept then"
         );
         assert_ne!(workers[1], workers[2], "it went on elsewhere");

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
-use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, behaviours, lacks};
+use crate::harness::{Gap, IN_FIBERS, ON_SEVERAL_WORKERS, OUTSIDE, OWN_THREAD, behaviours, lacks};
 use crate::support::eventually;
 use crate::support::memory::{resident, status, use_stack};
 use uthread::thread::Builder;
@@ -39,10 +39,17 @@ behaviours![
             an_overflow_names_the_fiber_its_spawn_site_and_the_size,
             a_fiber_without_a_name_is_reported_too,
             an_overflow_of_a_larger_stack_is_reported_with_its_size,
-            an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one,
             a_bad_address_elsewhere_ends_the_process_as_ever,
             what_a_larger_stack_took_is_given_back
         ]
+    ),
+    (
+        &[
+            OUTSIDE,
+            Gap(Place::is_of_threads, "a thread's stack is the system's"),
+            OWN_THREAD,
+        ],
+        [an_overflow_of_a_blocking_call_or_a_thread_is_the_ordinary_one]
     ),
     (STACKS_WITHOUT_BLOCKS, [what_many_stacks_took_is_given_back]),
     (

@@ -17,7 +17,7 @@ use crate::harness::{Gap, behaviours};
 use crate::support::eventually;
 use uthread::{scope, sleep, spawn, yield_now};
 
-const WITH_OWN_TLS: &[Gap] = &[Gap(
+pub(crate) const WITH_OWN_TLS: &[Gap] = &[Gap(
     |place| !place.has_own_tls(),
     "about fibers with thread-local storage of their own",
 )];

@@ -10,14 +10,15 @@ use std::{fs, process, thread};
 
 use crate::harness::child::child;
 use crate::harness::place::Place;
-use crate::harness::{ON_ONE_WORKER, ON_WORKERS, behaviours};
+use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HANG, eventually};
 use uthread::thread::Builder;
 use uthread::{JoinHandle, Runtime, Stall, StallCause, sleep, spawn, yield_now};
 
 behaviours![
     (
-        ON_WORKERS,
+        // A spare worker goes on where fibers have thread-local storage of their own.
+        &[OUTSIDE, THREADS, OWN_THREAD],
         [workers_kept_from_fibers_that_have_not_started_are_named]
     ),
     (

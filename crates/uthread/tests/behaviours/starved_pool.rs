@@ -9,30 +9,39 @@ use rustix::io::Errno;
 use uthread::fs::{self, File};
 use uthread::thread::Cancelled;
 use uthread::time::Elapsed;
-use uthread::{JoinHandle, blocking, scope, shield, sleep, spawn, timeout, try_scope, yield_now};
+use uthread::{
+    JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope, yield_now,
+};
 
 use crate::harness::child::{alone, run_alone};
 use crate::harness::place::Place;
-use crate::harness::{ON_WORKERS, behaviours};
+use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::HANG;
 
-behaviours![(
-    ON_WORKERS,
-    [
-        a_deadline_ends_a_call_that_no_thread_has_begun,
-        a_cancelled_call_drops_what_it_captured_and_never_runs,
-        a_failed_scope_ends_a_call_that_no_thread_has_begun,
-        the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun,
-        a_call_that_borrows_is_gone_when_it_was_withdrawn,
-        an_operation_of_the_driver_ends_too,
-        a_shielded_call_waits_for_a_thread,
-        a_call_that_has_begun_is_awaited,
-        thousands_of_calls_are_withdrawn,
-    ]
-)];
+behaviours![
+    (
+        &[OUTSIDE, THREADS, OWN_THREAD],
+        [
+            a_deadline_ends_a_call_that_no_thread_has_begun,
+            a_cancelled_call_drops_what_it_captured_and_never_runs,
+            a_failed_scope_ends_a_call_that_no_thread_has_begun,
+            the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun,
+            a_call_that_borrows_is_gone_when_it_was_withdrawn,
+            a_shielded_call_waits_for_a_thread,
+            thousands_of_calls_are_withdrawn,
+        ]
+    ),
+    (
+        ON_WORKERS,
+        [
+            an_operation_of_the_driver_ends_too,
+            a_call_that_has_begun_is_awaited
+        ]
+    ),
+];
 
 /// The threads of the pool.
-const THREADS: usize = 64;
+const POOL_THREADS: usize = 64;
 const SHORT: Duration = Duration::from_millis(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -40,6 +49,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 struct Busy {
     gate: Arc<Gate>,
     blockers: Vec<JoinHandle<()>>,
+    /// Its fibers make blocking calls on threads of the pool, which those with own thread-local storage do not need.
+    runtime: Runtime,
 }
 
 #[derive(Default)]
@@ -65,9 +76,11 @@ impl Busy {
     fn begin() -> Busy {
         let gate = Arc::<Gate>::default();
         let begun = Arc::new(AtomicUsize::new(0));
-        let blockers = (0..THREADS).map(|_| {
+        let runtime = Runtime::builder().workers(1).own_tls(false);
+        let runtime = runtime.build().unwrap();
+        let blockers = (0..POOL_THREADS).map(|_| {
             let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
-            spawn(move || {
+            runtime.spawn(move || {
                 blocking(|| {
                     begun.fetch_add(1, Ordering::Relaxed);
                     gate.pass();
@@ -75,10 +88,14 @@ impl Busy {
             })
         });
         let blockers = blockers.collect();
-        while begun.load(Ordering::Relaxed) < THREADS {
+        while begun.load(Ordering::Relaxed) < POOL_THREADS {
             yield_now();
         }
-        Busy { gate, blockers }
+        Busy {
+            gate,
+            blockers,
+            runtime,
+        }
     }
 
     /// Lets the calls end, and all that were queued behind them.
@@ -87,9 +104,11 @@ impl Busy {
         for blocker in self.blockers.drain(..) {
             blocker.join().unwrap();
         }
-        for _ in 0..THREADS {
-            blocking(|| ());
-        }
+        self.runtime.run(|| {
+            for _ in 0..POOL_THREADS {
+                blocking(|| ());
+            }
+        });
     }
 
     fn open(&self) {

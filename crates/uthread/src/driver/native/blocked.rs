@@ -2,6 +2,7 @@
 //! thread itself has no costs.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::thread::{Pid, gettid};
 
@@ -31,6 +32,21 @@ impl Task {
         self.read("syscall")
             .and_then(|text| by_system_call(&text))
             .unwrap_or_else(|| self.read("stat").and_then(|text| by_state(&text)))
+    }
+
+    /// Returns the time for which the thread has used a CPU, or `None` if it has ended.
+    pub(crate) fn cpu_time(self) -> Option<Duration> {
+        /// `CPUCLOCK_SCHED` of a thread, in the kernel's `linux/posix-timers.h`.
+        const CLOCK_OF_THREAD: libc::clockid_t = 6;
+        let clock = (!self.0.as_raw_nonzero().get() << 3) | CLOCK_OF_THREAD;
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        #[allow(unsafe_code, reason = "a clock whose number no crate makes")]
+        // SAFETY: it writes the time.
+        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+        (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
     fn read(self, file: &str) -> Option<String> {
@@ -108,6 +124,12 @@ mod tests {
         await_blocked(task, Some(Blocked::Futex));
         drop(guard);
         await_blocked(task, None);
+        let before = task.cpu_time().expect("it lives");
+        let used = |time: Duration| task.cpu_time().is_some_and(|now| now > before + time);
+        let begin = Instant::now();
+        while !used(Duration::from_millis(5)) {
+            assert!(begin.elapsed() < Duration::from_secs(30), "never");
+        }
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();
         assert_eq!(task.blocked(), None, "it has ended");

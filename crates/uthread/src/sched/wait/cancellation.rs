@@ -11,7 +11,7 @@ use super::{is_panicking, now, with_control};
 use crate::fiber::limits::{Limits, Outer};
 use crate::fiber::{Cancelled, Elapsed, Pause, Started};
 use crate::op;
-use crate::sched::shared::Abandonment;
+use crate::sched::abandonment::Abandonment;
 use crate::sched::threads;
 use crate::sched::worker::{calls, current, panics};
 

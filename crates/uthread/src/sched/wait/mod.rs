@@ -29,7 +29,8 @@ pub(crate) use self::spawn::{
     fork_here, spawn_here, spawn_ordinary, spread_next, take_back, take_larger_stack,
 };
 pub(crate) use self::yielding::{
-    begin_call, pass_turn, spend_try, spend_turn, spend_within_wait, yield_now, yield_within_call,
+    begin_call, end_call, pass_turn, spend_try, spend_turn, spend_within_wait, yield_now,
+    yield_within_call,
 };
 use super::worker::current::running;
 pub(crate) use super::worker::exit::begin as begin_exit;

@@ -37,6 +37,14 @@ pub(crate) fn begin_call() -> io::Result<()> {
     refuse_if_cancelled()
 }
 
+/// Called after a call that has entered the kernel, never waits for another fiber, and cannot return an error. Now and then it lets
+/// others run.
+pub(crate) fn end_call() {
+    if budget::is_used_up_by_system_call() {
+        pass_turn_in_fiber();
+    }
+}
+
 /// Called by each call that usually does not wait but affects other fibers or depends on them, such as taking or trying a
 /// lock, or waking a fiber. Now and then it lets others run, so that a loop of such calls makes progress. A cancelled
 /// fiber may continue its loop as long as a loop of refused calls.

@@ -21,9 +21,9 @@ impl Shared {
 
     /// Wakes a sleeping worker for work that any worker may take, if one is needed. Returns `true` if it did.
     pub(in crate::sched) fn wake_one(&self) -> bool {
-        if (self.remotes.len() > 1 || !self.is_called_from_inside())
+        if (self.workers() > 1 || !self.is_called_from_inside())
             && self.idle.wanted()
-            && let Some(remote) = self.remotes.iter().find(|remote| remote.claim())
+            && let Some(remote) = self.all().find(|remote| remote.claim())
         {
             remote.wake();
             return true;
@@ -116,7 +116,7 @@ impl Scheduler for Remote {
 impl Scheduler for Shared {
     fn enqueue(&self, fiber: Started) {
         if let Some(index) = fiber.control().stays_on() {
-            self.remotes[index as usize].mail(Mail::Ready(fiber));
+            self.remote(index as usize).mail(Mail::Ready(fiber));
         } else if current::with_worker(|worker| worker.queues.wake_here(self, fiber)) != Some(true)
         {
             self.queue_woken(fiber);
@@ -125,7 +125,7 @@ impl Scheduler for Shared {
     }
 
     fn interrupt(&self, fiber: FiberRef, worker: u32) {
-        self.remotes[worker as usize].mail(Mail::Interrupt(fiber));
+        self.remote(worker as usize).mail(Mail::Interrupt(fiber));
     }
 
     fn across_reset(&self, reset: fn()) {

@@ -14,6 +14,7 @@
 //! | [`batch`] | the fibers between two looks at the driver |
 //! | [`running`] | switching to a fiber, and where it goes afterwards |
 //! | [`fibers`] | starting and ending a fiber |
+//! | [`bench`] | a worker that others have replaced |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
 //! | [`io`] | its driver and its reactor |
@@ -38,6 +39,7 @@
 
 mod alerts;
 mod batch;
+mod bench;
 pub(super) mod calls;
 pub(crate) mod current;
 pub(super) mod exit;
@@ -171,6 +173,8 @@ impl Worker {
     }
 
     fn run_to_end(&self) {
+        // A spare worker starts on the bench.
+        self.sit_out();
         loop {
             match self.tick() {
                 Tick::Again => {}
@@ -249,6 +253,9 @@ impl Worker {
     fn follow_state(&self) {
         if self.queues.shared.is_shut_down() {
             self.ending.cancel_all(&self.queues, &self.io);
+        }
+        if self.queues.remote.duty.is_away() {
+            self.settle();
         }
         self.order_if_others_do();
         if let Some(classes) = self.queues.ready.classes() {

@@ -18,7 +18,8 @@ use super::io::Io;
 use super::queues::Queues;
 use crate::atomic::lock;
 use crate::fiber;
-use crate::sched::shared::{Abandonment, STILL_TIME_MAX};
+use crate::sched::abandonment::Abandonment;
+use crate::sched::shared::STILL_TIME_MAX;
 
 /// The state of a worker whose runtime ends.
 #[derive(Default)]

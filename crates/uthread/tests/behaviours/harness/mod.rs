@@ -44,6 +44,10 @@ pub(crate) const OWN_TLS: Gap = Gap(
     Place::has_own_tls,
     "the thread of a fiber with thread-local storage of its own is the fiber's",
 );
+pub(crate) const OWN_THREAD: Gap = Gap(
+    Place::has_own_tls,
+    "about blocking calls on other threads: here a spare worker goes on",
+);
 pub(crate) const MIGRATING: Gap = Gap(Place::is_migrating, "about fibers that stay");
 
 pub(crate) const POLLING: Gap = Gap(

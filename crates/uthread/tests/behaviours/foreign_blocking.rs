@@ -1,0 +1,258 @@
+//! A fiber with thread-local storage of its own may block its worker's thread anywhere: the others go on elsewhere.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Barrier, Condvar, LazyLock, Mutex, mpsc as native};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::behaviours;
+use crate::harness::place::Place;
+use crate::own_tls::WITH_OWN_TLS;
+use crate::support::HANG;
+use uthread::{Runtime, blocking, scope, sleep, spawn, yield_now};
+
+behaviours![(
+    WITH_OWN_TLS,
+    [
+        a_channel_of_std_joins_fibers_of_one_worker,
+        a_lock_of_std_is_held_across_a_wait,
+        a_condvar_and_a_barrier_of_std_join_fibers,
+        an_initializer_waits_for_another_fiber,
+        a_thread_of_std_is_joined,
+        parked_threads_of_std_are_fibers,
+        fibers_tick_beside_one_that_sleeps,
+        fibers_tick_beside_one_that_computes,
+        many_block_at_once,
+        blocking_calls_run_on_the_fibers_own_thread,
+        blocking_calls_hold_up_nobody,
+        a_fiber_that_blocks_delays_the_end_of_its_runtime,
+        no_more_workers_are_active_than_were_asked_for
+    ]
+)];
+
+/// Runs `action` in a fiber of a runtime with one worker.
+fn on_one<T: Send>(place: Place, action: impl FnOnce(&Runtime) -> T + Send) -> T {
+    let runtime = place.runtime_of(1);
+    runtime.run(|| action(&runtime))
+}
+
+/// Runs `action` beside a fiber that waits again and again, and returns its longest pause.
+fn longest_pause(action: impl FnOnce()) -> Duration {
+    let ends = AtomicBool::new(false);
+    scope(|scope| {
+        let ends = &ends;
+        let ticks = scope.spawn(move || {
+            let mut longest = Duration::ZERO;
+            while !ends.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                sleep(Duration::from_millis(1));
+                longest = longest.max(begin.elapsed());
+            }
+            longest
+        });
+        sleep(Duration::from_millis(5));
+        action();
+        ends.store(true, Ordering::Relaxed);
+        ticks.join().unwrap()
+    })
+}
+
+fn a_channel_of_std_joins_fibers_of_one_worker(place: Place) {
+    const MESSAGES: u32 = 20;
+    on_one(place, |_| {
+        let (send, receive) = native::sync_channel(0);
+        let (answer, answers) = native::channel();
+        let echo = spawn(move || {
+            receive
+                .iter()
+                .for_each(|number| answer.send(number).unwrap())
+        });
+        for number in 0..MESSAGES {
+            send.send(number).unwrap();
+            assert_eq!(answers.recv_timeout(HANG), Ok(number));
+        }
+        drop(send);
+        echo.join().unwrap();
+    });
+}
+
+fn a_lock_of_std_is_held_across_a_wait(place: Place) {
+    const FIBERS: u32 = 5;
+    on_one(place, |_| {
+        let count = Mutex::new(0);
+        scope(|scope| {
+            for _ in 0..FIBERS {
+                scope.spawn(|| {
+                    let mut count = count.lock().unwrap();
+                    sleep(Duration::from_millis(1));
+                    *count += 1;
+                });
+            }
+        });
+        assert_eq!(count.into_inner().unwrap(), FIBERS);
+    });
+}
+
+fn a_condvar_and_a_barrier_of_std_join_fibers(place: Place) {
+    const FIBERS: usize = 4;
+    on_one(place, |_| {
+        let (ready, condvar) = (Mutex::new(0), Condvar::new());
+        let barrier = Barrier::new(FIBERS);
+        scope(|scope| {
+            for _ in 0..FIBERS {
+                scope.spawn(|| {
+                    let mut count = ready.lock().unwrap();
+                    *count += 1;
+                    condvar.notify_all();
+                    let all = condvar.wait_timeout_while(count, HANG, |count| *count < FIBERS);
+                    drop(all.unwrap());
+                    barrier.wait();
+                });
+            }
+        });
+    });
+}
+
+fn an_initializer_waits_for_another_fiber(place: Place) {
+    on_one(place, |_| {
+        let (send, receive) = native::channel();
+        let receive = Mutex::new(receive);
+        let lazy = LazyLock::new(|| {
+            sleep(Duration::from_millis(2));
+            receive.lock().unwrap().recv_timeout(HANG).unwrap()
+        });
+        scope(|scope| {
+            let values: Vec<_> = (0..3).map(|_| scope.spawn(|| *lazy)).collect();
+            sleep(Duration::from_millis(5));
+            send.send(7).unwrap();
+            for value in values {
+                assert_eq!(value.join().unwrap(), 7);
+            }
+        });
+    });
+}
+
+fn a_thread_of_std_is_joined(place: Place) {
+    on_one(place, |runtime| {
+        thread::scope(|scope| {
+            // The thread waits for a fiber that has to start on the blocked worker's runtime.
+            let fiber = scope.spawn(|| runtime.spawn(|| 7).join().unwrap());
+            assert_eq!(fiber.join().unwrap(), 7);
+        });
+    });
+}
+
+fn parked_threads_of_std_are_fibers(place: Place) {
+    on_one(place, |_| {
+        let (send, receive) = native::channel();
+        let sleeper = spawn(move || {
+            send.send(thread::current()).unwrap();
+            thread::park_timeout(HANG);
+        });
+        let begin = Instant::now();
+        receive.recv_timeout(HANG).unwrap().unpark();
+        sleeper.join().unwrap();
+        assert!(begin.elapsed() < HANG);
+    });
+}
+
+fn fibers_tick_beside_one_that_sleeps(place: Place) {
+    let pause = on_one(place, |_| {
+        longest_pause(|| thread::sleep(Duration::from_millis(300)))
+    });
+    assert!(pause < Duration::from_millis(100), "{pause:?}");
+}
+
+fn fibers_tick_beside_one_that_computes(place: Place) {
+    let pause = on_one(place, |_| {
+        longest_pause(|| {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(300) {}
+        })
+    });
+    assert!(pause < Duration::from_millis(100), "{pause:?}");
+}
+
+fn many_block_at_once(place: Place) {
+    const FIBERS: usize = 100;
+    on_one(place, |_| {
+        let barrier = Barrier::new(FIBERS);
+        scope(|scope| {
+            for _ in 0..FIBERS {
+                scope.spawn(|| barrier.wait());
+            }
+        });
+    });
+}
+
+fn blocking_calls_run_on_the_fibers_own_thread(place: Place) {
+    on_one(place, |_| {
+        let own = thread::current().id();
+        assert_eq!(blocking(|| thread::current().id()), own);
+        let panicked = std::panic::catch_unwind(|| blocking(|| panic!("in a blocking call")));
+        assert!(panicked.is_err());
+        // A call of uthread waits as ever.
+        let (send, receive) = uthread::sync::mpsc::channel();
+        let other = spawn(move || send.send(7).unwrap());
+        assert_eq!(blocking(move || receive.recv().unwrap()), 7);
+        other.join().unwrap();
+    });
+}
+
+fn blocking_calls_hold_up_nobody(place: Place) {
+    const FIBERS: usize = 20;
+    let begin = Instant::now();
+    let pause = on_one(place, |_| {
+        longest_pause(|| {
+            scope(|scope| {
+                for _ in 0..FIBERS {
+                    scope.spawn(|| blocking(|| thread::sleep(Duration::from_millis(200))));
+                }
+            });
+        })
+    });
+    assert!(pause < Duration::from_millis(100), "{pause:?}");
+    assert!(begin.elapsed() < Duration::from_millis(200) * FIBERS as u32 / 2);
+}
+
+fn a_fiber_that_blocks_delays_the_end_of_its_runtime(place: Place) {
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    let before = ENDED.load(Ordering::SeqCst);
+    let runtime = place.runtime_of(1);
+    let (begin, begun) = native::channel();
+    drop(runtime.spawn(move || {
+        begin.send(()).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        ENDED.fetch_add(1, Ordering::SeqCst);
+    }));
+    begun.recv_timeout(HANG).unwrap();
+    drop(runtime);
+    assert!(ENDED.load(Ordering::SeqCst) > before);
+}
+
+/// When a fiber that has blocked goes on, its worker does not stay active beside the one that has replaced it.
+fn no_more_workers_are_active_than_were_asked_for(place: Place) {
+    const FIBERS: usize = 8;
+    on_one(place, |_| {
+        let barrier = Barrier::new(FIBERS);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        scope(|scope| {
+            for _ in 0..FIBERS {
+                scope.spawn(|| {
+                    barrier.wait();
+                    // From here on the workers return.
+                    sleep(Duration::from_millis(20));
+                    for _ in 0..2000 {
+                        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now, Ordering::SeqCst);
+                        std::hint::spin_loop();
+                        running.fetch_sub(1, Ordering::SeqCst);
+                        yield_now();
+                    }
+                });
+            }
+        });
+        // The monitor may take a worker for stuck that does not get a CPU.
+        assert!(most.into_inner() <= 2);
+    });
+}
