@@ -19,12 +19,15 @@ const HELP: &str = "\
 Runs published crates, unpatched, inside fibers.
 
 Usage:
-  uthread-crates run USE [--workers N] [--mode lean|migrating|own-tls]
-  uthread-crates table [--modes MODE,..] [--workers N,..] [--only TEXT,..]
+  uthread-crates run USE [--workers N] [--mode lean|migrating|own-tls] [--copies N]
+  uthread-crates table [--modes MODE,..] [--workers N,..] [--only TEXT,..] [--copies N]
+                       [--times N]
   uthread-crates list
 
 `run` runs one use in this process, and prints one line. `table` runs each use in a process of its own, and prints a table
-in Markdown; `--only` selects the uses whose name contains one of the texts. `list` prints the uses.
+in Markdown; `--only` selects the uses whose name contains one of the texts. `list` prints the uses. `--copies` runs a use
+several times at once, in one runtime: each copy has a fiber that is stuck. `--times` repeats each trial until it fails, at
+most N times; the table shows in which run it failed.
 
 Exit codes: 0 success, 1 a use failed (for `table`: one with own thread-local storage), 2 wrong arguments.";
 
@@ -54,17 +57,18 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<bool, String> {
     let (name, options) = arguments.split_first().ok_or(HELP)?;
     let item = uses::find(name).ok_or_else(|| format!("there is no use `{name}`: see `list`"))?;
-    let (mut mode, mut workers) = (Mode::OwnTls, 2);
+    let (mut mode, mut workers, mut copies) = (Mode::OwnTls, 2, 1);
     for (option, value) in pairs(options)? {
         match option {
             "--mode" => mode = value.parse()?,
             "--workers" => workers = number(value)?,
+            "--copies" => copies = number(value)?,
             _ => return Err(format!("unknown option `{option}`\n\n{HELP}")),
         }
     }
     // Kept until the use has ended.
     let _service = item.service.map(services::provide).transpose()?;
-    let report = trial::run(item, mode, workers)?;
+    let report = trial::run(item, mode, workers, item.copies(copies))?;
     println!("{report}");
     Ok(report.failure.is_none())
 }
@@ -74,12 +78,16 @@ fn table(arguments: &[String]) -> Result<bool, String> {
         modes: Mode::ALL.to_vec(),
         workers: vec![1, 2],
         uses: uses::all().collect(),
+        copies: 1,
+        times: 1,
     };
     for (option, value) in pairs(arguments)? {
         let parts = value.split(',');
         match option {
             "--modes" => plan.modes = parts.map(str::parse).collect::<Result<_, _>>()?,
             "--workers" => plan.workers = parts.map(number).collect::<Result<_, _>>()?,
+            "--copies" => plan.copies = number(value)?,
+            "--times" => plan.times = number(value)?,
             "--only" => {
                 let is_named = |item: &&Use| parts.clone().any(|part| item.name.contains(part));
                 plan.uses = uses::all().filter(is_named).collect();
@@ -100,6 +108,8 @@ fn pairs(arguments: &[String]) -> Result<Vec<(&str, &str)>, String> {
 }
 
 fn number(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a number"))
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("`{text}` is not a number above zero")),
+    }
 }

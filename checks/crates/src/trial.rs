@@ -1,11 +1,13 @@
 //! One use in this process, beside fibers that tick.
 //!
-//! A ticking fiber sleeps for 1 ms, again and again. Its longest pause shows for how long a use has stopped other fibers.
+//! A ticking fiber sleeps for 1 ms, again and again. Its longest pause shows for how long a use has stopped other fibers. A
+//! thread that does the same shows for how long the machine was busy with other programs.
 
 use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::mode::Mode;
@@ -27,14 +29,30 @@ pub(crate) struct Report {
     pub(crate) failure: Option<String>,
     pub(crate) duration_ms: u128,
     pub(crate) pause_ms: u128,
+    /// The longest pause of a ticking thread.
+    pub(crate) thread_pause_ms: u128,
 }
 
-/// Runs a use, and returns after the runtime has ended. The runtime of a use that fails is left alone, as its fibers may wait
-/// forever.
-pub(crate) fn run(item: &'static Use, mode: Mode, workers: usize) -> Result<Report, String> {
+/// Runs copies of a use at once, and returns after the runtime has ended. The runtime of a use that fails is left alone, as its
+/// fibers may wait forever.
+pub(crate) fn run(
+    item: &'static Use,
+    mode: Mode,
+    workers: usize,
+    copies: usize,
+) -> Result<Report, String> {
     let builder = mode.builder().workers(workers).stack_size(STACK);
     let runtime = builder.build().map_err(|error| error.to_string())?;
-    let report = runtime.run(|| beside_ticks(item, workers));
+    let ends = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        let thread = scope.spawn(|| tick(&ends, thread::sleep));
+        let report = runtime.run(|| beside_ticks(item, workers, copies, &ends));
+        let pause = thread.join().expect("a ticking thread does not panic");
+        Report {
+            thread_pause_ms: pause.as_millis(),
+            ..report
+        }
+    });
     match report.failure {
         None => drop(runtime),
         Some(_) => std::mem::forget(runtime),
@@ -42,13 +60,16 @@ pub(crate) fn run(item: &'static Use, mode: Mode, workers: usize) -> Result<Repo
     Ok(report)
 }
 
-fn beside_ticks(item: &'static Use, workers: usize) -> Report {
-    let ends = AtomicBool::new(false);
+fn beside_ticks(item: &'static Use, workers: usize, copies: usize, ends: &AtomicBool) -> Report {
     uthread::scope(|scope| {
-        let tickers: Vec<_> = (0..workers).map(|_| scope.spawn(|| tick(&ends))).collect();
+        let ticker = |_| scope.spawn(|| tick(ends, uthread::sleep));
+        let tickers: Vec<_> = (0..workers).map(ticker).collect();
         uthread::sleep(2 * SPREAD);
         let start = Instant::now();
-        let result = uthread::spawn(item.run).join();
+        let copies: Vec<_> = (0..copies).map(|_| uthread::spawn(item.run)).collect();
+        let results = copies.into_iter().map(|copy| copy.join());
+        // Waits for each copy, unless one has failed.
+        let result: Result<(), _> = results.collect();
         let duration = start.elapsed();
         ends.store(true, Ordering::Relaxed);
         let pauses = tickers.into_iter().map(|ticker| ticker.join());
@@ -57,12 +78,13 @@ fn beside_ticks(item: &'static Use, workers: usize) -> Report {
             failure: result.err().map(|payload| message(&*payload)),
             duration_ms: duration.as_millis(),
             pause_ms: pauses.max().unwrap_or_default().as_millis(),
+            thread_pause_ms: 0,
         }
     })
 }
 
 /// Ticks until `ends`, and returns the longest pause.
-fn tick(ends: &AtomicBool) -> Duration {
+fn tick(ends: &AtomicBool, sleep: impl Fn(Duration)) -> Duration {
     let start = Instant::now();
     while start.elapsed() < SPREAD {
         std::hint::spin_loop();
@@ -70,7 +92,7 @@ fn tick(ends: &AtomicBool) -> Duration {
     let mut longest = Duration::ZERO;
     while !ends.load(Ordering::Relaxed) {
         let start = Instant::now();
-        uthread::sleep(TICK);
+        sleep(TICK);
         longest = longest.max(start.elapsed());
     }
     longest
@@ -90,10 +112,12 @@ impl fmt::Display for Report {
             None => "ok",
             Some(_) => "wrong",
         };
-        let (duration, pause) = (self.duration_ms, self.pause_ms);
         write!(
             out,
-            "{verdict} in {duration} ms, longest pause {pause} ms: {}",
+            "{verdict} in {} ms, longest pause {} ms, of a thread {} ms: {}",
+            self.duration_ms,
+            self.pause_ms,
+            self.thread_pause_ms,
             self.failure.as_deref().unwrap_or("as expected")
         )
     }
@@ -106,11 +130,13 @@ impl FromStr for Report {
         let parse = || {
             let (verdict, rest) = text.trim().split_once(" in ")?;
             let (duration, rest) = rest.split_once(" ms, longest pause ")?;
-            let (pause, reason) = rest.split_once(" ms: ")?;
+            let (pause, rest) = rest.split_once(" ms, of a thread ")?;
+            let (thread_pause, reason) = rest.split_once(" ms: ")?;
             Some(Report {
                 failure: (verdict != "ok").then(|| reason.to_owned()),
                 duration_ms: duration.parse().ok()?,
                 pause_ms: pause.parse().ok()?,
+                thread_pause_ms: thread_pause.parse().ok()?,
             })
         };
         parse().ok_or_else(|| format!("not a report: `{text}`"))
@@ -128,6 +154,7 @@ mod tests {
                 failure,
                 duration_ms: 123,
                 pause_ms: 4,
+                thread_pause_ms: 5,
             };
             assert_eq!(report.to_string().parse(), Ok(report));
         }

@@ -17,7 +17,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use super::{Use, WAIT, both, overlap};
 
 pub(super) const USES: &[Use] = &[
-    Use::new("tracing", "spans of two fibers that wait in them", tracing),
+    Use::new("tracing", "spans of two fibers that wait in them", tracing).single(),
     Use::new(
         "scoped-tls",
         "values of two fibers that wait with them",
@@ -27,7 +27,8 @@ pub(super) const USES: &[Use] = &[
         "env_logger",
         "a value that waits while it is formatted",
         logger,
-    ),
+    )
+    .single(),
     Use::new(
         "arc-swap",
         "guards held across a wait while another fiber stores",

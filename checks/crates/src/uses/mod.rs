@@ -37,6 +37,8 @@ pub(crate) struct Use {
     pub(crate) group: Group,
     pub(crate) service: Option<Service>,
     pub(crate) run: fn(),
+    /// `true` if it sets what a process can set once.
+    is_single: bool,
 }
 
 impl Group {
@@ -59,7 +61,21 @@ impl Use {
             group: Group::ForFibers,
             service: None,
             run,
+            is_single: false,
         }
+    }
+
+    /// Returns how many copies run at once of those that a user asks for.
+    pub(crate) fn copies(&self, asked_for: usize) -> usize {
+        match self.is_single {
+            true => 1,
+            false => asked_for,
+        }
+    }
+
+    const fn single(mut self) -> Use {
+        self.is_single = true;
+        self
     }
 
     const fn by_itself(mut self) -> Use {

@@ -1,6 +1,6 @@
 //! HTTP between fibers of one runtime: a client or a server of another crate, and the other side in a fiber.
 
-use std::net::SocketAddr;
+use std::net;
 
 use uthread::io::{BufRead, BufReader, Read, Write};
 use uthread::net::{TcpListener, TcpStream};
@@ -12,6 +12,11 @@ pub(super) const USES: &[Use] = &[
         "tiny_http",
         "a server in a fiber, and a client in a fiber",
         tiny_http,
+    ),
+    Use::new(
+        "std-net",
+        "a client on a socket of `std`, of a server in a fiber",
+        std_net,
     ),
     Use::new("ureq", "a client, of a server in a fiber", ureq),
     Use::new(
@@ -62,6 +67,15 @@ fn serve(get: impl Fn(&str) -> String + Sync) {
     );
 }
 
+fn std_net() {
+    serve(|url| {
+        let address = url.trim_start_matches("http://").trim_end_matches('/');
+        let response = fetch(net::TcpStream::connect(address).expect("a server"));
+        let (_head, body) = response.split_once("\r\n\r\n").expect("a head");
+        body.to_owned()
+    });
+}
+
 fn ureq() {
     serve(|url| {
         let mut response = ureq::get(url).call().expect("a response");
@@ -91,15 +105,15 @@ fn tiny_http() {
         || {
             for _ in 0..REQUESTS {
                 uthread::sleep(WAIT);
-                let response = fetch(address);
+                let response = fetch(TcpStream::connect(address).expect("a server"));
                 assert!(response.ends_with(PAGE), "{response}");
             }
         },
     );
 }
 
-fn fetch(address: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(address).expect("a server");
+/// Makes a request over a connection, and returns the response.
+fn fetch(mut stream: impl Read + Write) -> String {
     let request = b"GET /path HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
     stream.write_all(request).expect("a server");
     let mut response = String::new();
