@@ -40,8 +40,8 @@ use crate::op::{CallResult, Operation};
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 
-/// The submitting end of a worker's driver.
-pub(crate) trait Driver {
+/// The submitting end of a worker's driver. While a fiber blocks the worker's thread, another thread may use it.
+pub(crate) trait Driver: Send {
     /// Returns a description of the setup for humans.
     fn description(&self) -> String;
 

@@ -42,6 +42,10 @@ pub(crate) struct Sim {
     arrivals: Arrivals,
 }
 
+#[allow(unsafe_code, reason = "a simulation has one thread")]
+// SAFETY: all workers of a simulation run on the thread that has created it, in turn.
+unsafe impl Send for Sim {}
+
 /// Completions and wake-ups of a worker that are not yet reaped.
 #[derive(Clone, Default)]
 pub(crate) struct Arrivals {

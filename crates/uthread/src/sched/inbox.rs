@@ -75,7 +75,7 @@ impl<T> Inbox<T> {
     }
 
     /// Takes the first item that `is_wanted`. Called by any thread.
-    pub(crate) fn take_one(&self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+    pub(crate) fn take_one(&self, is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
         let mut mail = self.lock();
         let index = mail.items.iter().position(is_wanted)?;
         let item = mail.items.remove(index);

@@ -32,6 +32,7 @@
 //! | [`reap_gate`] | whether other workers may reap its completions |
 //! | [`operations`] | the operations of a worker in flight |
 //! | [`timers`] | the timer wheel |
+//! | [`driver_cell`] | the driver of a worker |
 //! | [`local_or_shared`] | a value that a worker owns alone, or shares |
 //! | [`counters`] | the counts of a worker |
 //! | [`fast_rand`] | cheap random numbers, for fair choices |
@@ -42,6 +43,7 @@ pub(crate) mod abandonment;
 pub(crate) mod budget;
 mod classes;
 pub(crate) mod counters;
+pub(crate) mod driver_cell;
 pub(crate) mod fast_rand;
 pub(crate) mod fork;
 pub(crate) mod idle;

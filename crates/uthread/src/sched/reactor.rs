@@ -243,11 +243,16 @@ impl Reactor {
         self.late.extend(self.operations.tokens_of(chosen));
     }
 
+    /// Returns `true` if the fiber waits for an operation here and may not wait any more.
+    pub(crate) fn may_interrupt(&mut self, fiber: &Control) -> bool {
+        // In this order: a running fiber may change its limits.
+        self.operations.token_of(fiber).is_some() && fiber.limits.is_cancelled(false)
+    }
+
     /// Marks the operation of a fiber as late, if it has one here and may not wait any more.
     pub(crate) fn interrupt(&mut self, fiber: &Control) {
-        // Only if the fiber waits here: a running fiber may change its limits.
-        if let Some(token) = self.operations.token_of(fiber)
-            && fiber.limits.is_cancelled(false)
+        if self.may_interrupt(fiber)
+            && let Some(token) = self.operations.token_of(fiber)
         {
             self.late.push(token);
         }

@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::shared::{Remote, Shared, StartSpare};
+use super::reactor::Reactor;
+use super::shared::{Mail, Remote, Shared, StartSpare};
 use super::spares::{Roster, SPARES_MAX, State};
-use crate::fiber::Scheduler;
+use crate::fiber::{FiberRef, Scheduler};
 
 /// CPU time without a switch after which a fiber computes for long.
 const COMPUTED: Duration = Duration::from_micros(300);
@@ -84,16 +85,36 @@ impl Shared {
         }
     }
 
-    /// Collects the completions of a worker, and expires its timers, while it does not get to it.
+    /// Does for a worker what it does not get to: submits and cancels its operations, collects completions, and expires timers.
     fn serve(&self, worker: &Remote, now: Instant) {
-        let Some(reactor) = worker.reactor.get() else {
+        let Some((reactor, driver)) = worker.reactor.get().zip(worker.driver.get()) else {
             return;
         };
         let Ok(mut reactor) = reactor.try_lock() else {
             return;
         };
         let mut ready = Vec::new();
-        let served = reactor.serve(now, |fiber, _| ready.push(fiber));
+        let served = driver.try_with(|driver| {
+            if worker.is_submitting() {
+                return 0;
+            }
+            while let Some(fiber) = worker.take_interrupt(&mut reactor) {
+                reactor.interrupt(fiber.control());
+            }
+            let served = reactor.serve(now, |fiber, _| ready.push(fiber));
+            let mut needs_flush = driver.needs_flush();
+            while let Some(token) = reactor.take_late() {
+                if reactor.has(token) {
+                    driver.cancel(token);
+                    needs_flush = true;
+                }
+            }
+            if needs_flush {
+                driver.flush();
+            }
+            served
+        });
+        let served = served.unwrap_or(0);
         let is_deserted = reactor.is_deserted();
         drop(reactor);
         worker.counters.relieved.add(served);
@@ -105,7 +126,7 @@ impl Shared {
     }
 
     /// Returns `true` if spare workers go on for those whose fibers block them.
-    pub(super) fn has_spares(&self) -> bool {
+    pub(in crate::sched) fn has_spares(&self) -> bool {
         self.spares.may_be()
     }
 
@@ -192,6 +213,34 @@ impl Shared {
 }
 
 impl Remote {
+    /// Records that the fiber which has run has left its stack. From then on, others may submit its operation.
+    #[inline(always)]
+    pub(super) fn record_left(&self) {
+        // Release pairs with the acquire in `is_submitting`.
+        self.is_submitting.store(false, Ordering::Release);
+    }
+
+    /// Returns `true` if the running fiber may have begun an operation. Called under the lock of the driver.
+    fn is_submitting(&self) -> bool {
+        self.is_submitting.load(Ordering::Acquire)
+    }
+
+    /// Takes a request to end the wait of a fiber that waits for an operation of this worker. Others may be for the running fiber,
+    /// which begins its operation after the worker was asked to cancel it.
+    fn take_interrupt(&self, reactor: &mut Reactor) -> Option<FiberRef> {
+        if !self.inbox.has_mail() {
+            return None;
+        }
+        let mail = self.inbox.take_one(|mail| match mail {
+            Mail::Interrupt(fiber) => reactor.may_interrupt(fiber.control()),
+            _ => false,
+        });
+        match mail {
+            Some(Mail::Interrupt(fiber)) => Some(fiber),
+            _ => None,
+        }
+    }
+
     /// Returns the time for which the worker's thread has used a CPU, once it runs.
     pub(super) fn cpu_time(&self) -> Option<Duration> {
         self.task.get()?.cpu_time()

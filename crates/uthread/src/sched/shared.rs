@@ -11,6 +11,7 @@ use crossbeam_deque::{Injector, Worker as Deque};
 use super::abandonment::{Abandonment, Decision};
 use super::classes::SharedClasses;
 use super::counters::{Counter, Counters};
+use super::driver_cell::SharedDriver;
 use super::idle::{Idle, Sleeper};
 use super::inbox::Inbox;
 use super::mode::Mode;
@@ -107,6 +108,11 @@ pub(crate) struct Remote {
     pub(super) steal_handle: Option<StealHandle>,
     /// If fibers migrate: its reactor.
     pub(super) reactor: OnceLock<Arc<Mutex<Reactor>>>,
+    /// Where a fiber may block the worker's thread: its driver. Locked after the reactor.
+    pub(super) driver: OnceLock<SharedDriver>,
+    /// There: `true` while the running fiber may have begun an operation and is still on its stack, so that the operation must not
+    /// end yet.
+    pub(super) is_submitting: AtomicBool,
     /// The names, by id, of the fibers started by this worker that have one.
     names: Mutex<HashMap<u64, Box<str>>>,
 }
@@ -183,7 +189,11 @@ impl Shared {
     pub(super) fn has_stealable_work(&self) -> bool {
         !self.injector.is_empty()
             || !self.woken.is_empty()
-            || self.all().any(|remote| remote.has_stealable_work())
+            || self
+                .remotes
+                .iter()
+                .any(|remote| remote.has_stealable_work())
+            || self.spares.may_be() && self.spares.iter().any(|remote| remote.has_stealable_work())
             || self.classes().is_some_and(|classes| !classes.is_empty())
     }
 
@@ -459,6 +469,8 @@ impl Remote {
             has_ended: AtomicBool::new(false),
             steal_handle,
             reactor: OnceLock::new(),
+            driver: OnceLock::new(),
+            is_submitting: AtomicBool::new(false),
             names: Mutex::default(),
         };
         (Arc::new(remote), LocalEnds { new, ready })

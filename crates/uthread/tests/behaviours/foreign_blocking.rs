@@ -1,5 +1,6 @@
 //! A fiber with thread-local storage of its own may block its worker's thread anywhere: the others go on elsewhere.
 
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, LazyLock, Mutex, mpsc as native};
 use std::thread;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::harness::behaviours;
 use crate::harness::place::Place;
 use crate::own_tls::WITH_OWN_TLS;
-use crate::support::HANG;
+use crate::support::{FREE, HANG};
+use uthread::net::{TcpListener, TcpStream};
 use uthread::{Runtime, blocking, scope, sleep, spawn, yield_now};
 
 behaviours![(
@@ -22,6 +24,7 @@ behaviours![(
         parked_threads_of_std_are_fibers,
         fibers_tick_beside_one_that_sleeps,
         fibers_tick_beside_one_that_computes,
+        calls_go_on_that_began_on_a_blocked_worker,
         many_block_at_once,
         blocking_calls_run_on_the_fibers_own_thread,
         blocking_calls_hold_up_nobody,
@@ -171,6 +174,55 @@ fn fibers_tick_beside_one_that_computes(place: Place) {
         })
     });
     assert!(pause < Duration::from_millis(100), "{pause:?}");
+}
+
+/// Operations that were begun, or only gathered, on the worker are submitted, completed, timed out and cancelled meanwhile.
+fn calls_go_on_that_began_on_a_blocked_worker(place: Place) {
+    on_one(place, |_| {
+        let listener = TcpListener::bind(FREE).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut idle = listener_and_stream();
+        let mut silent = listener_and_stream();
+        let (begin, begun) = native::channel();
+        scope(|scope| {
+            let answered = scope.spawn(|| {
+                begin.send(()).unwrap();
+                let mut message = [0; 5];
+                stream.read_exact(&mut message).unwrap();
+                stream.write_all(&message).unwrap();
+            });
+            let timed_out = scope.spawn(|| {
+                let timeout = Some(Duration::from_millis(20));
+                idle.1.set_read_timeout(timeout).unwrap();
+                idle.1.read(&mut [0]).unwrap_err().kind()
+            });
+            let cancelled = scope.spawn(|| silent.1.read(&mut [0]).unwrap_err().kind());
+            // All have begun to wait, on this worker.
+            yield_now();
+            begun.recv_timeout(HANG).unwrap();
+            let thread = thread::spawn(move || {
+                client.write_all(b"hello").unwrap();
+                client.set_read_timeout(Some(HANG)).unwrap();
+                client.read_exact(&mut [0; 5]).expect("an echo");
+                drop(client);
+            });
+            thread.join().unwrap();
+            cancelled.cancel();
+            while !(timed_out.is_finished() && cancelled.is_finished()) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(answered.is_finished());
+            assert_eq!(timed_out.join().unwrap(), std::io::ErrorKind::WouldBlock);
+        });
+    });
+}
+
+fn listener_and_stream() -> (TcpListener, TcpStream) {
+    let listener = TcpListener::bind(FREE).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener, stream)
 }
 
 fn many_block_at_once(place: Place) {

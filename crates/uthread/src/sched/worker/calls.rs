@@ -1,6 +1,7 @@
 //! The calls of the running fiber on its worker.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,10 +47,12 @@ impl Io {
             CallLimits::Unchecked => (None, Priority::Normal),
             CallLimits::Checked { deadline } => (deadline, control.limits.priority()),
         };
+        // Before the start, as the operation must not be accessed then.
+        let resumes_first = operation.resumes_first();
         loop {
             // Held until the operation is in the table: with shared completions, other workers reap under this lock.
             let mut reactor = self.reactor.lock();
-            let mut driver = self.driver.borrow_mut();
+            let mut driver = self.driver.lock();
             // SAFETY: by the caller's contract.
             match unsafe { start(&mut **driver, operation, reactor.next_token(), priority) } {
                 Start::Done(result) => {
@@ -64,7 +67,11 @@ impl Io {
                     let own = timeout.and_then(|timeout| driver.now().checked_add(timeout));
                     let deadline = own.into_iter().chain(deadline).min();
                     let needs_flush = driver.needs_flush();
-                    reactor.begin(fiber, operation.resumes_first(), deadline);
+                    reactor.begin(fiber, resumes_first, deadline);
+                    if self.driver.is_shared() {
+                        // Under the lock of the driver: others must not submit the operation yet.
+                        queues.remote.is_submitting.store(true, Ordering::Relaxed);
+                    }
                     drop((driver, reactor));
                     match needs_flush {
                         true => self.mark_unflushed(queues),
@@ -156,7 +163,7 @@ impl Io {
         loop {
             let mut reactor = self.reactor.lock();
             let token = reactor.next_token();
-            let mut driver = self.driver.borrow_mut();
+            let mut driver = self.driver.lock();
             // SAFETY: by the caller's contract.
             match unsafe { start(&mut **driver, operation, token, priority) } {
                 Start::Pending => {
@@ -194,7 +201,7 @@ impl Io {
         // SAFETY: it is not accessed before the driver has submitted it, which is awaited below.
         let id = unsafe { self.begin(queues, fiber, operation, sink) };
         self.flush(queues);
-        while !self.driver.borrow_mut().is_flushed() {
+        while !self.driver.lock().is_flushed() {
             self.flush(queues);
             self.poll(queues);
         }

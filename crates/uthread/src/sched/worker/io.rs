@@ -15,12 +15,14 @@ use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
 use crate::atomic::lock;
 use crate::driver::{Driver, Pair, Token};
+use crate::sched::driver_cell::{DriverCell, SharedDriver};
 use crate::sched::local_or_shared::LocalOrShared;
 use crate::sched::reactor::Reactor;
 
 pub(crate) struct Io {
-    pub(super) driver: RefCell<Box<dyn Driver>>,
-    /// Its operations, timers and fibers. Locked before the driver is borrowed.
+    /// Shared only where a fiber may block the worker's thread.
+    pub(super) driver: Arc<DriverCell>,
+    /// Its operations, timers and fibers. Locked before the driver.
     pub(super) reactor: LocalOrShared<Reactor>,
     schedule: PollSchedule,
 }
@@ -37,20 +39,24 @@ impl Io {
                 LocalOrShared::Shared(Arc::clone(shared))
             }
         };
+        let driver = DriverCell::new(driver, queues.shared.has_spares());
+        if driver.is_shared() {
+            let _ = queues.remote.driver.set(SharedDriver::new(&driver));
+        }
         Io {
-            driver: RefCell::new(driver),
+            driver,
             reactor,
             schedule: PollSchedule::default(),
         }
     }
 
     pub(super) fn description(&self) -> String {
-        self.driver.borrow().description()
+        self.driver.lock().description()
     }
 
     /// Calls `action` with the driver.
     pub(in crate::sched) fn with_driver<R>(&self, action: impl FnOnce(&mut dyn Driver) -> R) -> R {
-        action(&mut **self.driver.borrow_mut())
+        action(&mut **self.driver.lock())
     }
 
     /// Calls `action` with the reactor at which a fiber is registered, of the worker with this index.
@@ -72,7 +78,7 @@ impl Io {
 
     /// Returns the current time of the driver's clock.
     pub(in crate::sched) fn now(&self) -> Instant {
-        self.driver.borrow().now()
+        self.driver.lock().now()
     }
 
     /// Returns `true` if it is time to submit, or to poll for events.
@@ -89,7 +95,7 @@ impl Io {
     /// Submits the driver's operations without sleeping.
     pub(super) fn flush(&self, queues: &Queues) {
         self.schedule.mark_flushed(queues);
-        self.driver.borrow_mut().flush();
+        self.driver.lock().flush();
     }
 
     /// Records that the driver has operations to submit.
@@ -131,7 +137,7 @@ impl Io {
         if is_any_late {
             self.cancel_late(queues);
         }
-        let counts = self.driver.borrow().counts();
+        let counts = self.driver.lock().counts();
         queues.remote.counters.set_driver(counts);
     }
 
@@ -142,7 +148,7 @@ impl Io {
             // Under the lock: otherwise another worker could hand out the last completion in between.
             let mut reactor = self.reactor.lock();
             if reactor.has(token) {
-                self.driver.borrow_mut().cancel(token);
+                self.driver.lock().cancel(token);
                 self.mark_unflushed(queues);
             }
         }
@@ -204,9 +210,9 @@ impl Io {
 
     /// Submits, and sleeps until an event or for this time. Returns the time that has passed.
     pub(super) fn wait(&self, queues: &Queues, timeout: Option<Duration>) -> Duration {
-        let mut driver = self.driver.borrow_mut();
-        let begin = driver.now();
         self.schedule.mark_flushed(queues);
+        let mut driver = self.driver.lock();
+        let begin = driver.now();
         driver.wait(timeout);
         driver.now().saturating_duration_since(begin)
     }

@@ -1,11 +1,11 @@
 //! When a worker has to submit its operations and to poll for events, at the latest. A batch of fibers ends then.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::alerts::Alerts;
 use super::queues::Queues;
-use crate::driver::Driver;
+use crate::sched::driver_cell::DriverCell;
 
 /// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
 /// calls. Relative to this time, a system call costs a percent or two.
@@ -34,9 +34,9 @@ impl PollSchedule {
     /// Returns `true` if submissions have waited for long, or must be submitted for events to occur; or if
     /// events have not been polled for long.
     #[inline(always)]
-    pub(super) fn is_due(&self, queues: &Queues, driver: &RefCell<Box<dyn Driver>>) -> bool {
+    pub(super) fn is_due(&self, queues: &Queues, driver: &DriverCell) -> bool {
         if let Some(flush_at) = self.flush_at.get() {
-            let driver = driver.borrow();
+            let driver = driver.lock();
             return driver.is_flush_due() || driver.now() >= flush_at;
         }
         let Some(look_at) = self.look_at.get() else {
@@ -47,7 +47,7 @@ impl PollSchedule {
             return false;
         }
         // Once due, it remains so until the poll.
-        let is_due = driver.borrow().now() >= look_at;
+        let is_due = driver.lock().now() >= look_at;
         let are_spared = !is_due && !queues.ready.is_ordered() && !queues.ready.has_spent();
         self.looks_spared
             .set(if are_spared { LOOKS_SPARED } else { 0 });

@@ -59,15 +59,19 @@ impl Worker {
     #[allow(unsafe_code, reason = "the thread pointer of a fiber")]
     fn resume_with(&self, tls: Tls, fiber: Started) -> (Started, Option<Pause>) {
         let Some(pointer) = fiber.control().thread_pointer() else {
-            return resume(fiber);
+            let left = resume(fiber);
+            self.queues.remote.record_left();
+            return left;
         };
         // SAFETY: the block belongs to the fiber, which this worker alone runs until it has left its stack.
-        unsafe {
+        let left = unsafe {
             tls.with(pointer.get(), || {
                 current::record_in_fiber(self, fiber);
                 resume(fiber)
             })
-        }
+        };
+        self.queues.remote.record_left();
+        left
     }
 
     /// Takes a fiber that has left its stack to where it waits, or to its end.
