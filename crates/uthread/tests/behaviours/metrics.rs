@@ -50,7 +50,8 @@ fn fibers_and_switches_are_counted(place: Place) {
 fn operations_are_counted(place: Place) {
     let total = of_opened_files(place);
     assert_eq!((total.submissions, total.completions), (FILES, FILES));
-    assert!(total.enters >= 1, "{total:?}");
+    // A thread of the kernel takes submissions by itself, and the worker has not slept yet.
+    assert!(total.enters >= 1 || place.is_polling(), "{total:?}");
 }
 
 fn operations_are_gathered(place: Place) {

@@ -1,7 +1,7 @@
 //! Network faults, and the end of a runtime during them: each fault is an error of the affected call, nothing
 //! hangs, and nothing is left behind.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, Shutdown};
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{
-    FREE, Flag, FullListener, drain, errno, file_of, kind, limit_descriptors, narrow, pair,
-    pair_with_std, pass_a_round, pattern, refusing_socket, reset, signals,
+    FREE, Flag, FullListener, drain, errno, file_of, kind, limit_descriptors, narrow,
+    open_descriptors, pair, pair_with_std, pass_a_round, pattern, refusing_socket, reset, signals,
 };
 use rustix::io::Errno;
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
@@ -213,10 +213,6 @@ fn failed_and_ended_connections_leave_no_descriptor(place: Place) {
             assert_eq!(open_descriptors(), before);
         });
     });
-}
-
-fn open_descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// The last message of a cancelled fiber: its errno, and the buffer that it had lent.

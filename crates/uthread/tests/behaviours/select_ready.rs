@@ -21,7 +21,7 @@ use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
 use crate::support::ready::{await_readable, await_writable, is_readable, is_writable};
 use crate::support::standard::{Kind, with_stdin};
-use crate::support::{FREE, HANG, errno, file_of, pair, pair_with_std, reset};
+use crate::support::{FREE, HANG, errno, file_of, open_descriptors, pair, pair_with_std, reset};
 
 behaviours![(
     EVERYWHERE,
@@ -428,7 +428,7 @@ fn a_deadline_ends_the_wait_and_the_socket_stays_usable(place: Place) {
 fn nothing_is_left_of_many_choices(place: Place) {
     alone(|| {
         place.run(|| {
-            let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let descriptors = open_descriptors;
             let (ours, _peer) = pair();
             let socket = &ours;
             let choose = |round: usize| {

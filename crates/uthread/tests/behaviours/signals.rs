@@ -6,7 +6,7 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::standard::{Kind, with_stdin};
-use crate::support::{HANG, errno};
+use crate::support::{HANG, errno, open_descriptors};
 use rustix::io::Errno;
 use rustix::process::{getpid, kill_process};
 use uthread::io::stdin;
@@ -199,7 +199,7 @@ fn all_have_names_and_numbers(place: Place) {
 fn their_descriptors_are_given_back(place: Place) {
     alone(|| {
         place.run(|| {
-            let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let count = open_descriptors;
             drop(Signals::new([Signal::USR1]).unwrap());
             let before = count();
             (0..100).for_each(|_| drop(Signals::new([Signal::USR1, Signal::USR2]).unwrap()));

@@ -12,8 +12,8 @@ use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, ON_ONE_WORKER, behaviours};
 use crate::support::{
-    Flag, HANG, assert_same, drain, errno, file_of, join, narrow, pair_with_std, pattern, peer,
-    reset, wait_until_asleep,
+    Flag, HANG, assert_same, drain, errno, file_of, join, narrow, open_descriptors, pair_with_std,
+    pattern, peer, reset, wait_until_asleep,
 };
 use rustix::io::Errno;
 use uthread::fs::{File, OpenOptions};
@@ -357,7 +357,7 @@ fn a_file_that_cannot_be_written_is_an_error(place: Place) {
 fn no_descriptor_is_left(place: Place) {
     alone(|| {
         place.run(|| {
-            let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+            let open = open_descriptors;
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let (to, gone) = UnixStream::pair().unwrap();
             let (null, file) = (File::create("/dev/null").unwrap(), file_of(b""));

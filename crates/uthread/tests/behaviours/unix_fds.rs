@@ -1,13 +1,13 @@
 //! Descriptors that travel with bytes: they arrive open, in their order, and none is left behind.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, behaviours};
-use crate::support::{errno, kind, limit_descriptors};
+use crate::support::{errno, kind, limit_descriptors, open_descriptors};
 use rustix::io::{Errno, FdFlags};
 use uthread::net::unix::FDS_MAX;
 use uthread::net::{UnixDatagram, UnixStream};
@@ -52,10 +52,6 @@ fn numbers(fds: Vec<OwnedFd>) -> Vec<u8> {
         byte[0]
     };
     fds.into_iter().map(number).collect()
-}
-
-fn open_descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 fn descriptors_arrive_in_their_order_and_work(place: Place) {

@@ -237,3 +237,13 @@ pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
 pub(crate) fn kind<T>(result: io::Result<T>) -> io::ErrorKind {
     result.err().expect("an error").kind()
 }
+
+/// Returns the number of open descriptors, without those of rings and epoll instances: a spare worker may start at any time.
+pub(crate) fn open_descriptors() -> usize {
+    let is_counted = |entry: std::io::Result<std::fs::DirEntry>| {
+        let target = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        target.is_ok_and(|target| !target.to_string_lossy().starts_with("anon_inode:"))
+    };
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    entries.map(is_counted).filter(|counted| *counted).count()
+}
