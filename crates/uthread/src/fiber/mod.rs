@@ -296,12 +296,15 @@ fn finish_all<T>(
     }
     if control.thread_pointer().is_some() {
         match images::drop_values() {
-            // What is dropped from now on may use thread-local storage, as on a new thread.
-            Values::Dropped => control.across_reset(images::reset),
+            Values::Dropped => {}
             Values::Left => return finish_after_thread(control, scope, outcome, result),
         }
     }
-    publish(control, scope, outcome, result);
+    publish(control, scope, outcome, result, || {
+        if control.thread_pointer().is_some() {
+            control.across_reset(images::reset);
+        }
+    });
 }
 
 /// Ends a fiber for which the C library has to end the thread first.
@@ -313,20 +316,26 @@ fn finish_after_thread<T>(
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
-    let finish: Box<dyn FnOnce() + '_> = Box::new(move || publish(control, scope, outcome, result));
+    let finish: Box<dyn FnOnce() + '_> =
+        Box::new(move || publish(control, scope, outcome, result, || {}));
     // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete nothing that the fiber borrows is
     // dropped. The value is sent to where it would be dropped or taken otherwise.
     control.finish_later(unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Finish>(finish) });
 }
 
-/// Completes the outcome of a fiber whose values have been dropped.
+/// Completes the outcome of a fiber whose values have been dropped. Calls `renew` if something else has to be dropped, which may
+/// use thread-local storage, as on a new thread.
 fn publish<T>(
     control: &Control,
     scope: Option<&Children>,
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
+    renew: impl FnOnce(),
 ) {
     let unjoined = outcome.deliver(result);
+    if unjoined.is_some() || control.locals().is_some() {
+        renew();
+    }
     if let Some(result) = unjoined {
         end_unjoined(control, result);
     } else if let Some(locals) = control.locals() {

@@ -365,25 +365,34 @@ pub(super) struct Layout {
     pub(super) keys: Option<Keys>,
 }
 
+static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+
+/// Returns where values for keys are, if that is known. There is a block.
+#[inline]
+pub(super) fn keys() -> Option<Keys> {
+    LAYOUT.get()?.as_ref()?.keys
+}
+
 /// Returns what is known about blocks.
 ///
 /// # Errors
 ///
 /// `ENOTSUP` if the id cannot be found; the errors of `pthread_create(3)`.
-pub(super) fn layout() -> io::Result<Layout> {
-    static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+pub(super) fn layout() -> io::Result<&'static Layout> {
     if !thread_pointer::IS_KNOWN {
         return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
     }
     let found = match LAYOUT.get() {
-        Some(found) => *found,
+        Some(found) => found,
         None => {
             modules::find();
             let found = find_layout()?;
-            *LAYOUT.get_or_init(|| found)
+            LAYOUT.get_or_init(|| found)
         }
     };
-    found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTSUP))
+    found
+        .as_ref()
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTSUP))
 }
 
 /// Creates threads until there is one offset at which all have their ids.

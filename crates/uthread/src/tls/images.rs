@@ -48,7 +48,7 @@ pub(crate) fn drop_values() -> Values {
         unsafe { destructors() };
     }
     let are_dropped = is_reusable()
-        && match donor::layout().ok().and_then(|layout| layout.keys) {
+        && match donor::keys() {
             Some(keys) => {
                 keys.drop_values();
                 true

@@ -17,6 +17,9 @@ impl Alerts {
     /// Fibers are ordered by their priorities.
     pub(in crate::sched) const PRIORITIES: u8 = 4;
 
+    /// Fibers migrate.
+    pub(in crate::sched) const MIGRATION: u8 = 8;
+
     /// Returns `true` if there is anything to check.
     #[inline(always)]
     pub(in crate::sched) fn are_any(&self) -> bool {

@@ -11,6 +11,7 @@ use super::runner_store::RunnerStore;
 use crate::fiber::{
     Cancelled, Destination, Fiber, FiberRef, Finish, Identity, Payload, Runner, Scheduler, Started,
 };
+use crate::sched::mode::Mode;
 use crate::sched::reactor::Reactor;
 use crate::sched::shortage::Refused;
 
@@ -110,7 +111,12 @@ impl Fibers {
     ) -> Started {
         let payload: Payload = Box::new(format!("uthread: no stack for a fiber: {error}"));
         fiber.control().refuse(payload);
-        self.start_on(fiber, runner, queues, io)
+        let started = self.start_on(fiber, runner, queues, io);
+        if queues.shared.mode == Mode::OwnTls && started.control().thread_pointer().is_none() {
+            // Its thread-local storage is the worker's.
+            started.control().set_stays_on(Some(queues.index as u32));
+        }
+        started
     }
 
     /// Starts a fiber that waits for a stack to end on, if there are both.

@@ -23,6 +23,7 @@ use super::alerts::Alerts;
 use super::queues::Queues;
 use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
+use crate::sched::mode::Mode;
 use crate::stack::panic_frames;
 
 /// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this sleep is not
@@ -108,10 +109,10 @@ impl Panics {
         self.update_alert(queues);
     }
 
-    /// Makes each pause be checked while a fiber is suspended during its panic; and always if fibers migrate, which depends on
-    /// whether they panic.
+    /// Makes each pause be checked while a fiber is suspended during its panic; and always if fibers migrate unless they panic. A
+    /// fiber with thread-local storage of its own takes its panic along.
     fn update_alert(&self, queues: &Queues) {
-        let matter = self.suspended.get() > 0 || queues.migrating;
+        let matter = self.suspended.get() > 0 || queues.shared.mode == Mode::Migrating;
         queues.alerts.set(Alerts::PANICS, matter);
     }
 

@@ -44,6 +44,8 @@ impl Queues {
         shared: Arc<Shared>,
         LocalEnds { new, ready }: LocalEnds,
     ) -> Queues {
+        let alerts = Alerts::default();
+        alerts.set(Alerts::MIGRATION, shared.is_migrating());
         Queues {
             index,
             migrating: shared.is_migrating(),
@@ -51,7 +53,7 @@ impl Queues {
             shared,
             new,
             ready,
-            alerts: Alerts::default(),
+            alerts,
             spreads_next: Cell::new(false),
         }
     }
