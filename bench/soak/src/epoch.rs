@@ -50,7 +50,7 @@ pub(crate) fn run(
     mut random: Random,
 ) -> io::Result<Report> {
     let directory = tempfile::tempdir()?;
-    let stage = Arc::new(Stage::new(directory.path().to_owned()));
+    let stage = Arc::new(Stage::new(directory.path().to_owned(), mode.own_tls));
     let ending = match random.percent(40) {
         true => Ending::Cut,
         false => Ending::Orderly,

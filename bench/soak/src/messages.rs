@@ -249,7 +249,7 @@ mod tests {
 
     /// Sends three messages, changes them by `tamper`, and receives them. Returns the violations.
     fn check(tamper: Tamper) -> Vec<String> {
-        let stage = Arc::new(Stage::new("nowhere".into()));
+        let stage = Arc::new(Stage::new("nowhere".into(), false));
         let (mut sender, receiver) = Ledger::open(&stage, Vec::new(), io::empty(), false);
         let mut random = Random::with_seed(1);
         let mut begins = [0; 4];

@@ -14,6 +14,8 @@ pub(crate) struct Stage {
     pub(crate) tally: Tally,
     /// Folder of the files, removed with the epoch.
     pub(crate) directory: PathBuf,
+    /// `true` if fibers may block their workers' threads.
+    pub(crate) may_block: bool,
     stopping: AtomicBool,
     cut: AtomicBool,
     next_id: AtomicU64,
@@ -50,10 +52,11 @@ impl Count {
 }
 
 impl Stage {
-    pub(crate) fn new(directory: PathBuf) -> Stage {
+    pub(crate) fn new(directory: PathBuf, may_block: bool) -> Stage {
         Stage {
             tally: Tally::default(),
             directory,
+            may_block,
             stopping: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             next_id: AtomicU64::new(1),
@@ -182,4 +185,9 @@ pub(crate) fn broken(what: impl Display) -> io::Error {
 /// Fails with this message if the condition does not hold.
 pub(crate) fn expect(holds: bool, what: impl Display) -> io::Result<()> {
     if holds { Ok(()) } else { Err(broken(what)) }
+}
+
+/// Locks a mutex of `std`, which a cancelled fiber poisons.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

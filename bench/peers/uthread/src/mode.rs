@@ -16,6 +16,9 @@ pub(crate) struct Mode {
     /// Let fibers migrate to idle workers
     #[arg(long)]
     pub(crate) migrating: bool,
+    /// Give each fiber thread-local storage of its own, so that it may also migrate and block anywhere
+    #[arg(long, conflicts_with = "migrating")]
+    pub(crate) own_tls: bool,
     /// Let a thread of the kernel take the operations of each ring
     #[arg(long)]
     pub(crate) polling: bool,
@@ -29,6 +32,9 @@ impl Mode {
         }
         if self.polling {
             builder = builder.kernel_polling(POLLING_IDLE);
+        }
+        if self.own_tls {
+            builder = builder.own_tls(true);
         }
         match self.migrating {
             false => builder,

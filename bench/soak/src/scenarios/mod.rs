@@ -4,6 +4,7 @@
 mod endless;
 mod faults;
 mod files;
+mod foreign;
 mod streams;
 mod trees;
 mod wakes;
@@ -52,10 +53,21 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("a file written as a whole", files::as_whole),
 ];
 
+/// Work of fibers with thread-local storage of their own.
+const FOREIGN: &[(&str, Scenario)] = &[
+    ("a channel of std", foreign::channel),
+    ("a lock of std across waits", foreign::lock_across_waits),
+    ("thread-local values across waits", foreign::thread_locals),
+    ("a computation", foreign::computes),
+];
+
 /// Runs one scenario after the other until the epoch ends.
 pub(crate) fn keep_going(stage: &Arc<Stage>, mut random: Random) {
+    let foreign = if stage.may_block { FOREIGN } else { &[] };
     while !stage.is_stopping() {
-        let (name, scenario) = SCENARIOS[random.usize(..SCENARIOS.len())];
+        let number = random.usize(..SCENARIOS.len() + foreign.len());
+        let scenario = SCENARIOS.iter().chain(foreign).nth(number);
+        let (name, scenario) = scenario.expect("there are more");
         if let Err(error) = scenario(stage, &mut random) {
             stage.judge(name, &error);
             break;
