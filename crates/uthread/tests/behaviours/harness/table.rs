@@ -201,8 +201,12 @@ impl Sheet<'_> {
     }
 }
 
+/// Returns the mark of a reason: `z` is followed by `aa`.
 fn letter(index: usize) -> String {
-    char::from_digit(index as u32 + 10, 36)
-        .expect("fewer reasons than letters")
-        .to_string()
+    const LETTERS: usize = 26;
+    let last = char::from(b'a' + (index % LETTERS) as u8);
+    match index / LETTERS {
+        0 => last.to_string(),
+        rest => format!("{}{last}", letter(rest - 1)),
+    }
 }
