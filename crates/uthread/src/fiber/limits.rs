@@ -38,6 +38,8 @@ pub(crate) struct Limits {
     state: AtomicU8,
     /// The worker that others have to ask to end the fiber's operation. Here it takes no memory.
     pub(crate) last_worker: LastWorker,
+    /// `true` while nothing ends the fiber's waits: like a shield, but it takes no memory.
+    unending: Cell<bool>,
     inner: Seldom<Inner>,
 }
 
@@ -125,6 +127,9 @@ impl Limits {
     /// Returns `true` if calls must not wait, whatever the time. `shut_down` is `true` if the runtime shuts
     /// down.
     pub(crate) fn is_cancelled(&self, shut_down: bool) -> bool {
+        if self.unending.get() {
+            return false;
+        }
         let cancelled = shut_down || self.has(CANCELLED);
         match self.restrictions() {
             None => cancelled,
@@ -135,7 +140,17 @@ impl Limits {
     /// Returns the deadline, if there is one.
     #[inline(always)]
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.restrictions().and_then(|inner| inner.deadline.get())
+        let deadline = self.restrictions()?.deadline.get();
+        deadline.filter(|_| !self.unending.get())
+    }
+
+    /// Calls `end`, the last part of a fiber, in which no limit ends its waits.
+    #[inline(always)]
+    pub(super) fn without<R>(&self, end: impl FnOnce() -> R) -> R {
+        self.unending.set(true);
+        let ended = end();
+        self.unending.set(false);
+        ended
     }
 
     /// Counts a refused call and returns the new number.

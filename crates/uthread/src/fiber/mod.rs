@@ -295,7 +295,7 @@ fn finish_all<T>(
         children.acknowledge_end(payload);
     }
     if control.thread_pointer().is_some() {
-        match images::drop_values() {
+        match control.limits.without(images::drop_values) {
             Values::Dropped => {}
             Values::Left => return finish_after_thread(control, scope, outcome, result),
         }

@@ -18,6 +18,7 @@ use std::{hint, io};
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::limits::Limits;
 use super::{Control, FiberRef, Pause};
 use crate::stack::{Extent, Stack, TOP_BYTES};
 use crate::tls::donor::Donor;
@@ -220,9 +221,9 @@ impl Runner {
 impl Runner {
     /// Makes the block ready for the next fiber. Called by the loop of the runner.
     #[inline(never)]
-    fn end_thread(self) {
+    fn end_thread(self, limits: &Limits) {
         // The end of the fiber may have created values again.
-        match images::drop_values() {
+        match limits.without(images::drop_values) {
             Values::Dropped => images::reset(),
             // SAFETY: a runner with a thread pointer has a block.
             Values::Left => unsafe { self.block().as_mut() }.is_used_up = true,
@@ -245,7 +246,7 @@ fn run_fibers(top: NonNull<Top>, exit: &Exit) {
         }
         let runner = Runner(top);
         if runner.thread_pointer().is_some() {
-            runner.end_thread();
+            runner.end_thread(&fiber.control().limits);
         }
         exit.suspend(None);
     }

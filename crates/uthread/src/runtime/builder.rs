@@ -210,8 +210,9 @@ impl Builder {
     /// moves between workers. By default, the environment variable `UTHREAD_OWN_TLS` decides: any value but `0` turns it on.
     ///
     /// Values of [`thread_local!`](std::thread_local), `errno`, thread-locals of C and C++, keys of `pthread_key_create(3)` and
-    /// [`std::thread::current`] belong to the fiber. They are dropped at its end, before a join returns. So an initializer of a
-    /// thread-local may wait, and code that keeps a reference to a thread-local across a call that waits is right.
+    /// [`std::thread::current`] belong to the fiber. They are dropped at its end, before a join returns, and their destructors
+    /// may wait, as in a [`shield`](crate::shield). An initializer of a thread-local may wait, too, and
+    /// code that keeps a reference to a thread-local across a call that waits is right.
     ///
     /// An idle worker resumes ready fibers of a busy one, as with [`migrating`](Builder::migrating), but without its contract. A fiber
     /// may [block its worker](crate::guide::blocking) by any call: a spare worker then goes on with the other fibers. All

@@ -14,13 +14,14 @@ use rustix::thread::gettid;
 
 use crate::harness::place::Place;
 use crate::harness::{Gap, behaviours};
-use crate::support::eventually;
-use uthread::{scope, sleep, spawn, yield_now};
+use crate::support::{HANG, eventually};
+use uthread::{scope, sleep, spawn, timeout, try_scope, yield_now};
 
-pub(crate) const WITH_OWN_TLS: &[Gap] = &[Gap(
+pub(crate) const WITHOUT_OWN_TLS: Gap = Gap(
     |place| !place.has_own_tls(),
     "about fibers with thread-local storage of their own",
-)];
+);
+pub(crate) const WITH_OWN_TLS: &[Gap] = &[WITHOUT_OWN_TLS];
 
 behaviours![(
     WITH_OWN_TLS,
@@ -28,6 +29,7 @@ behaviours![(
         values_are_the_fibers_and_borrowed_across_moves,
         destructors_run_before_a_join_returns,
         a_destructor_may_wait,
+        a_destructor_waits_whatever_has_ended_its_fiber,
         an_initializer_may_wait,
         destructors_of_keys_run_before_a_join_returns,
         a_result_that_nobody_joins_is_dropped_on_a_thread,
@@ -128,6 +130,60 @@ fn a_destructor_may_wait(place: Place) {
     let drops = counter();
     in_many(place, |_| WAITS.set(Some(Waits(drops))));
     assert_eq!(drops.load(Ordering::SeqCst), FIBERS);
+}
+
+/// A destructor that is unwound aborts the process.
+fn a_destructor_waits_whatever_has_ended_its_fiber(place: Place) {
+    struct Waits(&'static AtomicUsize);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            yield_now();
+            sleep(Duration::from_millis(1));
+            uthread::fs::metadata("/").unwrap();
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    thread_local!(static WAITS: RefCell<Option<Waits>> = const { RefCell::new(None) });
+    struct CreatesOne(&'static AtomicUsize);
+    impl Drop for CreatesOne {
+        fn drop(&mut self) {
+            WAITS.set(Some(Waits(self.0)));
+        }
+    }
+    let drops = counter();
+    let wait = || {
+        WAITS.set(Some(Waits(drops)));
+        sleep(HANG);
+    };
+    let runtime = place.runtime();
+    let cancelled = place.spawn_waiting(&runtime, wait);
+    cancelled.cancel();
+    assert!(cancelled.join().is_err());
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+    runtime.run(|| {
+        let soon = Duration::from_millis(1);
+        assert!(timeout(soon, || scope(|scope| drop(scope.spawn(wait)))).is_err());
+        assert_eq!(drops.load(Ordering::SeqCst), 2);
+        let failed = try_scope(|scope| {
+            scope.spawn(|| {
+                wait();
+                Ok(())
+            });
+            sleep(soon);
+            Err::<(), _>(())
+        });
+        assert!(failed.is_err());
+        assert_eq!(drops.load(Ordering::SeqCst), 3);
+    });
+    // Nobody takes its value, which is dropped at the very end.
+    drop(place.spawn_waiting(&runtime, || {
+        let _ = std::panic::catch_unwind(|| sleep(HANG));
+        CreatesOne(drops)
+    }));
+    let ended = place.spawn_waiting(&runtime, wait);
+    drop(runtime);
+    assert!(ended.join().is_err());
+    assert_eq!(drops.load(Ordering::SeqCst), 5);
 }
 
 fn an_initializer_may_wait(place: Place) {
