@@ -380,7 +380,7 @@ impl Shared {
     pub(super) fn stands_still(&self) -> bool {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
-            && (self.all()).all(|remote| remote.rests.load(Ordering::Relaxed))
+            && self.all().all(|remote| remote.rests())
     }
 
     /// Counts a worker that has ended. The last one completes the abandoned fibers for their joiners: nothing
@@ -485,6 +485,12 @@ impl Remote {
     /// Returns `true` if the worker neither sleeps nor rests, and has not ended.
     pub(super) fn is_awake(&self) -> bool {
         self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the worker does not run and nothing in the runtime would wake it: it rests at the end of its runtime, has
+    /// ended, or could not start.
+    fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
     }
 
     pub(super) fn claim(&self) -> bool {

@@ -1,37 +1,49 @@
 //! A fiber with thread-local storage of its own may block its worker's thread anywhere: the others go on elsewhere.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, LazyLock, Mutex, mpsc as native};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::behaviours;
+use crate::harness::child::alone;
 use crate::harness::place::Place;
-use crate::own_tls::WITH_OWN_TLS;
-use crate::support::{FREE, HANG};
+use crate::harness::{Gap, NO_RING, behaviours};
+use crate::own_tls::{WITH_OWN_TLS, WITHOUT_OWN_TLS};
+use crate::support::{FREE, HANG, limit_descriptors};
 use uthread::net::{TcpListener, TcpStream};
-use uthread::{Runtime, blocking, scope, sleep, spawn, yield_now};
+use uthread::thread::{Cancelled, park};
+use uthread::{Runtime, blocking, scope, shield, sleep, spawn, yield_now};
 
-behaviours![(
-    WITH_OWN_TLS,
-    [
-        a_channel_of_std_joins_fibers_of_one_worker,
-        a_lock_of_std_is_held_across_a_wait,
-        a_condvar_and_a_barrier_of_std_join_fibers,
-        an_initializer_waits_for_another_fiber,
-        a_thread_of_std_is_joined,
-        parked_threads_of_std_are_fibers,
-        fibers_tick_beside_one_that_sleeps,
-        fibers_tick_beside_one_that_computes,
-        calls_go_on_that_began_on_a_blocked_worker,
-        many_block_at_once,
-        blocking_calls_run_on_the_fibers_own_thread,
-        blocking_calls_hold_up_nobody,
-        a_fiber_that_blocks_delays_the_end_of_its_runtime,
-        no_more_workers_are_active_than_were_asked_for
-    ]
-)];
+/// For a behaviour that takes seconds.
+const WITH_OWN_TLS_ON_A_RING: &[Gap] = &[WITHOUT_OWN_TLS, NO_RING];
+
+behaviours![
+    (
+        WITH_OWN_TLS_ON_A_RING,
+        [what_stands_still_is_abandoned_after_a_shortage_of_descriptors]
+    ),
+    (
+        WITH_OWN_TLS,
+        [
+            a_channel_of_std_joins_fibers_of_one_worker,
+            a_lock_of_std_is_held_across_a_wait,
+            a_condvar_and_a_barrier_of_std_join_fibers,
+            an_initializer_waits_for_another_fiber,
+            a_thread_of_std_is_joined,
+            parked_threads_of_std_are_fibers,
+            fibers_tick_beside_one_that_sleeps,
+            fibers_tick_beside_one_that_computes,
+            calls_go_on_that_began_on_a_blocked_worker,
+            many_block_at_once,
+            blocking_calls_run_on_the_fibers_own_thread,
+            blocking_calls_hold_up_nobody,
+            a_fiber_that_blocks_delays_the_end_of_its_runtime,
+            no_more_workers_are_active_than_were_asked_for
+        ]
+    )
+];
 
 /// Runs `action` in a fiber of a runtime with one worker.
 fn on_one<T: Send>(place: Place, action: impl FnOnce(&Runtime) -> T + Send) -> T {
@@ -306,5 +318,32 @@ fn no_more_workers_are_active_than_were_asked_for(place: Place) {
         });
         // The monitor may take a worker for stuck that does not get a CPU.
         assert!(most.into_inner() <= 2);
+    });
+}
+
+/// A spare worker that could not start does not count as one that may wake a fiber.
+fn what_stands_still_is_abandoned_after_a_shortage_of_descriptors(place: Place) {
+    alone(|| {
+        let runtime = place.runtime_of(1);
+        limit_descriptors(64);
+        let taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        runtime.run(|| {
+            // The first call takes the spare worker that is there, and none can start for the next one.
+            scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| blocking(|| thread::sleep(Duration::from_millis(20))));
+                }
+            });
+        });
+        drop(taken);
+        let waiting = place.spawn_waiting(&runtime, || {
+            shield(|| {
+                loop {
+                    park();
+                }
+            })
+        });
+        drop(runtime);
+        assert!(waiting.join().unwrap_err().is::<Cancelled>());
     });
 }

@@ -59,7 +59,6 @@ mod sleep;
 mod trim;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use self::fibers::Fibers;
@@ -167,8 +166,6 @@ impl Worker {
         if let Some(stack) = self.queues.shared.shortage.remove() {
             self.queues.shared.stacks.give_larger(stack);
         }
-        // For the workers that have not ended.
-        self.queues.remote.rests.store(true, Ordering::Relaxed);
         self.queues.shared.record_worker_end();
     }
 
