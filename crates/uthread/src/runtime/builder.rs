@@ -449,10 +449,9 @@ fn start_spare(
         let shared = shared.upgrade().ok_or_else(ended)?;
         name_worker(&name, index).spawn(move || {
             let own = Arc::clone(&shared);
-            let report = |started: io::Result<String>| {
-                if let Err(error) = started {
-                    own.give_up_spare(index, &error);
-                }
+            let report = |started: io::Result<String>| match started {
+                Ok(_) => own.confirm_spare(),
+                Err(error) => own.give_up_spare(index, &error),
             };
             work(index, shared, queues, make, report);
         })

@@ -145,23 +145,23 @@ impl Workers {
     /// Joins the threads, except those that cannot end before the caller does.
     fn join_threads(&mut self) {
         let mut threads = mem::take(&mut self.threads);
-        let mut spares = true;
         // The caller runs for a fiber of this runtime, whose worker ends later.
         if let Some(own) = offload::worker_of_caller(&self.shared) {
             match self.shared.is_migrating() {
-                // Any worker may resume the calling fiber.
-                true => {
-                    threads.clear();
-                    spares = false;
-                }
+                // Any worker may resume the calling fiber. The last one stops the monitor.
+                true => return self.detach(),
                 false => drop(threads.remove(own)),
             }
         }
         let monitor = self.monitor.take();
         let end = || {
             threads.into_iter().for_each(join);
-            if spares {
-                self.shared.take_spare_threads().into_iter().for_each(join);
+            loop {
+                let spares = self.shared.take_spare_threads();
+                if spares.is_empty() {
+                    break;
+                }
+                spares.into_iter().for_each(join);
             }
             // Stopped last: a fiber that delays the end of the runtime is a stall too.
             if let Some(monitor) = monitor {

@@ -177,7 +177,7 @@ impl Monitor {
             } else {
                 idle_samples + 1
             };
-            shared.keep_one_benched();
+            shared.fill_places();
             let next_trim = self.trims.request(&shared, now);
             if idle_samples < IDLE_SAMPLES_MAX {
                 thread::park_timeout(interval);

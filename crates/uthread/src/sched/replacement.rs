@@ -25,12 +25,13 @@ impl Shared {
         }
         let _ = self.spares.start.set(start);
         let mut roster = self.spares.roster();
-        let index = self.start_spare(&mut roster, State::Benched)?;
+        let (index, thread) = self.try_to_start(State::Benched)?;
+        roster.threads.push(thread);
         roster.benched.push(index);
         Ok(())
     }
 
-    /// Takes the threads of the spare workers, to join them. None starts afterwards, as the runtime is shut down.
+    /// Takes the threads of the spare workers, to join them. Others start until all workers have ended.
     pub(crate) fn take_spare_threads(&self) -> Vec<thread::JoinHandle<()>> {
         std::mem::take(&mut self.spares.roster().threads)
     }
@@ -43,27 +44,30 @@ impl Shared {
         }
         let mut roster = self.spares.roster();
         let worker = self.remote(index);
-        if self.is_shut_down() || !worker.duty.is(State::Active) {
+        if !worker.duty.is(State::Active) || !self.activate_one(&mut roster) {
             return false;
         }
-        let replacement = match roster.benched.pop() {
-            Some(benched) => benched,
-            None => match self.start_spare(&mut roster, State::Active) {
-                Ok(started) => started,
-                Err(error) => {
-                    roster.report(&error);
-                    return false;
-                }
-            },
-        };
         worker.duty.set(State::Away);
         roster.away += 1;
         self.set_away(true);
-        drop(roster);
-        let replacement = self.remote(replacement);
-        replacement.duty.set(State::Active);
-        replacement.wake();
         true
+    }
+
+    /// Makes a benched or a new worker active. Returns `false` if there is none.
+    fn activate_one(&self, roster: &mut Roster) -> bool {
+        if self.is_shut_down() {
+            // They do not sit out any more.
+            roster.benched.clear();
+        }
+        match roster.benched.pop() {
+            Some(benched) => {
+                let benched = self.remote(benched);
+                benched.duty.set(State::Active);
+                benched.wake();
+                true
+            }
+            None => self.start_spare(roster, State::Active).is_some(),
+        }
     }
 
     /// Lets others go on with what waits for a worker that has not switched for long, since it had used so much CPU time. Called by
@@ -135,17 +139,21 @@ impl Shared {
         self.remotes.len() > 1 || self.has_spares()
     }
 
-    /// Starts a benched worker if all are in use, so that the next one that is needed need not start first.
-    pub(super) fn keep_one_benched(&self) {
+    /// Fills the places of spare workers that could not start, and starts a benched worker if all are in use, so that the next one
+    /// that is needed need not start first. Called by the monitor.
+    pub(super) fn fill_places(&self) {
         if !self.has_spares() {
             return;
         }
         let mut roster = self.spares.roster();
-        if roster.away == 0 || !roster.benched.is_empty() || self.is_shut_down() {
-            return;
+        while roster.free > 0 && self.activate_one(&mut roster) {
+            roster.free -= 1;
         }
-        // It is tried again when a worker has to be replaced.
-        if let Ok(index) = self.start_spare(&mut roster, State::Benched) {
+        if roster.away > 0
+            && roster.benched.is_empty()
+            && !self.is_shut_down()
+            && let Some(index) = self.start_spare(&mut roster, State::Benched)
+        {
             roster.benched.push(index);
         }
     }
@@ -170,10 +178,15 @@ impl Shared {
         is_benched
     }
 
+    /// Records that a spare worker has started.
+    pub(crate) fn confirm_spare(&self) {
+        self.spares.roster().delay = Duration::ZERO;
+    }
+
     /// Frees the place of a spare worker that could not start.
     pub(crate) fn give_up_spare(&self, index: usize, error: &io::Error) {
         let mut roster = self.spares.roster();
-        roster.report(error);
+        roster.record_failure(error);
         match roster.benched.iter().position(|benched| *benched == index) {
             Some(position) => drop(roster.benched.swap_remove(position)),
             None => roster.free += 1,
@@ -191,7 +204,20 @@ impl Shared {
         self.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.workers()
     }
 
-    fn start_spare(&self, roster: &mut Roster, state: State) -> io::Result<usize> {
+    /// Starts a spare worker, and returns its index, unless one could not start shortly before.
+    fn start_spare(&self, roster: &mut Roster, state: State) -> Option<usize> {
+        let is_delayed = roster.retry_at.is_some_and(|at| Instant::now() < at);
+        if is_delayed || self.ended.load(Ordering::Acquire) == self.workers() {
+            return None;
+        }
+        let started = self.try_to_start(state);
+        let started = started.map_err(|error| roster.record_failure(&error));
+        let (index, thread) = started.ok()?;
+        roster.threads.push(thread);
+        Some(index)
+    }
+
+    fn try_to_start(&self, state: State) -> io::Result<(usize, thread::JoinHandle<()>)> {
         let (remote, ends) = Remote::new(&self.idle, self.mode, false);
         remote.duty.set(state);
         let (Some(added), Some(start)) = (self.spares.add(remote), self.spares.start.get()) else {
@@ -199,16 +225,12 @@ impl Shared {
             return Err(io::Error::other(what));
         };
         let index = self.remotes.len() + added;
-        match start(index, ends) {
-            Ok(thread) => roster.threads.push(thread),
-            Err(error) => {
-                self.remote(index).set_waker(None);
-                // Not the last one, as the runtime goes on.
-                self.ended.fetch_add(1, Ordering::AcqRel);
-                return Err(error);
-            }
-        }
-        Ok(index)
+        let thread = start(index, ends).inspect_err(|_| {
+            self.remote(index).set_waker(None);
+            // Not the last one, as another one is stuck.
+            self.ended.fetch_add(1, Ordering::AcqRel);
+        })?;
+        Ok((index, thread))
     }
 }
 

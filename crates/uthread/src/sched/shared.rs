@@ -394,6 +394,7 @@ impl Shared {
                 fiber.give_up();
                 std::mem::forget(fiber);
             }
+            self.notifier.stop();
         }
     }
 

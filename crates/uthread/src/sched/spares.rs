@@ -12,12 +12,18 @@
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::atomic::lock;
 
 /// Maximum number of spare workers of a runtime, each with a thread and a ring.
 pub(super) const SPARES_MAX: usize = 256;
+
+/// Time until the next attempt after a spare worker could not start. It doubles with each failure in a row, as each uses up one of
+/// the spare workers.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// The spare workers of a runtime, of type `W`, and what starts one.
 pub(super) struct Spares<W, S> {
@@ -42,6 +48,9 @@ pub(super) struct Roster {
     pub(super) threads: Vec<thread::JoinHandle<()>>,
     /// `true` once a spare worker could not start.
     has_failed: bool,
+    /// After such a failure: when the next one may start, and how long that is after the failure.
+    pub(super) retry_at: Option<Instant>,
+    pub(super) delay: Duration,
 }
 
 /// A worker's part in running fibers.
@@ -126,8 +135,10 @@ impl<W, S> Spares<W, S> {
 }
 
 impl Roster {
-    /// Says once why a fiber that blocks its thread keeps its worker.
-    pub(super) fn report(&mut self, error: &io::Error) {
+    /// Says once why a fiber that blocks its thread keeps its worker, and delays the next attempt.
+    pub(super) fn record_failure(&mut self, error: &io::Error) {
+        self.delay = (self.delay * 2).clamp(RETRY_MIN, RETRY_MAX);
+        self.retry_at = Some(Instant::now() + self.delay);
         if !std::mem::replace(&mut self.has_failed, true) {
             eprintln!("uthread: no other worker goes on for one that is blocked: {error}");
         }

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Barrier, Condvar, LazyLock, Mutex, mpsc as native};
+use std::sync::{Arc, Barrier, Condvar, LazyLock, Mutex, mpsc as native};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ behaviours![
             blocking_calls_run_on_the_fibers_own_thread,
             blocking_calls_hold_up_nobody,
             a_fiber_that_blocks_delays_the_end_of_its_runtime,
+            fibers_that_block_are_replaced_until_their_runtime_has_ended,
+            a_shortage_of_descriptors_passes,
             no_more_workers_are_active_than_were_asked_for
         ]
     )
@@ -253,7 +256,7 @@ fn blocking_calls_run_on_the_fibers_own_thread(place: Place) {
     on_one(place, |_| {
         let own = thread::current().id();
         assert_eq!(blocking(|| thread::current().id()), own);
-        let panicked = std::panic::catch_unwind(|| blocking(|| panic!("in a blocking call")));
+        let panicked = catch_unwind(|| blocking(|| panic!("in a blocking call")));
         assert!(panicked.is_err());
         // A call of uthread waits as ever.
         let (send, receive) = uthread::sync::mpsc::channel();
@@ -345,5 +348,71 @@ fn what_stands_still_is_abandoned_after_a_shortage_of_descriptors(place: Place) 
         });
         drop(runtime);
         assert!(waiting.join().unwrap_err().is::<Cancelled>());
+    });
+}
+
+/// Each blocks until another fiber, which its own destructor has to wait for, goes on.
+fn fibers_that_block_are_replaced_until_their_runtime_has_ended(place: Place) {
+    const FIBERS: usize = 4;
+    let runtime = place.runtime_of(1);
+    let (send, receive) = native::channel();
+    let receive = Arc::new(Mutex::new(receive));
+    let blocking = (0..FIBERS).map(|_| {
+        let receive = Arc::clone(&receive);
+        place.spawn_waiting(&runtime, move || {
+            let _ = catch_unwind(|| sleep(HANG));
+            receive.lock().unwrap().recv_timeout(HANG).unwrap();
+        })
+    });
+    let blocking: Vec<_> = blocking.collect();
+    let releasing = place.spawn_waiting(&runtime, move || {
+        let _ = catch_unwind(|| sleep(HANG));
+        shield(|| {
+            sleep(Duration::from_millis(10));
+            (0..FIBERS).for_each(|_| send.send(()).unwrap());
+        });
+    });
+    drop(runtime);
+    for fiber in blocking.into_iter().chain([releasing]) {
+        fiber.join().unwrap();
+    }
+}
+
+/// A spare worker that cannot start leaves its place to the next one that can.
+fn a_shortage_of_descriptors_passes(place: Place) {
+    alone(|| {
+        let runtime = place.runtime_of(1);
+        let (send, receive) = native::channel();
+        let receive = Arc::new(Mutex::new(receive));
+        let (begin, begun) = native::channel();
+        let block = || {
+            let (begin, receive) = (begin.clone(), Arc::clone(&receive));
+            runtime.spawn(move || {
+                begin.send(()).unwrap();
+                receive.lock().unwrap().recv_timeout(HANG).unwrap();
+            })
+        };
+        // The spare worker that is there takes the place of the worker.
+        let mut blocked = vec![block()];
+        begun.recv_timeout(HANG).unwrap();
+        runtime.run(|| ());
+        limit_descriptors(64);
+        let mut taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        // The monitor needs one.
+        taken.pop();
+        loop {
+            blocked.push(block());
+            if begun.recv_timeout(Duration::from_millis(300)).is_err() {
+                break;
+            }
+        }
+        // No worker is left for this one until there are descriptors again.
+        let count = blocked.len();
+        let releasing = runtime.spawn(move || (0..count).for_each(|_| send.send(()).unwrap()));
+        drop(taken);
+        for fiber in blocked {
+            fiber.join().unwrap();
+        }
+        releasing.join().unwrap();
     });
 }
