@@ -360,7 +360,7 @@ fn blocking_calls_keep_their_bound() {
 /// Otherwise the worker that accepts would serve most of them: each waits as soon as it has begun.
 fn connections_are_spread_over_the_workers(place: Place) {
     const CONNECTIONS: usize = 20;
-    let check = |streams: &mut dyn Iterator<Item = OwnedFd>| {
+    let counts = |streams: &mut dyn Iterator<Item = OwnedFd>| {
         let serve = |stream: OwnedFd| {
             spawn(move || {
                 let file = File::from(stream);
@@ -377,25 +377,41 @@ fn connections_are_spread_over_the_workers(place: Place) {
         for connection in serving {
             *counts.entry(connection.join().unwrap()).or_default() += 1;
         }
-        // A worker that has no CPU for a millisecond is stuck to the others, which take over some.
-        let least = CONNECTIONS / counts.len() / 2;
-        assert!(
-            counts.len() > 1 && counts.values().all(|count| *count >= least),
-            "{counts:?}"
-        );
+        counts
+    };
+    // To the others, a worker that has no CPU for a millisecond is stuck, and they take over some of its connections. Even on a busy
+    // machine, this affects few attempts; without the spreading, few are even.
+    let spreads = |accept: &dyn Fn() -> HashMap<Pid, usize>| {
+        const MOST: usize = 5;
+        let (mut even, mut uneven) = (0, Vec::new());
+        while even < MOST {
+            let counts = accept();
+            let each = CONNECTIONS / counts.len();
+            match counts.len() > 1 && counts.values().all(|count| *count == each) {
+                true => even += 1,
+                false => uneven.push(counts),
+            }
+            assert!(uneven.len() < MOST, "{uneven:?}");
+        }
     };
     place.run(|| {
         let listener = TcpListener::bind(FREE).unwrap();
         let address = listener.local_addr().unwrap();
         let connect = || (0..CONNECTIONS).for_each(|_| drop(TcpStream::connect(address).unwrap()));
-        connect();
-        check(&mut listener.incoming().map(|stream| stream.unwrap().into()));
-        connect();
-        check(&mut ring::accept(&listener).map(|stream| stream.unwrap().into()));
+        spreads(&|| {
+            connect();
+            counts(&mut listener.incoming().map(|stream| stream.unwrap().into()))
+        });
+        spreads(&|| {
+            connect();
+            counts(&mut ring::accept(&listener).map(|stream| stream.unwrap().into()))
+        });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        (0..CONNECTIONS).for_each(|_| drop(UnixStream::connect(&path).unwrap()));
-        check(&mut listener.incoming().map(|stream| stream.unwrap().into()));
+        spreads(&|| {
+            (0..CONNECTIONS).for_each(|_| drop(UnixStream::connect(&path).unwrap()));
+            counts(&mut listener.incoming().map(|stream| stream.unwrap().into()))
+        });
     });
 }
