@@ -158,10 +158,13 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
         let busy = Busy::begin();
         let ran = Arc::new(AtomicBool::new(false));
         let dropped = Arc::new(AtomicBool::new(false));
+        let begun = Arc::new(AtomicBool::new(false));
         let waiting = spawn({
             let (ran, dropped) = (Arc::clone(&ran), Arc::clone(&dropped));
+            let begun = Arc::clone(&begun);
             move || {
                 let captured = Captured(dropped);
+                begun.store(true, Ordering::Relaxed);
                 blocking(move || {
                     ran.store(true, Ordering::Relaxed);
                     drop(captured);
@@ -169,6 +172,9 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
             }
         });
         let with_an_error = spawn(|| fs::create_dir("/missing/directory"));
+        while !begun.load(Ordering::Relaxed) {
+            yield_now();
+        }
         sleep(SHORT);
         waiting.cancel();
         with_an_error.cancel();
