@@ -108,11 +108,8 @@ impl Stage {
         self.lock().clone()
     }
 
-    /// Ignores poisoning, which a fiber of the same thread causes when it unwinds.
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.violations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.violations)
     }
 
     /// Counts a fiber. The value is moved into its closure, and so dropped when the fiber has ended or will never start.
@@ -187,7 +184,7 @@ pub(crate) fn expect(holds: bool, what: impl Display) -> io::Result<()> {
     if holds { Ok(()) } else { Err(broken(what)) }
 }
 
-/// Locks a mutex of `std`, which a cancelled fiber poisons.
+/// Locks a mutex of `std`. Ignores poisoning, which a fiber causes when it unwinds.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -123,9 +123,8 @@ impl Shared {
         drop(reactor);
         worker.counters.relieved.add(served);
         ready.into_iter().for_each(|fiber| self.enqueue(fiber));
-        if served > 0 && is_deserted && self.is_shut_down() {
-            // Other workers may have stayed only because of this reactor.
-            self.wake_all();
+        if served > 0 && is_deserted {
+            self.record_deserted();
         }
     }
 
@@ -158,12 +157,10 @@ impl Shared {
         }
     }
 
-    /// Gives a worker whose loop goes on a place among the active ones, if it was away. Returns `true` if it is benched instead.
+    /// Gives a worker that was away a free place among the active ones. Returns `true` if there is none, so that it is benched.
     pub(super) fn settle(&self, index: usize) -> bool {
         let worker = self.remote(index);
-        if !worker.duty.is_away() {
-            return false;
-        }
+        debug_assert!(worker.duty.is_away(), "only the worker itself ends this");
         let mut roster = self.spares.roster();
         roster.away -= 1;
         self.set_away(roster.away > 0);

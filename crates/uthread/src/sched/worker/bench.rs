@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Worker;
 
 impl Worker {
-    /// Takes a place among the active workers if this one was away, or sits out until there is one.
+    /// Takes a place among the active workers, as this one was away, or sits out until there is one.
     #[inline(never)]
     pub(super) fn settle(&self) {
         if self.queues.shared.settle(self.queues.index) {

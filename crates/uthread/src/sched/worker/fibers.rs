@@ -180,7 +180,7 @@ impl Fibers {
         }
         drop(ended);
         if deserted {
-            queues.record_deserted();
+            queues.shared.record_deserted();
         }
     }
 
@@ -195,7 +195,7 @@ impl Fibers {
         queues.shared.remote(home).forget_name(left.control());
         queues.shared.keep_abandoned(left);
         if deserted {
-            queues.record_deserted();
+            queues.shared.record_deserted();
         }
     }
 

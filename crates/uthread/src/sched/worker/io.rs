@@ -132,7 +132,7 @@ impl Io {
         drop(reactor);
         queues.remote.counters.completions.add(count);
         if is_deserted {
-            queues.record_deserted();
+            queues.shared.record_deserted();
         }
         if is_any_late {
             self.cancel_late(queues);
@@ -188,7 +188,7 @@ impl Io {
                 let deserted = reactor.is_deserted();
                 drop(reactor);
                 if count > 0 && deserted {
-                    queues.record_deserted();
+                    queues.shared.record_deserted();
                 }
             }
         }

@@ -19,7 +19,7 @@ use super::queues::Queues;
 use crate::atomic::lock;
 use crate::fiber;
 use crate::sched::abandonment::Abandonment;
-use crate::sched::shared::STILL_TIME_MAX;
+use crate::sched::shared::{STILL_TIME_MAX, Shared};
 
 /// The state of a worker whose runtime ends.
 #[derive(Default)]
@@ -124,5 +124,15 @@ impl Ending {
             return Some(Duration::ZERO);
         }
         Some(STILL_TIME_MAX)
+    }
+}
+
+impl Shared {
+    /// Called when a reactor has become empty.
+    pub(in crate::sched) fn record_deserted(&self) {
+        if self.is_migrating() && self.is_shut_down() {
+            // Other workers may have stayed only because of this reactor.
+            self.wake_all();
+        }
     }
 }

@@ -78,14 +78,6 @@ impl Queues {
         }
     }
 
-    /// Called when a reactor has become empty.
-    pub(in crate::sched) fn record_deserted(&self) {
-        if self.migrating && self.shared.is_shut_down() {
-            // Other workers may have stayed only because of this reactor.
-            self.shared.wake_all();
-        }
-    }
-
     fn belong_to(&self, remote: &Remote) -> bool {
         ptr::eq(&*self.remote, remote)
     }
