@@ -17,6 +17,8 @@ mod layers;
 
 mod cycles;
 
+mod maps;
+
 mod terms;
 
 mod size;
@@ -49,10 +51,11 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 15] = [
     opening::check,
     layers::check,
     cycles::check,
+    maps::check,
     terms::check,
     size::check,
     unsafety::check,

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle, Thread};
 
 use crate::check;
-use crate::sched::wait::{self, Ending};
+use crate::sched::caller::{self, Ending};
 use crate::sync::channel::Channel;
 
 /// Two threads are explored in full.
@@ -108,7 +108,7 @@ fn check_receiver_that_gives_up(end: fn(&Ending, &Thread), error: RecvTimeoutErr
             let ending = ending.clone();
             thread::spawn(move || {
                 ending.apply_here();
-                receiver.recv_deadline(wait::deadline())
+                receiver.recv_deadline(caller::deadline())
             })
         };
         let ended = {

@@ -6,7 +6,7 @@ use loom::thread::{self, JoinHandle, Thread};
 
 use crate::check;
 use crate::fiber::keep_wakes;
-use crate::sched::wait::{self, Ending};
+use crate::sched::caller::{self, Ending};
 use crate::sync::lock::Lock;
 use crate::sync::notices::Notices;
 use crate::sync::parking_lot::WaitEnd;
@@ -42,7 +42,7 @@ impl Store {
     /// Waits for a token and takes it; false if there is none when time is over, or if it is cancelled, when it
     /// takes nothing any more.
     fn take(&self, has_deadline: bool) -> bool {
-        let deadline = has_deadline.then(wait::deadline);
+        let deadline = has_deadline.then(caller::deadline);
         self.lock.write();
         let mut ended = WaitEnd::Dequeued;
         while self.tokens.load(Ordering::Relaxed) == 0 && ended == WaitEnd::Dequeued {

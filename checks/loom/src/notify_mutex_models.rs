@@ -8,7 +8,7 @@ use loom::thread;
 
 use crate::check;
 use crate::fiber::{WakeHandle, park};
-use crate::sched::wait::{self, Ending};
+use crate::sched::caller::{self, Ending};
 use crate::sync::notify_mutex::NotifyMutex;
 
 /// Three threads: a second at most.
@@ -74,7 +74,7 @@ fn a_wait_ends_with_the_change_or_its_time() {
             let (mutex, ending) = (Arc::clone(&mutex), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                mutex.wait(Some(wait::deadline()), reached(1))
+                mutex.wait(Some(caller::deadline()), reached(1))
             })
         };
         let late = {

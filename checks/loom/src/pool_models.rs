@@ -8,7 +8,7 @@ use crate::check;
 use crate::fiber::outcome::Outcome;
 use crate::fiber::{WakeHandle, keep_wakes_in};
 use crate::pool::queue::{Queue, Ticket};
-use crate::sched::wait::{self, Ending};
+use crate::sched::caller::{Ending, wait};
 
 type Pool = Mutex<Queue<Call>>;
 

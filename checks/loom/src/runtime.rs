@@ -1,5 +1,5 @@
 //! A runtime reduced to what the idle protocol touches. The order of calls is that of the
-//! functions of the same names in `sched/worker` and `sched/shared.rs`; `sleep` is `announce_sleep`, `wait` and
+//! functions of the same names in `sched/worker` and `sched/shared`; `sleep` is `announce_sleep`, `wait` and
 //! `wake_up` there.
 
 use loom::sync::atomic::{AtomicBool, Ordering, fence};

@@ -1,10 +1,10 @@
 //! The protocols of the layer `sched`.
 
-#[path = "../../../crates/uthread/src/sched/idle.rs"]
+#[path = "../../../crates/uthread/src/sched/shared/idle.rs"]
 pub(crate) mod idle;
-#[path = "../../../crates/uthread/src/sched/inbox.rs"]
+#[path = "../../../crates/uthread/src/sched/queues/inbox.rs"]
 pub(crate) mod inbox;
-#[path = "../../../crates/uthread/src/sched/reap_gate.rs"]
+#[path = "../../../crates/uthread/src/sched/reactor/reap_gate.rs"]
 pub(crate) mod reap_gate;
 
 /// Replaces random choices, which must not affect the checked properties.
@@ -14,31 +14,33 @@ pub(crate) mod fast_rand {
     }
 }
 
-/// Replaces waits in the kernel, which no model uses.
-pub(crate) mod readiness {
-    use std::io;
-    use std::marker::PhantomData;
-    use std::time::Instant;
+pub(crate) mod features {
+    /// Replaces waits in the kernel, which no model uses.
+    pub(crate) mod readiness {
+        use std::io;
+        use std::marker::PhantomData;
+        use std::time::Instant;
 
-    use crate::fiber::WakeHandle;
+        use crate::fiber::WakeHandle;
 
-    pub(crate) struct PollOperation<'a>(PhantomData<&'a ()>);
+        pub(crate) struct PollOperation<'a>(PhantomData<&'a ()>);
 
-    pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
-        unreachable!("nothing is polled")
-    }
+        pub(crate) fn wake_handle() -> io::Result<WakeHandle> {
+            unreachable!("nothing is polled")
+        }
 
-    pub(crate) fn park(
-        _waiter: &WakeHandle,
-        _polls: &[PollOperation<'_>],
-        _deadline: Option<Instant>,
-    ) -> Result<(), (usize, io::Error)> {
-        unreachable!("nothing is polled")
+        pub(crate) fn park(
+            _waiter: &WakeHandle,
+            _polls: &[PollOperation<'_>],
+            _deadline: Option<Instant>,
+        ) -> Result<(), (usize, io::Error)> {
+            unreachable!("nothing is polled")
+        }
     }
 }
 
-/// Replaces the waits of fibers by waits of threads of the model, some of which have an end.
-pub(crate) mod wait {
+/// Replaces fibers by threads of the model, whose waits may have an end.
+pub(crate) mod caller {
     use std::cell::RefCell;
     use std::sync::LazyLock;
     use std::time::{Duration, Instant};
@@ -48,8 +50,6 @@ pub(crate) mod wait {
     use loom::thread::Thread;
 
     use crate::fiber::{Token, WakeHandle, keep_wakes_in};
-
-    pub(crate) use crate::fiber::park;
 
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -116,17 +116,6 @@ pub(crate) mod wait {
         deadline()
     }
 
-    pub(crate) fn is_cancelled() -> bool {
-        ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
-    }
-
-    /// No runtime of a model abandons its fibers.
-    pub(crate) fn is_abandoned() -> bool {
-        false
-    }
-
-    pub(crate) fn vanish_if_abandoned(_: &str) {}
-
     pub(crate) fn wake_handle() -> WakeHandle {
         WakeHandle::current()
     }
@@ -135,34 +124,59 @@ pub(crate) mod wait {
         waiter.is_current()
     }
 
-    pub(crate) fn park_unless_cancelled() -> bool {
-        let shut_down = is_cancelled();
-        if !shut_down {
-            park();
+    pub(crate) mod cancellation {
+        use loom::sync::atomic::Ordering;
+
+        pub(crate) fn is_cancelled() -> bool {
+            super::ENDING.with(|here| here.borrow().shut_down.load(Ordering::Acquire))
         }
-        !shut_down
+
+        /// No runtime of a model abandons its fibers.
+        pub(crate) fn is_abandoned() -> bool {
+            false
+        }
+
+        pub(crate) fn vanish_if_abandoned(_: &str) {}
+
+        /// Returns, like a call in a destructor.
+        pub(crate) fn unwind_if_cancelled() {}
+
+        pub(crate) fn count_early_end() {}
     }
 
-    pub(crate) fn park_unless_over(deadline: Option<Instant>) {
-        match deadline {
-            None => drop(park_unless_cancelled()),
-            Some(deadline) if !is_cancelled() => park_deadline(deadline),
-            Some(_) => {}
-        }
+    pub(crate) mod turn {
+        pub(crate) fn spend() {}
+
+        pub(crate) fn spend_within_wait() {}
     }
 
-    pub(crate) fn park_deadline(deadline: Instant) {
-        if now() < deadline {
-            park();
+    pub(crate) mod wait {
+        use std::time::Instant;
+
+        use super::cancellation::is_cancelled;
+        use super::now;
+        pub(crate) use crate::fiber::park;
+
+        pub(crate) fn park_unless_cancelled() -> bool {
+            let shut_down = is_cancelled();
+            if !shut_down {
+                park();
+            }
+            !shut_down
+        }
+
+        pub(crate) fn park_unless_over(deadline: Option<Instant>) {
+            match deadline {
+                None => drop(park_unless_cancelled()),
+                Some(deadline) if !is_cancelled() => park_deadline(deadline),
+                Some(_) => {}
+            }
+        }
+
+        pub(crate) fn park_deadline(deadline: Instant) {
+            if now() < deadline {
+                park();
+            }
         }
     }
-
-    /// Returns, like a call in a destructor.
-    pub(crate) fn unwind_if_cancelled() {}
-
-    pub(crate) fn count_early_end() {}
-
-    pub(crate) fn spend_turn() {}
-
-    pub(crate) fn spend_within_wait() {}
 }

@@ -9,7 +9,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::check;
 use crate::fiber::keep_wakes;
-use crate::sched::wait::Ending;
+use crate::sched::caller::Ending;
 use crate::sync::channel::Channel;
 use crate::sync::selecting::{Received, Sent};
 use crate::sync::selection::{Arm, select, select_timeout};

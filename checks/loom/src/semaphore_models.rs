@@ -6,7 +6,7 @@ use loom::thread::{self, JoinHandle, Thread};
 
 use crate::check;
 use crate::fiber::keep_wakes;
-use crate::sched::wait::{self, Ending};
+use crate::sched::caller::{self, Ending};
 use crate::sync::parking_lot::WaitEnd;
 use crate::sync::permits::Permits;
 
@@ -97,7 +97,7 @@ fn check_permits_beside_an_end(end: fn(&Ending, &Thread), reason: WaitEnd) {
             let (bounded, ending) = (Arc::clone(&bounded), ending.clone());
             thread::spawn(move || {
                 ending.apply_here();
-                let ended = bounded.permits.acquire(2, Some(wait::deadline()));
+                let ended = bounded.permits.acquire(2, Some(caller::deadline()));
                 match ended {
                     WaitEnd::Dequeued => bounded.use_them(2),
                     _ => assert_eq!(ended, reason),

@@ -5,7 +5,7 @@ use std::io;
 
 pub use crate::driver::feature::{Feature, Usage};
 use crate::driver::{epoll, page_cache, uring};
-use crate::sched::offload;
+use crate::sched::features::offload;
 use crate::stack::pool;
 use crate::tls::{self, Way};
 

@@ -4,7 +4,7 @@ use std::panic::{self, Location};
 
 use crate::fiber::{Cancelled, Fiber, Identity};
 use crate::runtime::Runtime;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, panics, spawn};
 use crate::thread::JoinHandle;
 
 /// Runs both closures, possibly in parallel, and returns both results. The closures may borrow from the
@@ -47,26 +47,26 @@ where
     RA: Send,
     RB: Send,
 {
-    if !wait::in_fiber() {
+    if !caller::in_fiber() {
         return Runtime::default_runtime().run(|| join(a, b));
     }
-    if wait::is_panicking() && wait::is_shut_down() {
+    if panics::is_panicking() && cancellation::is_shut_down() {
         // A new fiber would never start, and the caller, which is already unwinding, cannot continue without
         // the value.
         return (a(), b());
     }
     let identity = Identity::anonymous(Location::caller());
-    let deadline = wait::deadline_to_inherit();
+    let deadline = cancellation::deadline_to_inherit();
     let (fiber, joinable) = Fiber::borrowing(identity, deadline, b, None);
     let offered = fiber.clone();
     let second = JoinHandle::new(joinable);
     // The fiber's outcome holds the error as well; it is joined below.
-    let _ = wait::fork_here(fiber);
-    let first = wait::catch_unwind(a);
-    if wait::take_back(&offered) {
+    let _ = spawn::fork(fiber);
+    let first = panics::catch_unwind(a);
+    if spawn::take_back(&offered) {
         match first {
-            Ok(_) => wait::contain(|| offered.run()),
-            Err(_) => wait::contain(|| offered.abandon(Box::new(Cancelled))),
+            Ok(_) => panics::contain(|| offered.run()),
+            Err(_) => panics::contain(|| offered.abandon(Box::new(Cancelled))),
         }
     }
     // Soundness depends on this wait: no borrow of `b` is used after it.

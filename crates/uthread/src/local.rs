@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fiber::locals::{Destroyed, Locals};
-use crate::sched::wait;
+use crate::sched::caller;
 
 /// Declares fiber-local values; the counterpart of [`std::thread_local!`].
 ///
@@ -437,7 +437,7 @@ thread_local! {
 fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> R {
     let mut action = Some(action);
     let mut call = |locals: &Locals| action.take().map(|action| action(locals));
-    wait::with_locals(&mut call)
+    caller::with_locals(&mut call)
         .unwrap_or_else(|| with_locals_of_thread(&mut call))
         .expect("it is called once")
 }

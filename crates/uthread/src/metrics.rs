@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::time::Duration;
 
-use crate::sched::counters::Counters;
+use crate::sched::shared::counters::Counters;
 
 /// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
 ///

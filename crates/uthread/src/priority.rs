@@ -52,7 +52,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::sched::wait;
+use crate::sched::caller;
 
 pub use crate::class::Priority;
 
@@ -74,7 +74,7 @@ pub use crate::class::Priority;
 /// assert_eq!(outside, Priority::Normal);
 /// ```
 pub fn with<R>(priority: Priority, f: impl FnOnce() -> R) -> R {
-    let _restored = Restored(wait::set_priority(priority));
+    let _restored = Restored(caller::set_priority(priority));
     f()
 }
 
@@ -83,7 +83,7 @@ struct Restored(Priority);
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        wait::set_priority(self.0);
+        caller::set_priority(self.0);
     }
 }
 
@@ -95,7 +95,7 @@ impl Drop for Restored {
 /// assert_eq!(priority::current(), Priority::Normal);
 /// ```
 pub fn current() -> Priority {
-    wait::priority()
+    caller::priority()
 }
 
 /// Sets `SO_PRIORITY` of a socket: the order in which the queue of a network device sends its packets.

@@ -6,7 +6,7 @@ use std::panic;
 pub use std::time::*;
 
 pub use crate::fiber::Elapsed;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, panics, turn, wait};
 
 /// Runs `f` with a deadline, which is `duration` from now or the caller's current deadline if that is
 /// earlier.
@@ -37,7 +37,7 @@ use crate::sched::wait;
 /// # Ok::<(), io::Error>(())
 /// ```
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    deadline(wait::after(wait::now(), duration), f)
+    deadline(caller::after(caller::now(), duration), f)
 }
 
 /// Runs `f` with a deadline, which is `instant` or the caller's current deadline if that is earlier. See
@@ -56,14 +56,14 @@ pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapse
 /// assert!(pieces.is_err() && Instant::now() >= end);
 /// ```
 pub fn deadline<T>(instant: Instant, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
-    wait::spend_try();
-    let within = wait::Within::enter(|limits| limits.enter_deadline(instant));
-    let result = wait::catch_unwind(f);
+    turn::spend_try();
+    let within = cancellation::Within::enter(|limits| limits.enter_deadline(instant));
+    let result = panics::catch_unwind(f);
     drop(within);
     match result {
         Ok(value) => Ok(value),
         // If the caller's own deadline has passed as well, the unwinding continues.
-        Err(payload) if payload.is::<Elapsed>() && !wait::is_cancelled() => Err(Elapsed),
+        Err(payload) if payload.is::<Elapsed>() && !cancellation::is_cancelled() => Err(Elapsed),
         Err(payload) => panic::resume_unwind(payload),
     }
 }
@@ -91,7 +91,7 @@ pub fn interval(period: Duration) -> Interval {
         "the period of an interval must not be zero"
     );
     Interval {
-        last: wait::now(),
+        last: caller::now(),
         period,
     }
 }
@@ -113,7 +113,7 @@ impl Iterator for Interval {
     /// Waits for the next event. If the fiber is cancelled, it is unwound, as by every call that cannot
     /// return an error.
     fn next(&mut self) -> Option<Instant> {
-        self.take_due(wait::now());
+        self.take_due(caller::now());
         let next = self.following();
         wait::sleep_until(next);
         self.last = next;
@@ -132,6 +132,6 @@ impl Interval {
 
     /// Returns the time of the event after the one taken last.
     pub(crate) fn following(&self) -> Instant {
-        wait::after(self.last, self.period)
+        caller::after(self.last, self.period)
     }
 }

@@ -15,9 +15,16 @@ const MOVE_DOWN: &str = "move it into a module of its own";
 const CUT: &str = "move what both need into a module below them, or the code to where it is used";
 
 /// Imports of one module by another, each with its first place.
-type Imports = BTreeMap<(String, String), (String, usize)>;
+pub(super) type Imports = BTreeMap<(String, String), (String, usize)>;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let (imports, mut findings) = imports(tree);
+    findings.extend(imports.values().flat_map(cycles));
+    findings
+}
+
+/// Returns the imports between the modules of each folder, and a finding for each import from `main.rs`.
+pub(super) fn imports(tree: &Tree) -> (BTreeMap<String, Imports>, Vec<Finding>) {
     let mut imports: BTreeMap<String, Imports> = BTreeMap::new();
     let mut findings = Vec::new();
     for (path, source) in tree.sources() {
@@ -48,8 +55,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             folder.entry(edge).or_insert(place);
         }
     }
-    findings.extend(imports.values().flat_map(cycles));
-    findings
+    (imports, findings)
 }
 
 /// Returns the folder of the root module of the crate to which a file belongs, with a `/` at its end.
@@ -62,7 +68,7 @@ fn root_of<'a>(tree: &Tree, path: &'a str) -> Option<&'a str> {
 }
 
 /// Returns the modules that a file declares; none if it does not exist.
-fn declared<'a>(tree: &'a Tree, path: &str) -> BTreeSet<&'a str> {
+pub(super) fn declared<'a>(tree: &'a Tree, path: &str) -> BTreeSet<&'a str> {
     let source = tree.sources().find(|(other, _)| *other == path);
     let names = source.into_iter().flat_map(|(_, source)| {
         let mods = (0..source.tokens.len()).filter(|&index| source.text(index) == "mod");

@@ -6,7 +6,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::File;
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// How [`File::allocate`] changes a range of a file. See the example there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

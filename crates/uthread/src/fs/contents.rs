@@ -5,7 +5,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::{File, OpenOptions};
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Growth of the buffer when a file is longer than its metadata says. Files in `/proc` report a length of
 /// zero, and most are shorter than this.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Creates a directory.
 ///

@@ -16,8 +16,9 @@ use super::OpenOptions;
 use crate::op::fs::FileOperation;
 use crate::op::{self, Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState, impl_has_fd_state};
-use crate::sched::ticket_lock::{Ticket, TicketLock};
-use crate::sched::{offload, wait};
+use crate::sched::caller::{self, wait};
+use crate::sched::features::offload;
+use crate::sched::features::ticket_lock::{Ticket, TicketLock};
 
 /// An open file; the counterpart of [`std::fs::File`].
 ///
@@ -410,7 +411,7 @@ impl File {
             return perform(operation);
         }
         let ticket = self.lock_position()?;
-        if ticket.is_none() || !wait::is_on_worker() {
+        if ticket.is_none() || !caller::is_on_worker() {
             return perform(operation);
         }
         let is_write = matches!(

@@ -9,7 +9,8 @@ use std::io;
 use std::time::Duration;
 
 use super::File;
-use crate::sched::{offload, wait};
+use crate::sched::caller::{self, wait};
+use crate::sched::features::offload;
 
 /// First pause of a waiting fiber: several times the duration of a call on the pool.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -134,10 +135,10 @@ impl File {
         block: fn(&std::fs::File) -> io::Result<()>,
         ask: fn(&std::fs::File) -> Result<(), TryLockError>,
     ) -> io::Result<()> {
-        if !wait::in_fiber() {
+        if !caller::in_fiber() {
             return block(&self.inner);
         }
-        if !wait::is_on_worker() {
+        if !caller::is_on_worker() {
             return loop {
                 match offload::perform(|| block(&self.inner)) {
                     // Retried, unless the signal was that of a cancellation and no shield holds it off.
@@ -152,7 +153,7 @@ impl File {
                 Err(TryLockError::WouldBlock) => {}
                 result => return Ok(result?),
             }
-            wait::park_deadline(wait::after(wait::now(), pause));
+            wait::park_deadline(caller::after(caller::now(), pause));
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::options;
-use crate::sched::{offload, wait};
+use crate::sched::caller;
+use crate::sched::features::offload;
 
 /// Queries metadata about the file at `path`, following symbolic links.
 ///
@@ -109,7 +110,7 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// Queries metadata. On a worker it opens the path with `O_PATH`: if the metadata is in memory, this takes a
 /// fifth of the time of a pool thread or of an io_uring `statx`, which the kernel always runs on a thread.
 fn ask(path: &Path, follow: bool) -> io::Result<Metadata> {
-    if wait::is_on_worker() {
+    if caller::is_on_worker() {
         match options::open_for_metadata(path, follow) {
             // No descriptor is free; the call below needs none.
             Err(error) if is_shortage(&error) => {}

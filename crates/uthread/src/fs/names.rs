@@ -7,7 +7,7 @@ use std::fs::Permissions;
 use std::io;
 use std::path::Path;
 
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Renames a file or directory, replacing the destination if it exists. Both paths must be on the same file
 /// system.

@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, ResolveFlags};
 use super::File;
 use crate::op::Operation;
 use crate::op::fs::{FileOperation, OpenHow};
-use crate::sched::wait;
+use crate::sched::caller::wait;
 
 /// Permissions of a new file, before the umask is applied.
 const MODE_DEFAULT: u32 = 0o666;

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Number of entries per batch: about as many as one `getdents64` call returns into the 32 KiB buffer of
 /// `std`.

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tempfile::TempPath;
 
 use super::{File, OpenOptions};
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Permissions: only the owner may access the file.
 const PRIVATE: u32 = 0o600;

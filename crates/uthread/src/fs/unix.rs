@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Creates a symbolic link `link` to `original`, which need not exist.
 ///

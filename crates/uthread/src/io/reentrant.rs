@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::atomic::lock;
 use crate::fiber::WakeHandle;
-use crate::sched::ticket_lock::{Ticket, TicketLock};
-use crate::sched::wait;
+use crate::sched::caller;
+use crate::sched::features::ticket_lock::{Ticket, TicketLock};
 
 pub(super) struct Reentrant {
     lock: TicketLock,
@@ -43,14 +43,14 @@ impl Reentrant {
             not_send: PhantomData,
         };
         if let Some(owner) = &mut *self.owner()
-            && wait::is_caller(&owner.who)
+            && caller::is_caller(&owner.who)
         {
             owner.depth += 1;
             return locked;
         }
         let ticket = self.lock.lock();
         *self.owner() = Some(Owner {
-            who: wait::wake_handle(),
+            who: caller::wake_handle(),
             depth: 1,
             _ticket: ticket,
         });

@@ -23,7 +23,8 @@ use super::stream::Stream;
 use super::{PipeReader, PipeWriter};
 use crate::driver::native;
 use crate::fs::File;
-use crate::sched::{offload, wait};
+use crate::sched::caller::turn;
+use crate::sched::features::offload;
 
 /// Number of bytes moved before other fibers run, as for `send_file`.
 const CHUNK_BYTES: u64 = 256 * 1024;
@@ -78,7 +79,7 @@ where
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut moved = 0;
     while moved < bytes_max {
-        wait::begin_call()?;
+        turn::begin_call()?;
         let rest = bytes_max - moved;
         // Files in `/proc` appear empty to every call but a read.
         let is_doubtful = moved == 0 && from.is_file() && !matches!(way, Way::Buffer(_));
@@ -91,7 +92,7 @@ where
             Step::Moved(count) => {
                 moved += count;
                 if moved < bytes_max {
-                    wait::yield_within_call()?;
+                    turn::yield_within_call()?;
                 }
             }
         }
@@ -362,7 +363,7 @@ fn move_directly(from: &End<'_>, to: &End<'_>, bytes_max: u64) -> io::Result<Ste
         } else {
             to.await_room()?;
         }
-        wait::yield_within_call()?;
+        turn::yield_within_call()?;
     }
 }
 

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 use super::{stream, terminal};
 use crate::atomic::lock;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::offload;
-use crate::sched::ticket_lock::{Ticket, TicketLock};
+use crate::sched::features::offload;
+use crate::sched::features::ticket_lock::{Ticket, TicketLock};
 
 /// Size of the buffer, the same as that of `std`.
 const BUFFER_BYTES: usize = 8 * 1024;

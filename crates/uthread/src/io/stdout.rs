@@ -27,7 +27,8 @@ use super::reentrant::{Locked, Reentrant};
 use super::{stream, terminal};
 use crate::driver::native;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::{offload, wait};
+use crate::sched::caller::{self, cancellation, turn};
+use crate::sched::features::offload;
 
 /// Number of bytes that fit into one page of a pipe together with the contents of the buffer of `std`.
 const ROOM_BYTES: usize = 3 * 1024;
@@ -222,11 +223,11 @@ fn flush(mut inner: impl Write + AsFd + Send) -> io::Result<()> {
 /// Waits until a short write would not block. Returns `false` outside of fibers, where the write itself may
 /// block.
 fn await_room(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    if !wait::in_fiber() {
+    if !caller::in_fiber() {
         return Ok(false);
     }
-    wait::refuse_if_cancelled()?;
-    wait::spend_turn();
+    cancellation::refuse_if_cancelled()?;
+    turn::spend();
     // The descriptor usually is writable, and a check is faster than a wait. An error is left for the write
     // to report.
     if native::ready_now(fd, PollFlags::OUT).is_ok_and(|ready| ready.is_empty()) {

@@ -9,7 +9,7 @@ use crate::op::fs::FileOperation;
 use crate::op::net::{self, SocketOperation};
 use crate::op::{Operation, buffers};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::wait;
+use crate::sched::caller::wait;
 
 /// An owned descriptor without a file position.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::{PipeReader, PipeWriter};
 use crate::driver::native;
-use crate::sched::wait;
+use crate::sched::caller::turn;
 
 /// Duplicates at most `bytes_max` bytes of the pipe `from` into the pipe `to` without consuming or copying
 /// them. Returns the number of bytes duplicated, which is 0 at the end of the data.
@@ -39,7 +39,7 @@ use crate::sched::wait;
 /// ```
 pub fn tee(from: &PipeReader, to: &PipeWriter, bytes_max: usize) -> io::Result<usize> {
     loop {
-        wait::begin_call()?;
+        turn::begin_call()?;
         match retry_on_intr(|| rustix::pipe::tee(from, to, bytes_max, SpliceFlags::NONBLOCK)) {
             Err(Errno::AGAIN) => {}
             result => return Ok(result?),
@@ -49,6 +49,6 @@ pub fn tee(from: &PipeReader, to: &PipeWriter, bytes_max: usize) -> io::Result<u
             true => from.0.wait_for(PollFlags::IN)?,
             false => to.0.wait_for(PollFlags::OUT)?,
         }
-        wait::yield_within_call()?;
+        turn::yield_within_call()?;
     }
 }

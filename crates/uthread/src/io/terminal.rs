@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use crate::op::Operation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::wait;
+use crate::sched::caller::{self, wait};
 
 /// Tests whether a descriptor is a terminal; the counterpart of [`std::io::IsTerminal`], which only `std`
 /// types can implement. This trait is implemented for everything that has a descriptor, `std` types included.
@@ -37,7 +37,7 @@ impl<T: AsFd + ?Sized> IsTerminal for T {
 
 /// Returns `true` if a call on the descriptor may block the worker although the descriptor is ready.
 pub(super) fn may_stop_worker(fd: BorrowedFd<'_>) -> bool {
-    wait::is_on_worker() && fd.is_terminal()
+    caller::is_on_worker() && fd.is_terminal()
 }
 
 /// Waits until one of `events` occurs.

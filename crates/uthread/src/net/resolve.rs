@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{option, slice, vec};
 
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// A value that can be converted to socket addresses; the counterpart of [`std::net::ToSocketAddrs`].
 ///

@@ -15,7 +15,7 @@ use super::socket::{Inner, Socket};
 use super::{TcpStream, UnixStream};
 use crate::driver::page_cache;
 use crate::fs::File;
-use crate::sched::wait;
+use crate::sched::caller::turn;
 
 /// Number of bytes sent before other fibers run: about 50 us of work for the worker.
 const CHUNK_BYTES: u64 = 256 * 1024;
@@ -81,7 +81,7 @@ impl UnixStream {
 
 impl<S: Inner> Socket<S> {
     fn send_file(&self, file: &File, offset: u64, length: u64) -> io::Result<u64> {
-        wait::begin_call()?;
+        turn::begin_call()?;
         let mut sent = 0;
         while sent < length {
             let count = self.send_part(file, offset + sent, length - sent)?;
@@ -90,7 +90,7 @@ impl<S: Inner> Socket<S> {
             }
             sent += count;
             if sent < length {
-                wait::yield_within_call()?;
+                turn::yield_within_call()?;
             }
         }
         Ok(sent)

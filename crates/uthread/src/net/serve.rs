@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{SocketAddr, TcpListener, TcpStream, UnixListener, UnixStream, unix};
 use crate::atomic::lock;
 use crate::fiber::WakeHandle;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, panics, wait};
 use crate::thread;
 
 /// Pause after `accept` has failed for lack of descriptors or memory. They become free when a connection
@@ -140,7 +140,7 @@ where
             scope.spawn(|| {
                 let _permit = permit;
                 // The panic hook has reported the panic; the other connections go on.
-                let _ = wait::catch_unwind(|| handler(stream, address));
+                let _ = panics::catch_unwind(|| handler(stream, address));
             });
         }
     })
@@ -222,7 +222,7 @@ impl Permits {
                 returned: 0,
                 is_awaited: false,
             }),
-            acceptor: wait::wake_handle(),
+            acceptor: caller::wake_handle(),
         }
     }
 
@@ -240,7 +240,7 @@ impl Permits {
     /// Waits until a permit is returned, at most for `SHORTAGE_PAUSE`.
     fn pause(&self) -> io::Result<()> {
         let before = self.lock().returned;
-        let deadline = wait::after(wait::now(), SHORTAGE_PAUSE);
+        let deadline = caller::after(caller::now(), SHORTAGE_PAUSE);
         self.wait_until(Some(deadline), |state| state.returned != before)
     }
 
@@ -252,13 +252,13 @@ impl Permits {
         loop {
             let mut state = self.lock();
             let is_over =
-                condition(&state) || deadline.is_some_and(|deadline| wait::now() >= deadline);
+                condition(&state) || deadline.is_some_and(|deadline| caller::now() >= deadline);
             state.is_awaited = !is_over;
             drop(state);
             if is_over {
                 return Ok(());
             }
-            wait::refuse_if_cancelled()?;
+            cancellation::refuse_if_cancelled()?;
             match deadline {
                 Some(deadline) => wait::park_deadline(deadline),
                 None => drop(wait::park_unless_cancelled()),

@@ -22,7 +22,7 @@ use crate::op::message::{Header, Message};
 use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::wait;
+use crate::sched::caller::{spawn, turn, wait};
 
 /// A socket around `S`, the `std` type, which supplies the calls that never wait.
 pub(super) struct Socket<S> {
@@ -142,7 +142,7 @@ impl<S: Inner> Socket<S> {
     /// buffers are empty: `std` calls `readv`, which does not look at the socket in that case.
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
-            return wait::begin_call().map(|()| 0);
+            return turn::begin_call().map(|()| 0);
         }
         let mut header = Header::new();
         let message = Message::to_receive(&mut header, buffers, None, &mut []);
@@ -152,7 +152,7 @@ impl<S: Inner> Socket<S> {
     /// Sends several buffers by one call. Returns at once if they are empty, as `writev` does.
     pub(super) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         if are_empty(buffers) {
-            return wait::begin_call().map(|()| 0);
+            return turn::begin_call().map(|()| 0);
         }
         let mut header = Header::new();
         self.send_message(Message::to_send(&mut header, buffers, None, &[], 0))
@@ -231,7 +231,7 @@ impl<S: Inner> Socket<S> {
             }
         };
         let fd = operation.descriptor(result);
-        wait::spread_next();
+        spawn::spread_next();
         Ok((fd, peer))
     }
 

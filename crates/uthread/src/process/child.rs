@@ -9,7 +9,8 @@ use rustix::process::Pid;
 use super::output::{read_all, read_both};
 use super::pidfd::Pidfd;
 use super::{ChildStderr, ChildStdin, ChildStdout};
-use crate::sched::{offload, wait};
+use crate::sched::caller::turn;
+use crate::sched::features::offload;
 use crate::signal::Signal;
 
 /// A child process; the counterpart of [`std::process::Child`]. [`Command::spawn`](super::Command::spawn)
@@ -165,7 +166,7 @@ impl Child {
             };
         }
         if self.status.is_none() {
-            wait::spend_try();
+            turn::spend_try();
         }
         Ok(self.status)
     }

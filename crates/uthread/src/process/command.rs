@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
 
 use super::Child;
-use crate::sched::{offload, wait};
+use crate::sched::caller::cancellation;
+use crate::sched::features::offload;
 
 /// A builder for a child process; the counterpart of [`std::process::Command`]. The methods of `CommandExt`,
 /// a trait that only the `std` type can implement, are methods of this type.
@@ -260,7 +261,7 @@ impl Command {
             false => offload::perform(|| inner.spawn()),
             // On the calling thread: a parent-death signal (`PR_SET_PDEATHSIG`) is bound to the thread that
             // forks.
-            true => wait::refusal().map_or_else(|| inner.spawn(), Err),
+            true => cancellation::refusal().map_or_else(|| inner.spawn(), Err),
         };
         child.map(Child::from)
     }

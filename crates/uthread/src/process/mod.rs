@@ -34,7 +34,7 @@ pub use child::Child;
 pub use command::Command;
 pub use pipes::{ChildStderr, ChildStdin, ChildStdout};
 
-use crate::sched::wait;
+use crate::sched::caller;
 
 /// Terminates the process with an exit code; the counterpart of [`std::process::exit`]. No fiber is unwound.
 ///
@@ -48,6 +48,6 @@ use crate::sched::wait;
 /// }
 /// ```
 pub fn exit(code: i32) -> ! {
-    wait::begin_exit();
+    caller::begin_exit();
     std::process::exit(code)
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 use crate::op::Operation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::wait;
+use crate::sched::caller::wait;
 use crate::signal::Signal;
 
 /// The bit of a wait status that indicates a core dump.

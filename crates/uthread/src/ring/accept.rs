@@ -11,8 +11,8 @@ use crate::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::op::Operation;
 use crate::op::multishot::{Accepted, MultishotOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::multishot_queue::Decode;
-use crate::sched::wait;
+use crate::sched::caller::spawn;
+use crate::sched::features::multishot_queue::Decode;
 
 /// Listeners that [`accept`] works on. See the example there.
 pub trait Listener: AsFd + sealed::Sealed {
@@ -188,7 +188,7 @@ impl<L: Listener> Iterator for Accept<'_, L> {
         };
         Some(match self.repeated.next(operation, None) {
             Next::Item(Accepted(fd)) => {
-                wait::spread_next();
+                spawn::spread_next();
                 Ok(L::accepted(fd))
             }
             Next::Single => self.listener.accept_one(),

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::resource::buffer_group::{BufferGroup, Filled};
-use crate::sched::ring;
+use crate::sched::features::ring;
 
 /// The maximum number of buffers that the kernel accepts.
 const COUNT_MAX: u16 = 1 << 15;

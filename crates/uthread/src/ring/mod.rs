@@ -51,5 +51,5 @@ pub use submit::{Completion, submit, submit_all};
 /// ```
 #[must_use]
 pub fn supported(opcode: u8) -> bool {
-    sched::ring::supports(opcode)
+    sched::features::ring::supports(opcode)
 }

@@ -6,7 +6,8 @@ use io_uring::opcode;
 
 use super::submit::perform;
 use crate::op::raw::RawRequest;
-use crate::sched::{ring, wait};
+use crate::sched::caller::turn;
+use crate::sched::features::ring;
 
 /// Submits a request that does nothing, and returns when it has completed. Without a ring, other fibers run
 /// once.
@@ -23,7 +24,7 @@ use crate::sched::{ring, wait};
 /// ```
 pub fn nop() -> io::Result<()> {
     if ring::require().is_err() {
-        return wait::yield_within_call();
+        return turn::yield_within_call();
     }
     let request = RawRequest::new(opcode::Nop::new().build());
     perform(&mut [request])?.map_or(Ok(()), Err)

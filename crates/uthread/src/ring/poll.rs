@@ -12,8 +12,8 @@ use crate::op::Operation;
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::multishot_queue::Decode;
-use crate::sched::wait;
+use crate::sched::caller::wait;
+use crate::sched::features::multishot_queue::Decode;
 
 /// Events that a descriptor is ready for: the kernel's `POLL*` bits. See the example of [`poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use crate::op::fs::{CURRENT_POSITION, OpenHow};
 use crate::op::raw::RawRequest;
 use crate::op::transfer_length;
 use crate::resource::registration::Registration;
-use crate::sched::ring;
+use crate::sched::features::ring;
 
 /// Reads the beginning of a file into `buffer` and returns the number of bytes read.
 ///

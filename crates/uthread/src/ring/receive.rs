@@ -15,8 +15,8 @@ use crate::op::multishot::MultishotOperation;
 use crate::op::net::{self, SocketOperation};
 use crate::resource::buffer_group::{BufferGroup, Filled};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::multishot_queue::Decode;
-use crate::sched::wait;
+use crate::sched::caller::{self, wait};
+use crate::sched::features::multishot_queue::Decode;
 
 /// Returns an iterator over the chunks that arrive on a stream, received through a single multishot request,
 /// until the peer has shut down writing. Without a ring, or if the kernel does not support the request, each
@@ -185,7 +185,7 @@ impl Receive<'_> {
         };
         let deadline = self
             .timeout
-            .map(|timeout| wait::after(wait::now(), timeout));
+            .map(|timeout| caller::after(caller::now(), timeout));
         let socket = Descriptor {
             fd: self.socket,
             state: &self.fd_state,

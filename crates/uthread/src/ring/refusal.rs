@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::sched::ring::{self, NoRing};
+use crate::sched::features::ring::{self, NoRing};
 
 /// Returns an error unless the caller is a fiber on the io_uring driver.
 ///

@@ -8,7 +8,7 @@ use std::slice;
 
 use crate::resource::pages::Pages;
 use crate::resource::registration::Registration;
-use crate::sched::ring;
+use crate::sched::features::ring;
 
 /// A byte slice that is registered with the ring of a worker.
 ///

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::resource::descriptor::{FdState, HasFdState};
 use crate::resource::registration::Registration;
-use crate::sched::ring;
+use crate::sched::features::ring;
 
 /// Types that a [`RegisteredFile`] can wrap: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an
 /// end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of these.

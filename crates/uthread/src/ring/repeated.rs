@@ -8,9 +8,9 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use crate::op::{CANCELLED_RESULTS, Operation, TIMED_OUT};
-use crate::sched::multishot_queue::{Decode, MultishotQueue, Taken};
-use crate::sched::operations::OperationId;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, wait};
+use crate::sched::features::multishot_queue::{Decode, MultishotQueue, Taken};
+use crate::sched::reactor::operations::OperationId;
 
 /// Cancelled and awaited when dropped. Not `Send`: the fiber's worker has the operation.
 pub(super) struct Repeated<M: Decode> {
@@ -56,7 +56,7 @@ impl<M: Decode> Repeated<M> {
                     {
                         return Next::Failed(error);
                     }
-                    if let Some(refusal) = wait::refusal() {
+                    if let Some(refusal) = cancellation::refusal() {
                         return Next::Failed(refusal);
                     }
                     if !self.is_refused
@@ -69,13 +69,15 @@ impl<M: Decode> Repeated<M> {
                     }
                 }
                 Taken::Nothing => match deadline {
-                    Some(deadline) if wait::now() >= deadline => {
+                    Some(deadline) if caller::now() >= deadline => {
                         return Next::Failed(io::Error::from_raw_os_error(TIMED_OUT));
                     }
-                    Some(deadline) if !wait::is_cancelled() => wait::park_deadline(deadline),
+                    Some(deadline) if !cancellation::is_cancelled() => {
+                        wait::park_deadline(deadline)
+                    }
                     None if wait::park_unless_cancelled() => {}
                     _ => {
-                        let refusal = wait::refusal();
+                        let refusal = cancellation::refusal();
                         return Next::Failed(refusal.unwrap_or_else(|| Errno::CANCELED.into()));
                     }
                 },

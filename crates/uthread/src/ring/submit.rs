@@ -7,7 +7,7 @@ use io_uring::squeue::Entry;
 use super::refusal::require_ring;
 use crate::op::Operation;
 use crate::op::raw::{ENTRIES_MAX, RawOperation, RawRequest};
-use crate::sched::wait;
+use crate::sched::caller::wait;
 
 /// The result of a request. See the example of [`submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

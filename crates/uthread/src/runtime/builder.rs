@@ -7,21 +7,17 @@ use std::time::Duration;
 use std::{env, fmt, io, thread};
 
 use super::driver::{self, Reason};
-use super::panic_hook;
-use super::shortage;
-use super::{Backend, Driver, DriverInfo, Runtime, Workers};
+use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
 use crate::driver::{Pair, epoll, uring};
-use crate::forked;
-use crate::sched::fork;
-use crate::sched::mode::Mode;
+use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
+use crate::sched::shared::mode::Mode;
 use crate::sched::shared::{LocalEnds, Shared, StartSpare};
 use crate::sched::threads::Threads;
-use crate::sched::worker::Worker;
-use crate::sched::worker::current;
+use crate::sched::worker::{Worker, current};
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::sizes::STACK_SIZE_MAX;
-use crate::tls;
+use crate::{forked, tls};
 
 /// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
 /// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes

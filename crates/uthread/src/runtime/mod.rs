@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
     use crate::fiber::{Children, Fiber, Identity};
-    use crate::sched::wait;
+    use crate::sched::caller;
     use crate::thread::{JoinHandle, sleep};
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
                 let call = || drop(crate::fs::metadata("Cargo.toml"));
                 let identity = Identity::anonymous(Location::caller());
                 // Dropped with the fiber.
-                let children = Arc::new(Children::new(wait::wake_handle()));
+                let children = Arc::new(Children::new(caller::wake_handle()));
                 let (fiber, joinable) =
                     Fiber::borrowing(identity, None, call, Some(children.clone()));
                 let _ = runtime.inject(fiber, None);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::fiber::Control;
-use crate::sched::wait;
+use crate::sched::caller::{self, panics};
 use crate::stack::panic_frames;
 
 /// `true` if the output of threads is captured. Relaxed: it is set before the fibers start.
@@ -27,8 +27,8 @@ pub(super) fn install() {
         panic_frames::learn();
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            wait::record_panic();
-            wait::with_control(name);
+            panics::record_panic();
+            caller::with_control(name);
             previous(panic);
         }));
     });

@@ -5,8 +5,9 @@ use std::thread;
 
 use super::{Backend, Runtime, Workers};
 use crate::forked;
-use crate::sched::abandonment::Abandonment;
-use crate::sched::{offload, wait};
+use crate::sched::caller;
+use crate::sched::features::offload;
+use crate::sched::shared::abandonment::Abandonment;
 
 /// How [`Runtime::shutdown`] treats the remaining fibers.
 ///
@@ -172,7 +173,7 @@ impl Workers {
                 }
             }
         };
-        if wait::in_fiber() {
+        if caller::in_fiber() {
             // The worker must keep running meanwhile: other fibers may need its fibers to end.
             offload::run(end);
         } else {

@@ -32,7 +32,7 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use crate::op::net::{self, SocketOperation};
 use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn, wait};
 
 pub use number::Signal;
 
@@ -129,7 +129,7 @@ impl Signals {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> io::Result<Option<Signal>> {
-        self.recv_deadline(wait::after(wait::now(), timeout))
+        self.recv_deadline(caller::after(caller::now(), timeout))
     }
 
     /// Waits for the next signal until `deadline`. Returns `None` if no signal arrived by then.
@@ -151,7 +151,7 @@ impl Signals {
             if let Some(signal) = self.try_recv() {
                 return Ok(Some(signal));
             }
-            let rest = deadline.saturating_duration_since(wait::now());
+            let rest = deadline.saturating_duration_since(caller::now());
             if rest.is_zero() {
                 return Ok(None);
             }
@@ -170,7 +170,7 @@ impl Signals {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn try_recv(&mut self) -> Option<Signal> {
-        wait::spend_turn();
+        turn::spend();
         self.delivery.pending().next().and_then(Signal::from_raw)
     }
 
@@ -193,7 +193,7 @@ impl Iterator for Signals {
     fn next(&mut self) -> Option<Signal> {
         let signal = self.recv();
         if signal.is_err() {
-            wait::unwind_if_cancelled();
+            cancellation::unwind_if_cancelled();
         }
         signal.ok()
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
-use crate::sched::wait;
+use crate::sched::caller;
 use crate::sync::mpsc;
 use crate::thread::{self, Cancelled, is_cancelled, park, scope, shield, sleep, spawn, try_scope};
 use crate::time::{Elapsed, timeout};
@@ -84,9 +84,9 @@ fn a_deadline_ends_all_waits_neither_early_nor_late() {
                         let mut choices = Choices(seed * 19 + index);
                         for _ in 0..5 {
                             let time = Duration::from_micros(choices.below(4000));
-                            let begin = wait::now();
+                            let begin = caller::now();
                             let result = timeout(time, || wait_around(&mut choices));
-                            let taken = wait::now() - begin;
+                            let taken = caller::now() - begin;
                             assert!(matches!(result, Ok(()) | Err(Elapsed)));
                             assert!(taken >= time, "{taken:?} of {time:?}");
                             assert!(taken <= time + LATE_MAX, "{taken:?} for {time:?}");

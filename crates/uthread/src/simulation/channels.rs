@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
-use crate::sched::wait;
+use crate::sched::caller;
 use crate::sync::mpsc;
 use crate::thread::{self, sleep, spawn};
 
@@ -18,10 +18,10 @@ fn receive(
         0 => receiver.recv_timeout(Duration::ZERO),
         1 => {
             let timeout = Duration::from_micros(choices.below(3000));
-            let deadline = wait::now() + timeout;
+            let deadline = caller::now() + timeout;
             let received = receiver.recv_timeout(timeout);
             if received == Err(mpsc::RecvTimeoutError::Timeout) {
-                assert!(wait::now() >= deadline);
+                assert!(caller::now() >= deadline);
             }
             received
         }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
-use crate::sched::abandonment::Abandonment;
+use crate::sched::shared::abandonment::Abandonment;
 use crate::sync::{Condvar, Mutex, RwLock, Semaphore, mpsc};
 use crate::thread::{Cancelled, JoinHandle, park, scope, shield, sleep, spawn, yield_now};
 

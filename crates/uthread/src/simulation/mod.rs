@@ -37,7 +37,7 @@ use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Fiber, Identity};
 use crate::metrics::Metrics;
 use crate::sched::fast_rand;
-use crate::sched::mode::Mode;
+use crate::sched::shared::mode::Mode;
 use crate::sched::shared::{Mail, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;

@@ -15,9 +15,9 @@ use super::{Simulation, under_seeds};
 use crate::op::Operation;
 use crate::op::multishot::MultishotOperation;
 use crate::resource::descriptor::Descriptor;
-use crate::sched::multishot_queue::{Decode, MultishotQueue, Taken};
-use crate::sched::operations::OperationId;
-use crate::sched::wait;
+use crate::sched::caller::wait;
+use crate::sched::features::multishot_queue::{Decode, MultishotQueue, Taken};
+use crate::sched::reactor::operations::OperationId;
 use crate::thread::{self, sleep, spawn};
 
 /// Takes the simulated results, which count up from zero.

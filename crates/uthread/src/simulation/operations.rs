@@ -16,7 +16,7 @@ use crate::op::net::{self, SocketOperation};
 use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, wait};
 use crate::thread::{self, Cancelled, spawn, yield_now};
 
 /// Receives into a buffer on the stack, as a socket would.
@@ -117,13 +117,13 @@ fn a_call_that_need_not_wait_leaves_the_turn_to_its_fiber() {
                     let standard_input = io::stdin();
                     for _ in 0..CALLS {
                         compute(Duration::from_micros(200));
-                        let begin = wait::now();
+                        let begin = caller::now();
                         let mut send = Operation::Socket(SocketOperation::Send(net::Send {
                             socket: Descriptor::unwatched(standard_input.as_fd()),
                             buffer: &[7; 8],
                         }));
                         let _ = wait::perform(&mut send, None);
-                        let is_at_once = wait::now() == begin;
+                        let is_at_once = caller::now() == begin;
                         at_once.fetch_add(usize::from(is_at_once), Ordering::Relaxed);
                     }
                 })
@@ -246,7 +246,10 @@ fn operations_that_begin_while_the_runtime_ends_are_cancelled() {
                     let mut choices = Choices(seed * 13 + index);
                     (0..choices.below(20)).for_each(|_| dawdle(&mut choices));
                     let result = await_nothing(None);
-                    assert!(wait::is_cancelled(), "its next call would not be refused");
+                    assert!(
+                        cancellation::is_cancelled(),
+                        "its next call would not be refused"
+                    );
                     result
                 })
             })
@@ -270,10 +273,10 @@ fn a_timeout_ends_what_would_never_end() {
                 .map(|index| {
                     spawn(move || {
                         let timeout = Duration::from_micros(seed + index * 700);
-                        let begin = wait::now();
+                        let begin = caller::now();
                         let error = await_nothing(Some(timeout)).unwrap_err();
                         assert_eq!(error.raw_os_error(), Some(op::TIMED_OUT));
-                        assert!(wait::now() - begin >= timeout);
+                        assert!(caller::now() - begin >= timeout);
                     })
                 })
                 .collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
-use crate::sched::wait;
+use crate::sched::caller::panics;
 use crate::sync::mpsc;
 use crate::thread::{Cancelled, panicking, park, sleep, spawn};
 use crate::time::{Elapsed, timeout};
@@ -28,7 +28,7 @@ impl Drop for Dawdles {
 /// Panics, as with a panic hook, and waits meanwhile.
 fn panic_slowly(seed: u64) {
     let _dawdles = Dawdles(Choices(seed));
-    wait::record_panic();
+    panics::record_panic();
     resume_unwind(Box::new(seed));
 }
 
@@ -51,7 +51,7 @@ fn wait_beside(choices: &mut Choices) {
         }
         _ => {
             let seed = choices.below(1000);
-            let caught = wait::catch_unwind(|| panic_slowly(seed));
+            let caught = panics::catch_unwind(|| panic_slowly(seed));
             assert_eq!(*caught.unwrap_err().downcast::<u64>().unwrap(), seed);
         }
     }

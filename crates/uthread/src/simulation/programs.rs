@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Mode, Simulation, under_seeds};
-use crate::sched::wait;
+use crate::sched::caller;
 use crate::sched::worker::current;
 use crate::thread::{self, park, park_timeout, sleep, spawn, yield_now};
 use crate::time::interval;
@@ -151,9 +151,9 @@ fn a_sleep_is_never_short_and_at_most_two_ticks_late() {
                     spawn(move || {
                         let mut choices = Choices(seed * 31 + index);
                         let nap = Duration::from_nanos(choices.below(1 << (10 + index)));
-                        let begin = wait::now();
+                        let begin = caller::now();
                         sleep(nap);
-                        let slept = wait::now() - begin;
+                        let slept = caller::now() - begin;
                         assert!(slept >= nap, "{slept:?} of {nap:?}");
                         assert!(slept <= nap + LATE_MAX, "{slept:?} for {nap:?}");
                     })
@@ -170,7 +170,7 @@ fn an_interval_keeps_its_pace_however_late_it_is_asked() {
         Simulation::new(seed, 2, mode).run(move || {
             let mut choices = Choices(seed);
             let period = Duration::from_nanos(1 + choices.below(2_000_000));
-            let begin = wait::now();
+            let begin = caller::now();
             let mut asked = begin;
             let mut ticks = interval(period);
             for _ in 0..20 {
@@ -181,9 +181,9 @@ fn an_interval_keeps_its_pace_however_late_it_is_asked() {
                     due > asked && due <= asked + period,
                     "a tick missed or left over"
                 );
-                assert!(wait::now() >= due, "early");
+                assert!(caller::now() >= due, "early");
                 dawdle(&mut choices);
-                asked = wait::now();
+                asked = caller::now();
             }
         });
     });
@@ -209,9 +209,9 @@ fn a_park_ends_with_its_time_or_an_unpark() {
                                     parked.unpark();
                                 })
                             };
-                            let begin = wait::now();
+                            let begin = caller::now();
                             park_timeout(time);
-                            let over = wait::now() - begin >= time;
+                            let over = caller::now() - begin >= time;
                             assert!(
                                 over || unparked.load(Ordering::Relaxed) == 1,
                                 "for no reason"

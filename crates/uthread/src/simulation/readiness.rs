@@ -12,7 +12,7 @@ use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::op::net;
 use crate::resource::descriptor::Descriptor;
-use crate::sched::readiness::PollOperation;
+use crate::sched::features::readiness::PollOperation;
 use crate::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::sync::select;
 use crate::sync::selection::{Arm, ArmHandle, Event};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
-use crate::sched::wait;
+use crate::sched::caller::spawn;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{JoinHandle, spawn};
 
@@ -12,7 +12,7 @@ const WORKERS: usize = 3;
 
 /// Spawns a fiber that serves a connection, until it has been served.
 fn serve(mut choices: Choices) -> JoinHandle<usize> {
-    wait::spread_next();
+    spawn::spread_next();
     spawn(move || {
         let worker = current::with_worker(Worker::index).expect("a fiber runs on a worker");
         (0..choices.below(4)).for_each(|_| dawdle(&mut choices));

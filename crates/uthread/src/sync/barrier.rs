@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::parking_lot::{self, Dequeued, WaitEnd};
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::sched::wait;
+use crate::sched::caller::{cancellation, turn};
 
 /// A barrier, at which a number of fibers and threads wait for each other; the counterpart of
 /// [`std::sync::Barrier`].
@@ -77,13 +77,13 @@ impl Barrier {
                     Dequeued::default()
                 });
                 if ended == WaitEnd::Cancelled {
-                    wait::unwind_if_cancelled();
+                    cancellation::unwind_if_cancelled();
                 }
                 BarrierWaitResult(false)
             }
             Err(others) => {
                 others.wake();
-                wait::spend_try();
+                turn::spend_try();
                 BarrierWaitResult(true)
             }
         }

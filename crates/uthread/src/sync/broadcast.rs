@@ -32,7 +32,7 @@ pub use std::sync::mpsc::SendError;
 use super::notify_mutex::{NotifyMutex, WaiterId};
 use super::select::Receive;
 use super::selection::{ArmHandle, Event};
-use crate::sched::wait;
+use crate::sched::caller::{self, turn};
 
 struct Ring<T> {
     /// The values that some receiver has not received yet, in order; the last one is at position `next - 1`.
@@ -114,7 +114,7 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.send(2), Err(SendError(2)));
     /// ```
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
-        wait::spend_turn();
+        turn::spend();
         let value = Arc::new(value);
         let sent = self.ring.change(|ring| match ring.receivers {
             0 => Err(value),
@@ -237,7 +237,7 @@ impl<T: Clone> Receiver<T> {
     /// assert_eq!(receiver.recv_timeout(soon), Err(RecvTimeoutError::Timeout));
     /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(Some(wait::after(wait::now(), timeout)))
+        self.recv_until(Some(caller::after(caller::now(), timeout)))
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
@@ -265,7 +265,7 @@ impl<T: Clone> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        wait::spend_turn();
+        turn::spend();
         match self.take() {
             Some(Ok(value)) => Ok(value),
             Some(Err(RecvError::Lagged(missed))) => Err(TryRecvError::Lagged(missed)),

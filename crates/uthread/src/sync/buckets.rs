@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::bucket::Bucket;
 use crate::forked::PerProcess;
-use crate::sched::fork;
+use crate::sched::features::fork;
 
 /// Enough that a contended lock seldom slows another one down: a bucket is locked for a fraction of a microsecond.
 /// Together they take 8 KiB.

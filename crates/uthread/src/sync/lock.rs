@@ -24,10 +24,9 @@
 //! when the queue is empty. While it is set, the owner of the lock, or the waiter that was woken to take it,
 //! will serve the queue.
 
-use crate::atomic::{AtomicU32, Ordering};
-
 use super::parking_lot::{self, WaitQueue, Waiter};
-use crate::sched::wait;
+use crate::atomic::{AtomicU32, Ordering};
+use crate::sched::caller::cancellation;
 
 const WRITER: u32 = 1;
 const QUEUED: u32 = 2;
@@ -119,10 +118,10 @@ impl Lock {
     #[cold]
     fn write_contended(&self) {
         self.wait_to_write();
-        if wait::is_abandoned() {
+        if cancellation::is_abandoned() {
             // The caller will never run again and would keep the lock forever.
             self.unlock_write();
-            wait::vanish_if_abandoned("it waits for a lock");
+            cancellation::vanish_if_abandoned("it waits for a lock");
         }
     }
 
@@ -173,9 +172,9 @@ impl Lock {
             });
             if let Some(waiter) = waiter {
                 waiter.wait();
-                if wait::is_abandoned() {
+                if cancellation::is_abandoned() {
                     self.unlock_read();
-                    wait::vanish_if_abandoned("it waits for a lock");
+                    cancellation::vanish_if_abandoned("it waits for a lock");
                 }
                 return;
             }

@@ -10,8 +10,8 @@ use std::sync::{LockResult, TryLockError, TryLockResult};
 use super::lock::Lock;
 use super::poison::Flag;
 use crate::atomic::AtomicU32;
-use crate::sched::wait;
-use crate::sched::wait::Since;
+use crate::sched::caller::panics::Since;
+use crate::sched::caller::turn;
 
 /// A mutual exclusion lock for fibers and threads in any combination; the counterpart of
 /// [`std::sync::Mutex`]. A waiting fiber is suspended, and its worker runs other fibers.
@@ -189,7 +189,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        wait::spend_try();
+        turn::spend_try();
         self.lock.write();
         self.guard()
     }
@@ -212,7 +212,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if !self.lock.try_write() {
-            wait::spend_try();
+            turn::spend_try();
             return Err(TryLockError::WouldBlock);
         }
         Ok(self.guard()?)

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn, wait};
 
 pub(crate) struct NotifyMutex<S> {
     inside: Mutex<Inside<S>>,
@@ -70,20 +70,20 @@ impl<S> NotifyMutex<S> {
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut S) -> Option<R>,
     ) -> Result<R, RecvTimeoutError> {
-        wait::spend_turn();
+        turn::spend();
         let mut id = None;
         loop {
-            let cancelled = wait::is_cancelled();
-            let late = deadline.is_some_and(|deadline| wait::now() >= deadline);
+            let cancelled = cancellation::is_cancelled();
+            let late = deadline.is_some_and(|deadline| caller::now() >= deadline);
             if let Some(found) = self.look(&mut id, !cancelled && !late, &mut look) {
                 return Ok(found);
             }
             if cancelled && deadline.is_none() {
-                wait::unwind_if_cancelled();
+                cancellation::unwind_if_cancelled();
                 return Err(RecvTimeoutError::Disconnected);
             }
             if cancelled {
-                wait::count_early_end();
+                cancellation::count_early_end();
             }
             if cancelled || late {
                 return Err(RecvTimeoutError::Timeout);
@@ -107,7 +107,7 @@ impl<S> NotifyMutex<S> {
         let found = look(&mut inside.state);
         let waits = may_wait && found.is_none();
         match (id.and_then(|id| inside.find(id)), waits) {
-            (None, true) => *id = Some(inside.enlist(wait::wake_handle())),
+            (None, true) => *id = Some(inside.enlist(caller::wake_handle())),
             (Some(index), false) => drop(inside.waiting.remove(index)),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::once::Once;
-use crate::sched::wait;
+use crate::sched::caller::turn;
 
 /// A cell whose value is set once; the counterpart of [`std::sync::OnceLock`]. The first fiber or thread sets
 /// it, the others wait.
@@ -51,7 +51,7 @@ impl<T> OnceLock<T> {
     pub fn get(&self) -> Option<&T> {
         let value = self.value.get();
         if value.is_none() {
-            wait::spend_try();
+            turn::spend_try();
         }
         value
     }

@@ -30,7 +30,7 @@ pub use std::sync::mpsc::{RecvError, SendError};
 use super::select::Receive;
 use super::selection::{ArmHandle, Event};
 use crate::fiber::Outcome;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn, wait};
 
 /// Creates a channel for one value.
 ///
@@ -142,10 +142,10 @@ impl<T> Receiver<T> {
     /// ```
     #[inline(always)]
     pub fn recv(self) -> Result<T, RecvError> {
-        wait::spend_turn();
+        turn::spend();
         while !self.has_come() {
             if !wait::park_unless_cancelled() && !self.outcome.is_done() {
-                wait::unwind_if_cancelled();
+                cancellation::unwind_if_cancelled();
                 return Err(RecvError);
             }
             self.outcome.withdraw();
@@ -172,8 +172,8 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_timeout(Duration::ZERO).unwrap(), 1);
     /// ```
     pub fn recv_timeout(self, timeout: Duration) -> Result<T, RecvTimeoutError<T>> {
-        wait::spend_turn();
-        let deadline = wait::after(wait::now(), timeout);
+        turn::spend();
+        let deadline = caller::after(caller::now(), timeout);
         match self.await_until(deadline) {
             true => self.take().map_err(|_| RecvTimeoutError::Disconnected),
             false => Err(RecvTimeoutError::Timeout(self)),
@@ -198,7 +198,7 @@ impl<T> Receiver<T> {
     /// assert!(matches!(receiver.try_recv(), Err(TryRecvError::Disconnected)));
     /// ```
     pub fn try_recv(self) -> Result<T, TryRecvError<T>> {
-        wait::spend_turn();
+        turn::spend();
         match self.outcome.is_done() {
             true => self.take().map_err(|_| TryRecvError::Disconnected),
             false => Err(TryRecvError::Empty(self)),
@@ -209,8 +209,8 @@ impl<T> Receiver<T> {
     /// caller is cancelled before that.
     fn await_until(&self, deadline: Instant) -> bool {
         while !self.has_come() {
-            let cancelled = wait::is_cancelled();
-            let late = wait::now() >= deadline;
+            let cancelled = cancellation::is_cancelled();
+            let late = caller::now() >= deadline;
             if !cancelled && !late {
                 wait::park_deadline(deadline);
             }
@@ -219,7 +219,7 @@ impl<T> Receiver<T> {
                 break;
             }
             if cancelled {
-                wait::count_early_end();
+                cancellation::count_early_end();
             }
             if cancelled || late {
                 return false;
@@ -232,7 +232,7 @@ impl<T> Receiver<T> {
     /// either.
     #[inline(never)]
     fn has_come(&self) -> bool {
-        self.outcome.is_done() || !self.outcome.await_done(wait::wake_handle())
+        self.outcome.is_done() || !self.outcome.await_done(caller::wake_handle())
     }
 
     /// Returns the value. Fails if the sender is gone, or if the value was taken before.

@@ -12,10 +12,9 @@ use std::time::Instant;
 
 use super::bucket::{Bucket, Key};
 use super::buckets;
-use crate::atomic::MutexGuard;
-use crate::atomic::lock;
+use crate::atomic::{MutexGuard, lock};
 use crate::fiber::WakeHandle;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn, wait};
 
 /// The locked queue of one address.
 pub(super) struct WaitQueue {
@@ -58,7 +57,7 @@ impl WaitQueue {
 
     /// Puts the caller, which has been dequeued, back to its position: before all that came later.
     pub(super) fn requeue(&mut self, waiter: &Waiter, want: usize) {
-        let handle = wait::wake_handle();
+        let handle = caller::wake_handle();
         self.bucket.insert(waiter.key(), handle, want);
     }
 
@@ -120,14 +119,14 @@ impl Waiter {
     /// Waits until the caller is dequeued. A caller that its runtime abandons leaves the queue for ever, and calls `left` while
     /// the queue is still locked.
     pub(super) fn wait_or_vanish(&self, left: impl FnOnce(&mut WaitQueue) -> Dequeued) {
-        while !wait::is_abandoned() {
+        while !cancellation::is_abandoned() {
             wait::park();
             if self.is_dequeued() {
                 return;
             }
         }
         if self.leave(WaitEnd::Cancelled, left) == WaitEnd::Cancelled {
-            wait::vanish_if_abandoned("it waits for a lock");
+            cancellation::vanish_if_abandoned("it waits for a lock");
         }
     }
 
@@ -142,10 +141,12 @@ impl Waiter {
             match deadline {
                 None if wait::park_unless_cancelled() => {}
                 None => return self.leave(WaitEnd::Cancelled, left),
-                Some(_) if wait::is_cancelled() => return self.leave(WaitEnd::Cancelled, left),
-                Some(time) if wait::now() >= time => {
+                Some(_) if cancellation::is_cancelled() => {
+                    return self.leave(WaitEnd::Cancelled, left);
+                }
+                Some(time) if caller::now() >= time => {
                     let ended = self.leave(WaitEnd::TimedOut, left);
-                    wait::spend_within_wait();
+                    turn::spend_within_wait();
                     return ended;
                 }
                 Some(time) => wait::park_deadline(time),

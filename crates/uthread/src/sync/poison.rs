@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, PoisonError};
 
-use crate::sched::wait::Since;
+use crate::sched::caller::panics::Since;
 
 /// The poisoned state of a lock. Relaxed throughout: the lock orders the accesses.
 #[derive(Default)]

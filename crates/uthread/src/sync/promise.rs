@@ -32,7 +32,7 @@ pub use std::sync::mpsc::RecvError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
 use super::selection::{Arm, ArmHandle, Event};
-use crate::sched::wait;
+use crate::sched::caller::{self, turn};
 
 struct Shared<T> {
     value: OnceLock<T>,
@@ -84,7 +84,7 @@ impl<T> Promise<T> {
         // Not set before; `drop` wakes the waiters.
         let _ = self.shared.value.set(value);
         drop(self);
-        wait::spend_try();
+        turn::spend_try();
     }
 }
 
@@ -143,7 +143,7 @@ impl<T> Waiter<T> {
     /// assert_eq!(waiter.wait_timeout(soon), Ok(&1));
     /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> Result<&T, RecvTimeoutError> {
-        self.wait_until(Some(wait::after(wait::now(), timeout)))
+        self.wait_until(Some(caller::after(caller::now(), timeout)))
     }
 
     fn wait_until(&self, deadline: Option<Instant>) -> Result<&T, RecvTimeoutError> {
@@ -170,7 +170,7 @@ impl<T> Waiter<T> {
     /// assert_eq!(waiter.try_get(), Err(TryRecvError::Disconnected));
     /// ```
     pub fn try_get(&self) -> Result<&T, TryRecvError> {
-        wait::spend_turn();
+        turn::spend();
         let settled = self.shared.is_settled.with(|settled| *settled);
         let missing = match settled {
             true => TryRecvError::Disconnected,

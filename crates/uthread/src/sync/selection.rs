@@ -36,8 +36,9 @@ use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::fiber::WakeHandle;
-use crate::sched::readiness::{self, PollOperation};
-use crate::sched::{fast_rand, wait};
+use crate::sched::caller::{self, cancellation, turn, wait};
+use crate::sched::fast_rand;
+use crate::sched::features::readiness::{self, PollOperation};
 
 /// An event that a selection can wait for.
 pub trait Event {
@@ -238,7 +239,7 @@ pub fn select(arms: &mut [&mut dyn Select]) -> usize {
 /// assert_eq!(select::select_timeout(&mut [&mut select::recv(&receiver)], soon), None);
 /// ```
 pub fn select_timeout(arms: &mut [&mut dyn Select], timeout: Duration) -> Option<usize> {
-    let deadline = wait::after(wait::now(), timeout);
+    let deadline = caller::after(caller::now(), timeout);
     select_within(arms, Patience::Until(deadline))
 }
 
@@ -256,10 +257,10 @@ pub fn try_select(arms: &mut [&mut dyn Select]) -> Option<usize> {
 }
 
 fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
-    wait::spend_turn();
+    turn::spend();
     let mut selection = None;
     loop {
-        let cancelled = wait::is_cancelled();
+        let cancelled = cancellation::is_cancelled();
         let first = fast_rand::below(arms.len());
         let mut order = (first..arms.len()).chain(0..first);
         if let Some(chosen) = order.find(|&index| arms[index].try_complete()) {
@@ -270,7 +271,7 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
         }
         let over = match patience {
             Patience::None => true,
-            Patience::Until(deadline) => wait::now() >= deadline,
+            Patience::Until(deadline) => caller::now() >= deadline,
             Patience::Forever => false,
         };
         if over {
@@ -291,7 +292,7 @@ fn select_within(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usi
 /// an arm.
 fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
     let Some(polled) = arms.iter().position(|arm| arm.poll().is_some()) else {
-        return Some(Selection::new(wait::wake_handle()));
+        return Some(Selection::new(caller::wake_handle()));
     };
     match readiness::wake_handle() {
         Ok(waiter) => Some(Selection::new(waiter)),
@@ -307,10 +308,10 @@ fn begin(arms: &mut [&mut dyn Select]) -> Option<Arc<Selection>> {
 #[cold]
 fn cut_off(arms: &mut [&mut dyn Select], patience: Patience) -> Option<usize> {
     if let Patience::Until(_) = patience {
-        wait::count_early_end();
+        cancellation::count_early_end();
         return None;
     }
-    wait::unwind_if_cancelled();
+    cancellation::unwind_if_cancelled();
     let chosen = arms.iter().position(|arm| arm.is_enabled())?;
     arms[chosen].cut_off();
     Some(chosen)

@@ -7,7 +7,7 @@ use super::{JoinHandle, Scope, ScopedJoinHandle};
 use crate::class::Priority;
 use crate::fiber::{Fiber, FiberRef, Identity};
 use crate::runtime::Runtime;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, spawn};
 use crate::stack::sizes::STACK_SIZE_MAX;
 
 /// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
@@ -47,13 +47,13 @@ where
 /// Creates a fiber and queues it in the runtime of the caller. If no runtime can start, panics before the
 /// fiber exists, as it would never end.
 pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
-    let is_ordinary = wait::is_unlimited();
+    let is_ordinary = cancellation::is_unlimited();
     if !is_ordinary {
         prepare();
     }
     let (fiber, handle) = make();
     match is_ordinary {
-        true => wait::spawn_ordinary(fiber),
+        true => spawn::ordinary(fiber),
         false => start_other(fiber),
     }
     handle
@@ -62,17 +62,17 @@ pub(super) fn start<R>(make: impl FnOnce() -> (FiberRef, R)) -> R {
 /// Starts the runtime for the new fiber of a caller that belongs to none. Counts the spawn of a caller that has limits.
 #[inline(never)]
 fn prepare() {
-    if !wait::is_inside() {
+    if !caller::is_inside() {
         Runtime::default_runtime();
     }
-    wait::count_spawn();
+    cancellation::count_spawn();
 }
 
 /// Queues the new fiber of a caller that has limits or a priority, or that belongs to no runtime.
 #[inline(never)]
 fn start_other(fiber: FiberRef) {
-    let runtime = (!wait::is_inside()).then(Runtime::default_runtime);
-    wait::pass_priority(&fiber, None);
+    let runtime = (!caller::is_inside()).then(Runtime::default_runtime);
+    caller::pass_priority(&fiber, None);
     // The fiber's outcome holds the error as well.
     let _ = queue(runtime, fiber, None);
 }
@@ -91,18 +91,18 @@ fn try_start<R>(
         let what = format!("a stack of {bytes} bytes: choose at most {STACK_SIZE_MAX}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let runtime = match wait::is_inside() {
+    let runtime = match caller::is_inside() {
         true => None,
         false => Some(Runtime::try_default()?),
     };
-    wait::count_spawn();
+    cancellation::count_spawn();
     let stack = match (stack_size, runtime) {
         (None, _) => None,
         (Some(bytes), Some(runtime)) => runtime.take_larger_stack(bytes)?,
-        (Some(bytes), None) => wait::take_larger_stack(bytes)?,
+        (Some(bytes), None) => spawn::take_larger_stack(bytes)?,
     };
     let (fiber, handle) = make();
-    wait::pass_priority(&fiber, priority);
+    caller::pass_priority(&fiber, priority);
     if let Some(stack) = stack {
         fiber.control().reserve(stack);
     }
@@ -118,7 +118,7 @@ fn try_start<R>(
 fn queue(runtime: Option<&Runtime>, fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     match runtime {
         Some(runtime) => runtime.inject(fiber, stack_size),
-        None => wait::spawn_here(fiber, stack_size),
+        None => spawn::here(fiber, stack_size),
     }
 }
 

@@ -4,7 +4,9 @@ use std::{fmt, mem};
 
 use super::{Result, Thread};
 use crate::fiber::{self, Joinable};
-use crate::sched::{thread_ends, thread_handles, wait};
+use crate::sched::caller::{self, cancellation, panics, turn, wait};
+use crate::sched::features::thread_ends;
+use crate::sched::threads::handles;
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
@@ -71,7 +73,7 @@ impl<T> JoinHandle<T> {
     #[inline(never)]
     fn await_outcome(&self) {
         let outcome = self.joinable().outcome();
-        if !outcome.await_done(wait::wake_handle()) {
+        if !outcome.await_done(caller::wake_handle()) {
             return;
         }
         while !outcome.is_done() {
@@ -79,10 +81,10 @@ impl<T> JoinHandle<T> {
                 continue;
             }
             // If the runtime shuts down, the joined fiber ends too.
-            if !wait::is_shut_down() {
-                wait::unwind_if_cancelled();
+            if !cancellation::is_shut_down() {
+                cancellation::unwind_if_cancelled();
             }
-            wait::vanish_if_abandoned("it joins a fiber that does not end");
+            cancellation::vanish_if_abandoned("it joins a fiber that does not end");
             wait::park();
         }
     }
@@ -91,7 +93,7 @@ impl<T> JoinHandle<T> {
     /// caller is cancelled, the fiber is cancelled too.
     pub(crate) fn join_to_end(self) -> Result<T> {
         let outcome = self.joinable().outcome();
-        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
+        if !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
             wait::park_until_or_cancel(|| outcome.is_done(), || self.pass_on_cancel());
         }
         self.take()
@@ -101,7 +103,7 @@ impl<T> JoinHandle<T> {
     /// too.
     pub(crate) fn join_elsewhere(self) -> Result<T> {
         let outcome = self.joinable().outcome();
-        if !outcome.is_done() && outcome.await_done(wait::wake_handle()) {
+        if !outcome.is_done() && outcome.await_done(caller::wake_handle()) {
             let _outside = wait::Outside::enter();
             wait::park_until_or_cancel_outside(|| outcome.is_done(), || self.pass_on_cancel());
         }
@@ -121,7 +123,7 @@ impl<T> JoinHandle<T> {
     /// Cancels the fiber because its joiner is cancelled. Does nothing if the joiner is unwinding from a
     /// panic: without the value it could not continue and would have to be unwound again.
     fn pass_on_cancel(&self) {
-        if !wait::is_panicking() {
+        if !panics::is_panicking() {
             self.cancel();
         }
     }
@@ -168,7 +170,7 @@ impl<T> JoinHandle<T> {
     pub fn is_finished(&self) -> bool {
         let finished = self.joinable().outcome().is_done();
         if !finished {
-            wait::spend_try();
+            turn::spend_try();
         }
         finished
     }
@@ -177,7 +179,7 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(fiber) = &self.fiber {
-            thread_handles::detach(|| fiber.fiber().control().id());
+            handles::detach(|| fiber.fiber().control().id());
             fiber.outcome().detach();
         }
     }

@@ -6,7 +6,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 
 use crate::fiber::WakeHandle;
-use crate::sched::wait;
+use crate::sched::caller::{self, turn};
 
 /// The identity of a fiber, or of a thread outside the runtime. See the example of [`current`].
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Thread {
     /// ```
     pub fn unpark(&self) {
         self.0.unpark();
-        wait::spend_try();
+        turn::spend_try();
     }
 }
 
@@ -96,5 +96,5 @@ impl fmt::Debug for Thread {
 /// ```
 #[must_use]
 pub fn current() -> Thread {
-    Thread(wait::wake_handle())
+    Thread(caller::wake_handle())
 }

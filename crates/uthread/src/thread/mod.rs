@@ -21,7 +21,8 @@ pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::try_scope::{TryJoinHandle, TryScope, try_scope};
 pub use crate::fiber::Cancelled;
 use crate::fiber::limits::Limits;
-use crate::sched::{offload, wait};
+use crate::sched::caller::{self, cancellation, panics, turn, wait};
+use crate::sched::features::offload;
 
 /// Waits until [`Thread::unpark`] is called for the caller. It may also return spuriously, so call it in a
 /// loop that checks a condition.
@@ -53,7 +54,7 @@ pub fn park() {
 /// uthread::spawn(|| uthread::thread::park_timeout(Duration::from_millis(1))).join().unwrap();
 /// ```
 pub fn park_timeout(duration: Duration) {
-    wait::park_cancellable(Some(wait::after(wait::now(), duration)));
+    wait::park_cancellable(Some(caller::after(caller::now(), duration)));
 }
 
 /// Returns `true` if the calling fiber, or the calling thread outside the runtime, is unwinding because of a
@@ -83,7 +84,7 @@ pub fn park_timeout(duration: Duration) {
 #[inline]
 #[must_use]
 pub fn panicking() -> bool {
-    wait::is_panicking()
+    panics::is_panicking()
 }
 
 /// Returns `true` if the calling fiber was [cancelled](JoinHandle::cancel) or its
@@ -103,7 +104,7 @@ pub fn panicking() -> bool {
 /// ```
 #[must_use]
 pub fn is_cancelled() -> bool {
-    wait::is_cancelled()
+    cancellation::is_cancelled()
 }
 
 /// Runs `f` unaffected by cancellation and deadlines of the caller. Use it for work that must not be
@@ -120,7 +121,7 @@ pub fn is_cancelled() -> bool {
 /// assert_eq!(kept, Ok("done"));
 /// ```
 pub fn shield<T>(f: impl FnOnce() -> T) -> T {
-    let _within = wait::Within::enter(Limits::enter_shield);
+    let _within = cancellation::Within::enter(Limits::enter_shield);
     f()
 }
 
@@ -136,7 +137,7 @@ pub fn shield<T>(f: impl FnOnce() -> T) -> T {
 /// ```
 #[inline]
 pub fn yield_now() {
-    wait::yield_now();
+    turn::yield_now();
 }
 
 /// Waits for at least `duration`; a fiber waits at most about a millisecond longer.
@@ -151,7 +152,7 @@ pub fn yield_now() {
 /// If the runtime is dropped, the fiber is unwound. Only if the fiber is already unwinding, or possibly is,
 /// does the function return early instead.
 pub fn sleep(duration: Duration) {
-    wait::sleep_until(wait::after(wait::now(), duration));
+    wait::sleep_until(caller::after(caller::now(), duration));
 }
 
 /// Waits until `deadline`. If it has passed, other fibers run once. See [`sleep`].

@@ -5,7 +5,7 @@ use std::panic::{self, Location};
 use super::JoinHandle;
 use crate::fiber::{Fiber, Identity};
 use crate::runtime::Runtime;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation};
 
 impl Runtime {
     /// Spawns a fiber on this runtime; see [`spawn`](crate::spawn).
@@ -22,10 +22,10 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        wait::count_spawn();
+        cancellation::count_spawn();
         let identity = Identity::anonymous(Location::caller());
         let (fiber, joinable) = Fiber::owning(identity, f);
-        wait::pass_priority(&fiber, None);
+        caller::pass_priority(&fiber, None);
         // The fiber's outcome holds the error as well.
         let _ = self.inject(fiber, None);
         JoinHandle::new(joinable)
@@ -50,14 +50,14 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        wait::count_spawn();
+        cancellation::count_spawn();
         let identity = Identity {
             name: Some("main".into()),
             spawn_site: Location::caller(),
         };
-        let deadline = wait::deadline_to_inherit();
+        let deadline = cancellation::deadline_to_inherit();
         let (body, joinable) = Fiber::borrowing(identity, deadline, f, None);
-        wait::pass_priority(&body, None);
+        caller::pass_priority(&body, None);
         // The fiber's outcome holds the error as well; it is joined below.
         let _ = self.inject(body, None);
         // Joined here, before anything that `f` borrows can end.

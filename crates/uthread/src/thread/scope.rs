@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::builder::start;
 use super::{JoinHandle, Result, Thread};
 use crate::fiber::{Children, Fiber, FiberRef, Identity};
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, panics, turn, wait};
 
 /// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f` panics, when all
 /// fibers of the scope have ended.
@@ -43,20 +43,20 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    wait::spend_try();
+    turn::spend_try();
     let scope = Scope {
-        children: Arc::new(Children::new(wait::wake_handle())),
+        children: Arc::new(Children::new(caller::wake_handle())),
         scope: PhantomData,
         env: PhantomData,
     };
-    let result = wait::catch_unwind(|| f(&scope));
+    let result = panics::catch_unwind(|| f(&scope));
     await_end(&scope.children, result.is_err());
     match result {
         Err(payload) => panic::resume_unwind(payload),
         Ok(value) => {
             if scope.children.were_cut_off() {
                 // The caller is unwound like its fibers, without a panic message.
-                wait::unwind_if_ending();
+                cancellation::unwind_if_ending();
             }
             value
         }
@@ -150,7 +150,7 @@ where
     T: Send,
 {
     let children = Some(Arc::clone(children));
-    let (fiber, joinable) = Fiber::borrowing(identity, wait::deadline(), f, children);
+    let (fiber, joinable) = Fiber::borrowing(identity, cancellation::deadline(), f, children);
     (fiber, JoinHandle::new(joinable))
 }
 

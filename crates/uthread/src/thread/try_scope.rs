@@ -10,7 +10,7 @@ use super::builder::start;
 use super::{JoinHandle, scope};
 use crate::atomic::lock;
 use crate::fiber::{Cancelled, Children, Identity, drop_quietly, is_cut_off};
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, panics, turn};
 
 /// Runs `f` with a scope whose fibers may borrow from the caller and may fail. The first error, of a fiber or
 /// of `f`, cancels the other fibers and the calls of `f`, and is returned when all fibers have ended.
@@ -52,19 +52,19 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
     E: Send,
 {
-    wait::spend_try();
+    turn::spend_try();
     let failure = Failure {
-        children: Arc::new(Children::new(wait::wake_handle())),
+        children: Arc::new(Children::new(caller::wake_handle())),
         over: Arc::default(),
         error: Mutex::new(None),
     };
-    let within = wait::Within::enter(|limits| limits.enter_region(&failure.over));
+    let within = cancellation::Within::enter(|limits| limits.enter_region(&failure.over));
     let scope = TryScope {
         failure: Arc::new(failure),
         scope: PhantomData,
         env: PhantomData,
     };
-    let result = wait::catch_unwind(|| f(&scope));
+    let result = panics::catch_unwind(|| f(&scope));
     drop(within);
     let failure = &scope.failure;
     // No user code, not even a destructor, runs from here until the fibers have ended: it could unwind, or
@@ -92,7 +92,7 @@ where
         (Err(payload), None) => panic::resume_unwind(payload),
         (Ok(Some(value)), None) => {
             if failure.children.were_cut_off() {
-                wait::unwind_if_ending();
+                cancellation::unwind_if_ending();
             }
             Ok(value)
         }
@@ -137,7 +137,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     {
         let identity = Identity::anonymous(Location::caller());
         let failure = Arc::clone(&self.failure);
-        let run = move || match wait::catch_unwind(f) {
+        let run = move || match panics::catch_unwind(f) {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
                 drop(failure.fail(error));

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix};
 
 use crate::op::peer_address::PeerAddress;
-use crate::sched::offload;
+use crate::sched::features::offload;
 
 /// Converts an address to the kernel's form.
 pub(super) fn encode(address: &SocketAddr) -> io::Result<SocketAddrAny> {

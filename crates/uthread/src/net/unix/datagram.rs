@@ -24,7 +24,7 @@ use crate::net::methods::{impl_buffer_sizes, impl_datagram, impl_socket, impl_ti
 use crate::net::socket::{Inner, Socket};
 use crate::op;
 use crate::op::message::{Header, Message};
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn};
 
 impl Inner for std::os::unix::net::UnixDatagram {
     const IS_TCP_STREAM: bool = false;
@@ -249,20 +249,20 @@ impl UnixDatagram {
     ) -> io::Result<usize> {
         let settings = &self.socket.settings;
         let timeout = settings.write_timeout();
-        let blocks = !wait::is_on_worker() && timeout.is_none();
+        let blocks = !caller::is_on_worker() && timeout.is_none();
         if settings.is_nonblocking() || blocks {
             return self.socket.send_message(message);
         }
-        wait::spend_turn();
-        let deadline = timeout.map(|timeout| wait::after(wait::now(), timeout));
+        turn::spend();
+        let deadline = timeout.map(|timeout| caller::after(caller::now(), timeout));
         loop {
-            wait::refuse_if_cancelled()?;
+            cancellation::refuse_if_cancelled()?;
             match native::message::send(self.as_fd(), &mut message, false) {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => {}
                 result => return Ok(result? as usize),
             }
-            let rest = deadline.map(|deadline| deadline.saturating_duration_since(wait::now()));
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(caller::now()));
             if rest == Some(Duration::ZERO) {
                 return Err(io::Error::from_raw_os_error(op::TIMED_OUT));
             }

@@ -15,7 +15,7 @@ use super::{UCred, address, credentials};
 use crate::net::methods::{impl_buffer_sizes, impl_read_write, impl_socket, impl_timeouts};
 use crate::net::socket::{self, Inner, Socket};
 use crate::op::net::SOCKET_FLAGS;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, wait};
 
 /// Pause between attempts to connect while the listener's queue is full and the driver cannot wait for room.
 /// It is about the time in which a busy listener accepts, and long enough not to slow the listener down.
@@ -233,9 +233,9 @@ impl UnixStream {
 
 /// Pauses for `FULL_PAUSE`.
 fn pause() -> io::Result<()> {
-    let deadline = wait::after(wait::now(), FULL_PAUSE);
-    while wait::now() < deadline {
-        wait::refuse_if_cancelled()?;
+    let deadline = caller::after(caller::now(), FULL_PAUSE);
+    while caller::now() < deadline {
+        cancellation::refuse_if_cancelled()?;
         wait::park_deadline(deadline);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A worker in whose place others go on ([`spares`](crate::sched::spares)): it stands aside before a call that blocks; benched, it
+//! A worker in whose place others go on ([`spares`](crate::sched::shared::spares)): it stands aside before a call that blocks; benched, it
 //! runs no fibers, and passes on what its ring and timers still have.
 
 use std::time::Duration;

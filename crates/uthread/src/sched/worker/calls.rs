@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::io::Io;
 use super::queues::Queues;
-use super::{current, panics};
+use super::{budget, current, panics};
 use crate::class::Priority;
 use crate::driver::{Driver, Start, Token};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{CallResult, Operation};
-use crate::sched::budget;
-use crate::sched::operations::{CompletionSink, OperationId};
 use crate::sched::reactor::Reactor;
+use crate::sched::reactor::operations::{CompletionSink, OperationId};
 
 impl Io {
     /// Returns a reference to a fiber that may leave this worker, which runs it.

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::ptr;
 
-use super::Worker;
+use super::{Worker, budget};
 use crate::fiber::Started;
-use crate::sched::budget;
 use crate::stack::overflow::Victim;
 
 thread_local! {

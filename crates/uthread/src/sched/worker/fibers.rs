@@ -11,9 +11,9 @@ use super::runner_store::RunnerStore;
 use crate::fiber::{
     Cancelled, Destination, Fiber, FiberRef, Finish, Identity, Payload, Runner, Scheduler, Started,
 };
-use crate::sched::mode::Mode;
 use crate::sched::reactor::Reactor;
-use crate::sched::shortage::Refused;
+use crate::sched::shared::mode::Mode;
+use crate::sched::shared::shortage::Refused;
 
 pub(super) struct Fibers {
     /// The scheduler of the fibers that start here.

@@ -15,9 +15,9 @@ use super::poll_schedule::PollSchedule;
 use super::queues::Queues;
 use crate::atomic::lock;
 use crate::driver::{Driver, Pair, Token};
-use crate::sched::driver_cell::{DriverCell, SharedDriver};
-use crate::sched::local_or_shared::LocalOrShared;
 use crate::sched::reactor::Reactor;
+use crate::sched::reactor::driver_cell::{DriverCell, SharedDriver};
+use crate::sched::reactor::local_or_shared::LocalOrShared;
 
 pub(crate) struct Io {
     /// Shared only where a fiber may block the worker's thread.

@@ -8,28 +8,29 @@
 //!   announce sleep, check once more, wait in the ring
 //! ```
 //!
-//! | file | contents |
+//! | module | contents |
 //! | --- | --- |
-//! | [`alerts`] | the checks to make after a fiber has run |
-//! | [`batch`] | the fibers between two looks at the driver |
-//! | [`running`] | switching to a fiber, and where it goes afterwards |
 //! | [`fibers`] | starting and ending a fiber |
-//! | [`bench`] | a worker that others have replaced |
 //! | [`runner_store`] | stacks for its fibers |
 //! | [`hot_runners`] | those for the next ones |
+//! | [`batch`] | the fibers between two looks at the driver |
+//! | [`running`] | switching to a fiber, and where it goes afterwards |
+//! | [`bench`] | a worker that others have replaced |
+//! | [`search`] | an idle worker's search for fibers |
+//! | [`sleep`] | announcing sleep, and waking up |
+//! | [`shutdown`] | the end of a worker |
+//! | [`trim`] | giving back what the stacks of waiting fibers do not use |
+//! | [`neighbors`] | what it has seen of other workers, to decide what it takes from them |
+//! | [`calls`] | the calls of the running fiber |
+//! | [`panics`] | which fibers panic |
 //! | [`io`] | its driver and its reactor |
 //! | [`poll_schedule`] | when to submit and to poll |
-//! | [`calls`] | the calls of the running fiber |
 //! | [`handoff`] | handing fibers to workers, from any thread |
-//! | [`search`] | an idle worker's search for fibers |
-//! | [`neighbors`] | what it has seen of other workers, to decide what it takes from them |
 //! | [`queues`] | its queues: spawning, waking, stealing, picking |
-//! | [`sleep`] | announcing sleep, and waking up |
-//! | [`trim`] | giving back what the stacks of waiting fibers do not use |
-//! | [`panics`] | which fibers panic |
-//! | [`shutdown`] | the end of a worker |
 //! | [`exit`] | the end of the process on a worker |
 //! | [`current`] | the calling thread's worker |
+//! | [`alerts`] | the checks to make after a fiber has run |
+//! | [`budget`] | the number of calls after which a fiber yields |
 //!
 //! Each part owns its state, and is given the other parts that it uses: the queues, which use none, most often. What the worker
 //! keeps is the loop, and the switch from fiber to fiber.
@@ -40,6 +41,7 @@
 mod alerts;
 mod batch;
 mod bench;
+pub(in crate::sched) mod budget;
 pub(super) mod calls;
 pub(crate) mod current;
 pub(super) mod exit;

@@ -7,7 +7,7 @@
 //!                                              hook has seen it start since, or if its cancellation unwinds it
 //! ```
 //!
-//! In the second case the library learns of the end of a panic at its own frames (`wait::catch_unwind`) or when the fiber
+//! In the second case the library learns of the end of a panic at its own frames (`panics::catch_unwind`) or when the fiber
 //! suspends after the others have ended. It does not learn of a `resume_unwind` that the program calls, nor of a panic whose hook
 //! the program has replaced.
 //!
@@ -23,7 +23,7 @@ use super::alerts::Alerts;
 use super::queues::Queues;
 use super::{Worker, current};
 use crate::fiber::{Control, Pause, Started};
-use crate::sched::mode::Mode;
+use crate::sched::shared::mode::Mode;
 use crate::stack::panic_frames;
 
 /// How long a worker whose fiber waits in a panic hook sleeps before it checks for mail, as this sleep is not

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::alerts::Alerts;
 use super::queues::Queues;
-use crate::sched::driver_cell::DriverCell;
+use crate::sched::reactor::driver_cell::DriverCell;
 
 /// Time after which a batch ends early if submissions wait for its end, as fibers may compute between their
 /// calls. Relative to this time, a system call costs a percent or two.

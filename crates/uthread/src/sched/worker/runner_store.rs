@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use super::hot_runners::HotRunners;
 use crate::fiber::Runner;
-use crate::sched::runners;
-use crate::sched::shared::Shared;
-use crate::sched::shortage::{Refused, Returned};
+use crate::sched::shared::shortage::{Refused, Returned};
+use crate::sched::shared::{Shared, runners};
 use crate::stack::Stack;
 use crate::stack::sizes::BATCH_STACKS;
 

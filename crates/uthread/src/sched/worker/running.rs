@@ -3,9 +3,8 @@
 use std::thread;
 
 use super::alerts::Alerts;
-use super::{Worker, current};
+use super::{Worker, budget, current};
 use crate::fiber::{Pause, Started};
-use crate::sched::budget;
 use crate::tls::Tls;
 
 impl Worker {

@@ -18,7 +18,7 @@ use super::io::Io;
 use super::queues::Queues;
 use crate::atomic::lock;
 use crate::fiber;
-use crate::sched::abandonment::Abandonment;
+use crate::sched::shared::abandonment::Abandonment;
 use crate::sched::shared::{STILL_TIME_MAX, Shared};
 
 /// The state of a worker whose runtime ends.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::mutex::MutexGuard;
 use super::parking_lot::WaitEnd;
 use crate::atomic::AtomicBool;
-use crate::sched::wait;
-use crate::sched::wait::Since;
+use crate::sched::caller::panics::Since;
+use crate::sched::caller::{self, cancellation, turn};
 use notices::Notices;
 
 /// A condition variable for fibers and threads in any combination; the counterpart of [`std::sync::Condvar`].
@@ -176,7 +176,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        let deadline = wait::after(wait::now(), timeout);
+        let deadline = caller::after(caller::now(), timeout);
         let (guard, late) = self.wait_until(guard, Some(deadline));
         with_result(guard, late)
     }
@@ -206,13 +206,13 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
-        let deadline = wait::after(wait::now(), timeout);
+        let deadline = caller::after(caller::now(), timeout);
         let mut late = false;
         loop {
             if !condition(&mut *guard) {
                 return Ok((guard, WaitTimeoutResult(false)));
             }
-            if late || wait::now() >= deadline {
+            if late || caller::now() >= deadline {
                 return Ok((guard, WaitTimeoutResult(true)));
             }
             let result;
@@ -229,7 +229,7 @@ impl Condvar {
     #[inline]
     pub fn notify_one(&self) {
         self.notices.notify(1);
-        wait::spend_try();
+        turn::spend_try();
     }
 
     /// Notifies all current waiters.
@@ -240,7 +240,7 @@ impl Condvar {
     #[inline]
     pub fn notify_all(&self) {
         self.notices.notify(usize::MAX);
-        wait::spend_try();
+        turn::spend_try();
     }
 
     /// Waits for a notification until the deadline, if there is one. The result is `true` if the deadline has
@@ -252,16 +252,16 @@ impl Condvar {
     ) -> (LockResult<MutexGuard<'a, T>>, bool) {
         let ended = self.notices.wait(MutexGuard::lock(&guard), deadline);
         if ended == WaitEnd::Cancelled {
-            if wait::is_abandoned() {
+            if cancellation::is_abandoned() {
                 // Unlocks the mutex.
                 drop(guard);
-                wait::vanish_if_abandoned("it waits for a condition");
+                cancellation::vanish_if_abandoned("it waits for a condition");
                 unreachable!("it is abandoned");
             }
             let since = mem::replace(MutexGuard::since(&mut guard), Since::never());
             match deadline {
-                None => wait::unwind_if_cancelled(),
-                Some(_) => wait::count_early_end(),
+                None => cancellation::unwind_if_cancelled(),
+                Some(_) => cancellation::count_early_end(),
             }
             *MutexGuard::since(&mut guard) = since;
         }

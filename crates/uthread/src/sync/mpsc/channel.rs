@@ -28,7 +28,7 @@ use std::time::Instant;
 
 use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sync::selection::ArmHandle;
 
 /// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and the memory
@@ -95,7 +95,7 @@ impl<T> Channel<T> {
 
     #[inline(always)]
     pub(crate) fn send(&self, value: T) -> Result<(), SendError<T>> {
-        wait::spend_turn();
+        turn::spend();
         let Some(ticket) = self.put_or_join_line(value)? else {
             return Ok(());
         };
@@ -119,7 +119,7 @@ impl<T> Channel<T> {
             return Ok(None);
         }
         Ok(Some(
-            state.join_line(value, Side::Waits(wait::wake_handle())),
+            state.join_line(value, Side::Waits(caller::wake_handle())),
         ))
     }
 
@@ -138,13 +138,13 @@ impl<T> Channel<T> {
         let receiver_gone = state.receiver_gone;
         drop(state);
         if !receiver_gone {
-            wait::unwind_if_cancelled();
+            cancellation::unwind_if_cancelled();
         }
         Some(Err(refused))
     }
 
     pub(crate) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        wait::spend_turn();
+        turn::spend();
         self.try_send_unspent(value)
     }
 
@@ -211,7 +211,7 @@ impl<T> Channel<T> {
 
     /// Returns the first fiber or thread that has waited to receive, or the caller if there was none.
     fn usual_receiver(&self) -> &WakeHandle {
-        self.usual_receiver.get_or_init(wait::wake_handle)
+        self.usual_receiver.get_or_init(caller::wake_handle)
     }
 }
 
@@ -219,14 +219,14 @@ impl<T> Channel<T> {
 impl<T> Channel<T> {
     #[inline(always)]
     pub(crate) fn recv(&self) -> Result<T, RecvError> {
-        wait::spend_turn();
+        turn::spend();
         let mut may_wait = true;
         loop {
             if let Some(result) = self.receive(may_wait) {
                 return result;
             }
             if !may_wait {
-                wait::unwind_if_cancelled();
+                cancellation::unwind_if_cancelled();
                 return Err(RecvError);
             }
             may_wait = wait::park_unless_cancelled();
@@ -234,15 +234,15 @@ impl<T> Channel<T> {
     }
 
     pub(crate) fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        wait::spend_turn();
+        turn::spend();
         loop {
-            let shut_down = wait::is_cancelled();
-            let may_wait = !shut_down && wait::now() < deadline;
+            let shut_down = cancellation::is_cancelled();
+            let may_wait = !shut_down && caller::now() < deadline;
             if let Some(result) = self.receive(may_wait) {
                 return result.map_err(RecvTimeoutError::from);
             }
             if shut_down {
-                wait::count_early_end();
+                cancellation::count_early_end();
             }
             if !may_wait {
                 return Err(RecvTimeoutError::Timeout);
@@ -267,14 +267,14 @@ impl<T> Channel<T> {
         }
         state.receiver = match waits {
             false => Receiving::Not,
-            true if wait::is_caller(self.usual_receiver()) => Receiving::Usual,
-            true => Receiving::Unusual(Side::Waits(wait::wake_handle())),
+            true if caller::is_caller(self.usual_receiver()) => Receiving::Usual,
+            true => Receiving::Unusual(Side::Waits(caller::wake_handle())),
         };
         None
     }
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
-        wait::spend_turn();
+        turn::spend();
         self.try_recv_unspent()
     }
 

@@ -47,7 +47,7 @@ use std::time::Duration;
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use super::select::{Receive, Transmit};
-use crate::sched::wait;
+use crate::sched::caller;
 use channel::Channel;
 pub use iter::{IntoIter, Iter, TryIter};
 use selecting::{Received, Sent};
@@ -298,7 +298,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_timeout(late), Err(RecvTimeoutError::Disconnected));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        let deadline = wait::after(wait::now(), timeout);
+        let deadline = caller::after(caller::now(), timeout);
         self.channel.recv_deadline(deadline)
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::atomic::AtomicU32;
-use crate::sched::wait;
+use crate::sched::caller::turn;
 use progress::Progress;
 
 /// One-time initialization by the first fiber or thread, while the others wait; the counterpart of
@@ -120,7 +120,7 @@ impl Once {
     pub fn is_completed(&self) -> bool {
         let completed = self.progress.is_complete();
         if !completed {
-            wait::spend_try();
+            turn::spend_try();
         }
         completed
     }

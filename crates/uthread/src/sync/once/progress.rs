@@ -12,7 +12,7 @@
 //! again.
 
 use crate::atomic::{AtomicU32, Ordering};
-use crate::sched::wait;
+use crate::sched::caller::cancellation;
 use crate::sync::parking_lot::{self, Dequeued, WaitEnd, Waiter};
 
 const POISONED: u32 = 1;
@@ -87,7 +87,7 @@ impl Progress {
             };
             let ended = waiter.wait_for(None, |_| Dequeued::default());
             if ended == WaitEnd::Cancelled {
-                wait::unwind_if_cancelled();
+                cancellation::unwind_if_cancelled();
                 // In a destructor the fiber cannot be unwound, and the caller relies on the completed call.
                 if let Some(waiter) = self.join(awaited) {
                     waiter.wait();

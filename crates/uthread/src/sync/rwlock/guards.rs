@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::RwLock;
-use crate::sched::wait::Since;
+use crate::sched::caller::panics::Since;
 use crate::sync::lock::Lock;
 
 /// A guard that gives shared access to the data of a [`RwLock`] and unlocks it on drop. See the example of

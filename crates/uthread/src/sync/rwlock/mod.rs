@@ -13,7 +13,7 @@ pub use guards::{RwLockReadGuard, RwLockWriteGuard};
 use super::lock::Lock;
 use super::poison::Flag;
 use crate::atomic::AtomicU32;
-use crate::sched::wait;
+use crate::sched::caller::turn;
 
 /// A lock for many readers or one writer; the counterpart of [`std::sync::RwLock`]. Fibers and threads may
 /// use it in any combination. A waiting fiber is suspended, and its worker runs other fibers.
@@ -103,7 +103,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        wait::spend_try();
+        turn::spend_try();
         self.lock.read();
         self.poison.judge(RwLockReadGuard::new(self))
     }
@@ -124,7 +124,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
         if !self.lock.try_read() {
-            wait::spend_try();
+            turn::spend_try();
             return Err(TryLockError::WouldBlock);
         }
         Ok(self.poison.judge(RwLockReadGuard::new(self))?)
@@ -143,7 +143,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        wait::spend_try();
+        turn::spend_try();
         self.lock.write();
         self.poison.judge(RwLockWriteGuard::new(self))
     }
@@ -165,7 +165,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         if !self.lock.try_write() {
-            wait::spend_try();
+            turn::spend_try();
             return Err(TryLockError::WouldBlock);
         }
         Ok(self.poison.judge(RwLockWriteGuard::new(self))?)

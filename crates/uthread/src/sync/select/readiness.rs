@@ -10,8 +10,8 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::driver::native;
 use crate::op::net;
 use crate::resource::descriptor::{Descriptor, FdState};
-use crate::sched::readiness::PollOperation;
-use crate::sched::wait;
+use crate::sched::caller::cancellation;
+use crate::sched::features::readiness::PollOperation;
 use crate::sync::selection::{Arm, ArmHandle, Event};
 
 /// Creates an arm that completes when `descriptor` is readable: when it has bytes or a connection, or is at
@@ -161,6 +161,6 @@ impl Event for Readiness<'_> {
     }
 
     fn cut_off(&mut self) -> io::Result<()> {
-        Err(wait::refusal().unwrap_or_else(|| Errno::CANCELED.into()))
+        Err(cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into()))
     }
 }

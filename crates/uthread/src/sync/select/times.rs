@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sched::wait;
+use crate::sched::caller;
 use crate::sync::selection::{Arm, ArmHandle, Event};
 use crate::time::Interval;
 
@@ -20,7 +20,7 @@ use crate::time::Interval;
 /// }
 /// ```
 pub fn after(duration: Duration) -> Arm<Time> {
-    at(wait::after(wait::now(), duration))
+    at(caller::after(caller::now(), duration))
 }
 
 /// Creates an arm that is ready at `instant`.
@@ -78,7 +78,7 @@ impl Event for Time {
     type Output = ();
 
     fn try_complete(&mut self) -> Option<()> {
-        (wait::now() >= self.0).then_some(())
+        (caller::now() >= self.0).then_some(())
     }
 
     fn enlist(&mut self, _: ArmHandle) -> bool {
@@ -102,7 +102,7 @@ impl Event for Tick<'_> {
     type Output = Instant;
 
     fn try_complete(&mut self) -> Option<Instant> {
-        self.0.take_due(wait::now())
+        self.0.take_due(caller::now())
     }
 
     fn enlist(&mut self, _: ArmHandle) -> bool {

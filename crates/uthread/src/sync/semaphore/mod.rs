@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::parking_lot::WaitEnd;
 use crate::atomic::AtomicUsize;
-use crate::sched::wait;
+use crate::sched::caller::{self, cancellation, turn};
 use permits::{PERMITS_MAX, Permits};
 
 /// A counting semaphore, which limits how many fibers and threads do something at the same time. It has no
@@ -72,7 +72,7 @@ impl Semaphore {
     pub fn available_permits(&self) -> usize {
         let available = self.permits.available();
         if available == 0 {
-            wait::spend_try();
+            turn::spend_try();
         }
         available
     }
@@ -90,7 +90,7 @@ impl Semaphore {
     /// ```
     pub fn add_permits(&self, count: usize) {
         self.permits.release(count);
-        wait::spend_try();
+        turn::spend_try();
     }
 
     /// Acquires a permit, waiting for it if necessary. See the [example](Semaphore) above.
@@ -226,14 +226,14 @@ impl Semaphore {
     }
 
     fn try_take(&self, count: usize) -> bool {
-        wait::spend_try();
+        turn::spend_try();
         self.permits.try_acquire(count)
     }
 
     fn wait_for(&self, count: usize) {
-        wait::spend_try();
+        turn::spend_try();
         if self.permits.acquire(count, None) == WaitEnd::Cancelled {
-            wait::unwind_if_cancelled();
+            cancellation::unwind_if_cancelled();
             // The wait continues, as the caller relies on the limit.
             self.permits.acquire_cancelled_or_not(count);
         }
@@ -241,11 +241,11 @@ impl Semaphore {
 
     /// Returns `true` if the permits were acquired in time.
     fn wait_at_most(&self, count: usize, timeout: Duration) -> bool {
-        let deadline = wait::after(wait::now(), timeout);
-        wait::spend_try();
+        let deadline = caller::after(caller::now(), timeout);
+        turn::spend_try();
         let ended = self.permits.acquire(count, Some(deadline));
         if ended == WaitEnd::Cancelled {
-            wait::count_early_end();
+            cancellation::count_early_end();
         }
         ended == WaitEnd::Dequeued
     }

@@ -1,12 +1,12 @@
 //! The queues of one worker, as its own thread uses them: new fibers, ready fibers, and who is told of them.
 //!
-//! | file | contents |
+//! | module | contents |
 //! | --- | --- |
 //! | [`spawn`] | where a new fiber goes |
 //! | [`wake`] | where a fiber goes that becomes ready |
 //! | [`steal`] | what it takes from others |
-//! | [`pick`] | the fiber to run next |
 //! | [`ordering`] | the fiber to run next where fibers have priorities |
+//! | [`pick`] | the fiber to run next |
 
 mod ordering;
 pub(in crate::sched) mod pick;
@@ -19,8 +19,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::alerts::Alerts;
-use crate::sched::new_fibers::NewFibers;
-use crate::sched::ready::Ready;
+use crate::sched::queues::new_fibers::NewFibers;
+use crate::sched::queues::ready::Ready;
 use crate::sched::shared::{LocalEnds, Remote, Shared};
 
 pub(crate) struct Queues {

@@ -7,7 +7,7 @@ use super::Queues;
 use super::pick::{NEW_FIBER_TURN, Starter};
 use crate::class::Priority;
 use crate::fiber::Started;
-use crate::sched::classes::{Classes, Pick};
+use crate::sched::queues::classes::{Classes, Pick};
 use crate::sched::worker::alerts::Alerts;
 
 impl Queues {

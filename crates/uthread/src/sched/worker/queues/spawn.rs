@@ -12,11 +12,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::current;
 use super::Queues;
 use crate::class::Priority;
 use crate::fiber::FiberRef;
-use crate::sched::new_fibers::NewFibers;
+use crate::sched::queues::new_fibers::NewFibers;
+use crate::sched::worker::current;
 
 impl Queues {
     /// Queues a new fiber.

@@ -1,0 +1,113 @@
+//! The scheduler as its caller sees it: a fiber on a worker, a fiber that is a thread, or a plain thread.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`spawn`] | spawning fibers |
+//! | [`wait`] | waiting for a wake-up, a time or the end of an operation |
+//! | [`turn`] | letting other fibers run |
+//! | [`panics`] | its panics |
+//! | [`cancellation`] | whether it may wait |
+
+pub(crate) mod cancellation;
+pub(crate) mod panics;
+pub(crate) mod spawn;
+pub(crate) mod turn;
+pub(crate) mod wait;
+
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use crate::class::Priority;
+use crate::fiber::FiberRef;
+use crate::fiber::locals::Locals;
+use crate::fiber::{Control, WakeHandle};
+use crate::sched::threads;
+pub(crate) use crate::sched::worker::current::running;
+pub(crate) use crate::sched::worker::exit::begin as begin_exit;
+use crate::sched::worker::{Worker, current};
+
+/// Returns a handle that wakes the caller from `park`.
+pub(crate) fn wake_handle() -> WakeHandle {
+    let reference = |worker: &Worker, fiber| worker.io.reference(&worker.queues, fiber);
+    match current::with_running(reference) {
+        Some(fiber) => WakeHandle::Fiber(fiber),
+        None => threads::current().map_or_else(
+            || WakeHandle::Thread(std::thread::current(), None),
+            |context| context.wake_handle(),
+        ),
+    }
+}
+
+/// Returns `true` if the handle is that of the caller.
+pub(crate) fn is_caller(waiter: &WakeHandle) -> bool {
+    match waiter {
+        WakeHandle::Fiber(fiber) => {
+            with_control(|running| ptr::eq(fiber.control(), running)).unwrap_or(false)
+        }
+        WakeHandle::Thread(thread, _) => !in_fiber() && thread.id() == std::thread::current().id(),
+    }
+}
+
+/// Returns the current time of the clock that the caller's waits use.
+pub(crate) fn now() -> Instant {
+    current::with_fiber(|worker| worker.io.now()).unwrap_or_else(Instant::now)
+}
+
+/// Returns `begin + duration`, or a time that is practically never reached if the clock cannot represent
+/// that.
+pub(crate) fn after(begin: Instant, duration: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    begin.checked_add(duration).unwrap_or(begin + CENTURY)
+}
+
+/// Returns `true` if the caller belongs to a runtime, so that `spawn::here` may be called.
+pub(crate) fn is_inside() -> bool {
+    current::with_worker(|_| ()).is_some() || threads::current().is_some()
+}
+
+/// Returns `true` if the caller is a fiber, on a worker or as a thread.
+pub(crate) fn in_fiber() -> bool {
+    with_control(|_| ()).is_some()
+}
+
+/// Returns `true` if the caller is a fiber on a worker, which it must not block.
+pub(crate) fn is_on_worker() -> bool {
+    current::running().is_some()
+}
+
+/// Calls `action` with the calling fiber's control block, if the caller is a fiber.
+#[inline(always)]
+pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
+    match current::running() {
+        Some(fiber) => Some(action(fiber.control())),
+        None => threads::current().map(|context| action(context.control())),
+    }
+}
+
+/// Calls `action` with the calling fiber's local values, if the caller is a fiber.
+#[inline(always)]
+pub(crate) fn with_locals<R>(action: impl FnOnce(&Locals) -> R) -> Option<R> {
+    with_control(|control| action(control.locals_or_new()))
+}
+
+/// Returns the priority of the calling fiber; outside of fibers, the normal one.
+pub(crate) fn priority() -> Priority {
+    with_control(|control| control.limits.priority()).unwrap_or_default()
+}
+
+/// Sets the priority of the calling fiber and returns the previous one. Does nothing outside of fibers.
+pub(crate) fn set_priority(priority: Priority) -> Priority {
+    let before = with_control(|control| control.limits.set_priority(priority));
+    if priority != Priority::Normal {
+        current::with_fiber(Worker::begin_ordering);
+    }
+    before.unwrap_or_default()
+}
+
+/// Gives a new fiber this priority, or that of the caller. Called before the fiber is queued.
+pub(crate) fn pass_priority(fiber: &FiberRef, own: Option<Priority>) {
+    let priority = own.unwrap_or_else(priority);
+    if priority != Priority::Normal {
+        fiber.control().limits.set_priority(priority);
+    }
+}

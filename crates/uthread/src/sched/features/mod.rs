@@ -1,0 +1,19 @@
+//! Services for fibers beyond waiting for an operation or a wake-up.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`readiness`] | waiting for descriptors beside wake-ups |
+//! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
+//! | [`thread_ends`] | waiting for the end of a fiber's thread |
+//! | [`offload`] | blocking calls on the pool's threads |
+//! | [`ticket_lock`] | a fair lock for fibers and threads |
+//! | [`ring`] | the features of the caller's ring |
+//! | [`fork`] | the state of a fiber in a child made by `fork` |
+
+pub(crate) mod fork;
+pub(crate) mod multishot_queue;
+pub(crate) mod offload;
+pub(crate) mod readiness;
+pub(crate) mod ring;
+pub(crate) mod thread_ends;
+pub(crate) mod ticket_lock;

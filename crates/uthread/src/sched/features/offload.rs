@@ -1,0 +1,206 @@
+//! Blocking calls on the pool's threads, for operations that the driver does not support.
+//!
+//! If all threads are busy, a queued call is withdrawn when its caller may not wait any more. A call that has
+//! started is awaited: nothing can stop it, and it may borrow from the caller.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::Arc;
+use std::{io, thread};
+
+use crate::fiber::Outcome;
+use crate::forked;
+use crate::pool::{self, Job, Ticket};
+use crate::sched::caller::{self, cancellation, turn, wait};
+use crate::sched::shared::Shared;
+use crate::sched::worker::{Worker, current};
+
+/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. Withdraws a queued
+/// call if the caller may not wait any more.
+///
+/// # Errors
+///
+/// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
+pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    cancellation::refuse_if_cancelled()?;
+    if !caller::is_on_worker() {
+        return call();
+    }
+    let mut sent = Sent::new(call);
+    while let Some(job) = sent.wait_or_withdraw() {
+        // Unwinds a caller that ignores such errors. In either case the job is dropped before its borrows
+        // end.
+        cancellation::refuse_if_cancelled()?;
+        sent.send_again(job);
+    }
+    sent.take()
+}
+
+/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. If the caller may
+/// not wait any more and the call is still queued, drops the call and unwinds the caller. A caller that
+/// cannot be unwound waits.
+pub(crate) fn run_or_unwind<F, T>(call: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    if cancellation::is_cancelled() {
+        cancellation::unwind_if_cancelled();
+        return run(call);
+    }
+    if !caller::is_on_worker() {
+        return call();
+    }
+    if is_replaced() {
+        return call_here(call);
+    }
+    let mut sent = Sent::new(call);
+    if let Some(job) = sent.wait_or_withdraw() {
+        cancellation::unwind_if_cancelled();
+        sent.send_again(job);
+        sent.wait();
+    }
+    sent.take()
+}
+
+/// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if the caller may block.
+fn is_replaced() -> bool {
+    current::with_worker(Worker::stand_aside).unwrap_or(false)
+}
+
+/// Runs `call` on the caller's worker, in whose place another one goes on.
+fn call_here<T>(call: impl FnOnce() -> T) -> T {
+    let result = call();
+    turn::end_call();
+    result
+}
+
+/// Runs `call` where it may block: on a pool thread for a fiber on a worker, and on the calling thread
+/// otherwise. A panic of `call` is resumed in the caller.
+pub(crate) fn run<F, T>(call: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    if !caller::is_on_worker() {
+        return call();
+    }
+    if is_replaced() {
+        return call_here(call);
+    }
+    let sent = Sent::new(call);
+    sent.wait();
+    sent.take()
+}
+
+/// A call that was sent to the pool. It may borrow: its sender returns only after it has ended, or after it
+/// was withdrawn and dropped.
+struct Sent<T> {
+    outcome: Arc<Outcome<thread::Result<T>>>,
+    ticket: Ticket,
+}
+
+impl<T: Send> Sent<T> {
+    fn new(call: impl FnOnce() -> T + Send) -> Sent<T> {
+        let outcome = Arc::new(Outcome::new());
+        let result = Arc::clone(&outcome);
+        let caller = current::with_worker(Worker::identify);
+        let generation = forked::generation();
+        let registered = outcome.await_done(caller::wake_handle());
+        debug_assert!(registered, "nothing completes it yet");
+        let job = erase_lifetime(Box::new(move || {
+            let _caller = Caller::enter(caller);
+            let called = panic::catch_unwind(AssertUnwindSafe(call));
+            if forked::generation() != generation {
+                // The call has forked, and this is the only thread of the child.
+                forked::end(called.is_err());
+            }
+            result.complete(called);
+        }));
+        let ticket = pool::run(job, caller::priority());
+        if outcome.is_done() {
+            // A loop of such short calls must not occupy the worker.
+            turn::pass();
+        }
+        Sent { outcome, ticket }
+    }
+
+    /// Waits until the call has ended.
+    fn wait(&self) {
+        // Soundness depends on this wait: no borrow of the call is used after it.
+        let _outside = wait::Outside::enter();
+        wait::park_until(|| self.outcome.is_done());
+    }
+
+    /// Waits until the call has ended. If the caller may not wait any more and the call is still queued,
+    /// withdraws and returns it.
+    fn wait_or_withdraw(&self) -> Option<Job> {
+        while !self.outcome.is_done() {
+            let outside = wait::Outside::enter();
+            if wait::park_unless_cancelled() {
+                continue;
+            }
+            drop(outside);
+            let job = pool::withdraw(self.ticket);
+            if job.is_some() {
+                return job;
+            }
+            self.wait();
+        }
+        None
+    }
+
+    /// Sends a withdrawn job again.
+    fn send_again(&mut self, job: Job) {
+        self.ticket = pool::run(job, caller::priority());
+    }
+
+    /// Returns the result of a call that has ended.
+    fn take(self) -> T {
+        self.outcome
+            .take()
+            .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+}
+
+/// For [`Sent`] only. Either a thread has called and dropped the closure that borrows, leaving an emptied
+/// outcome; or the job was withdrawn and dropped by the caller.
+#[allow(
+    unsafe_code,
+    reason = "the pool's queue holds jobs without their lifetime"
+)]
+fn erase_lifetime(job: Box<dyn FnOnce() + Send + '_>) -> Job {
+    // SAFETY: only the lifetime changes; the sender of the job waits, as described above.
+    unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Job>(job) }
+}
+
+thread_local! {
+    /// The runtime, by its address, and the worker of the fiber for which the calling thread runs a job.
+    static CALLER: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+}
+
+/// Records the fiber for which the calling thread runs a job, until it is dropped.
+struct Caller;
+
+impl Caller {
+    fn enter(caller: Option<(usize, usize)>) -> Caller {
+        CALLER.set(caller);
+        Caller
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        CALLER.set(None);
+    }
+}
+
+/// Returns the worker of this runtime whose fiber is the caller, or for whose fiber the caller runs a job:
+/// this worker cannot end before the caller continues.
+pub(crate) fn worker_of_caller(shared: &Shared) -> Option<usize> {
+    let caller = current::with_worker(Worker::identify).or_else(|| CALLER.get());
+    caller
+        .filter(|(runtime, _)| *runtime == ptr::from_ref(shared).addr())
+        .map(|(_, worker)| worker)
+}

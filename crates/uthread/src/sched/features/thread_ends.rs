@@ -1,0 +1,28 @@
+//! Waiting for the end of a fiber's thread. As in `std`, joining such a fiber waits until the destructors of
+//! the thread's thread-locals have run, which happens after its outcome is complete.
+
+use std::num::NonZeroU64;
+use std::thread;
+
+use super::offload;
+use crate::sched::threads::handles;
+
+/// Waits until the thread of a fiber that has ended is gone, if the fiber was a thread.
+#[inline(always)]
+pub(crate) fn await_end(fiber: impl FnOnce() -> NonZeroU64) {
+    if handles::are_any() {
+        await_thread(fiber());
+    }
+}
+
+#[cold]
+fn await_thread(fiber: NonZeroU64) {
+    let Some(thread) = handles::take(fiber) else {
+        return;
+    };
+    // A destructor may hold the handle of its own thread.
+    if thread.thread().id() != thread::current().id() {
+        // The panic of the fiber is in its outcome.
+        let _ = offload::run(|| thread.join());
+    }
+}

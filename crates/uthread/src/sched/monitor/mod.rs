@@ -1,0 +1,315 @@
+//! The monitor: one thread of the runtime that notices fibers which monopolize their worker.
+//!
+//! A fiber that computes for long, or blocks outside of the runtime, delays all other fibers of its worker. Nothing can
+//! interrupt it from outside, but the monitor can report it. Where fibers migrate, the monitor also wakes another worker
+//! to take over the waiting fibers, and otherwise one to take over the new fibers that were handed to its worker.
+//!
+//! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
+//! [trim](trims) the stacks of fibers that wait for long.
+
+mod trims;
+
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::trims::Trims;
+use super::shared::Shared;
+use crate::driver::native::blocked::Blocked;
+
+/// A stall is noticed at most a quarter of the threshold late.
+const SAMPLES_PER_THRESHOLD: u32 = 4;
+/// A sample costs some microseconds: at this interval sampling takes a percent of a CPU.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// A spare worker goes on for one that is stuck after one to two of these: within a millisecond.
+const INTERVAL_WITH_SPARES: Duration = Duration::from_micros(500);
+
+/// Fibers that are handed to a worker that is stuck wait for two samples until another one is woken to take them over.
+const INTERVAL_MAX: Duration = Duration::from_millis(25);
+
+/// Thresholds for which every worker must be monopolized before unstarted fibers alone make that a stall: a batch of
+/// computations that run one after the other is none.
+const UNSTARTED_THRESHOLDS: u32 = 10;
+
+/// Samples without an awake worker before the monitor stops. The next worker to wake up then has to notify the monitor,
+/// which must not happen with every request of a server that has little to do.
+const IDLE_SAMPLES_MAX: u32 = 10;
+
+/// The default report prints at most one line per interval.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A fiber that monopolizes its worker while others wait for it; see the example of [`Builder::on_stall`].
+///
+/// [`Builder::on_stall`]: crate::Builder::on_stall
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The worker: the number in its thread's name.
+    pub worker: usize,
+    /// The fiber's id, as its thread handle shows it.
+    pub fiber: u64,
+    /// The fiber's name, if it has one.
+    pub name: Option<Box<str>>,
+    /// Where it was spawned.
+    pub spawn_site: &'static Location<'static>,
+    /// The least time for which it has run without a call that suspends it.
+    pub duration: Duration,
+    /// The reason why it has not suspended.
+    pub cause: StallCause,
+}
+
+/// The reason why a fiber monopolizes its worker.
+///
+/// ```
+/// use uthread::{Stall, StallCause};
+///
+/// fn advice(stall: &Stall) -> &'static str {
+///     match stall.cause {
+///         StallCause::Runs => "let it yield",
+///         StallCause::WaitsForLock => "take a lock of uthread",
+///         _ => "make the call in uthread::blocking",
+///     }
+/// }
+///
+/// let report = |stall: &Stall| eprintln!("{stall}: {}", advice(stall));
+/// let runtime = uthread::Runtime::builder().on_stall(report).build()?;
+/// # drop(runtime);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallCause {
+    /// It runs, or the kernel does not reveal its state.
+    Runs,
+    /// It is blocked in a futex: mostly by a lock or a channel of `std`. If another fiber of this worker holds that lock,
+    /// neither ever continues.
+    WaitsForLock,
+    /// It is blocked in another system call.
+    WaitsInKernel,
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "fiber {} ", self.fiber)?;
+        if let Some(name) = &self.name {
+            write!(formatter, "\"{name}\" ")?;
+        }
+        write!(
+            formatter,
+            "(spawned at {}) has kept worker {} for {} ms while others wait",
+            self.spawn_site,
+            self.worker,
+            self.duration.as_millis()
+        )?;
+        formatter.write_str(match self.cause {
+            StallCause::Runs => {
+                ": let it call yield_now now and then, or run what blocks in uthread::blocking"
+            }
+            StallCause::WaitsForLock => {
+                ", blocked by a lock that does not suspend it: a std lock? use uthread::sync::Mutex \
+                 (or RwLock, Condvar, mpsc), also where another fiber holds one across a call that waits"
+            }
+            StallCause::WaitsInKernel => {
+                ", blocked in a system call: use the call of uthread by that name, or run it in \
+                 uthread::blocking"
+            }
+        })
+    }
+}
+
+/// A callback that reports stalls.
+pub(crate) type Report = Arc<dyn Fn(&Stall) + Send + Sync>;
+
+/// Settings of the monitor.
+#[derive(Clone)]
+pub(crate) struct Config {
+    /// How long a fiber may monopolize its worker before that is a stall; `None` for ever.
+    pub(crate) threshold: Option<Duration>,
+    /// `None` prints stalls to standard error.
+    pub(crate) report: Option<Report>,
+}
+
+pub(crate) struct Monitor {
+    shared: Arc<Shared>,
+    config: Config,
+    samples: Vec<Sample>,
+    trims: Trims,
+    last_line: Option<Instant>,
+    lines_suppressed: u64,
+}
+
+/// The state of a worker when it was last seen to change.
+#[derive(Clone, Copy)]
+struct Sample {
+    switches: u64,
+    since: Instant,
+    /// The CPU time that its thread had used then, if a spare worker may have to go on for it.
+    cpu_time: Option<Duration>,
+    /// How long the stall must last to be reported (again).
+    report_after: Duration,
+}
+
+impl Monitor {
+    /// Returns `None` if there is nothing to monitor.
+    pub(crate) fn new(shared: Arc<Shared>, config: Config) -> Option<Monitor> {
+        (config.threshold.is_some() || shared.has_other_workers()).then(|| Monitor {
+            shared,
+            config,
+            samples: Vec::new(),
+            trims: Trims::default(),
+            last_line: None,
+            lines_suppressed: 0,
+        })
+    }
+
+    /// Samples until it is stopped.
+    pub(crate) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let notifier = &shared.notifier;
+        notifier.attach();
+        let interval = self.interval();
+        let mut idle_samples = 0;
+        while !notifier.is_stopped() {
+            let now = Instant::now();
+            idle_samples = if self.sample(now) {
+                0
+            } else {
+                idle_samples + 1
+            };
+            shared.fill_places();
+            let next_trim = self.trims.request(&shared, now);
+            if idle_samples < IDLE_SAMPLES_MAX {
+                thread::park_timeout(interval);
+                continue;
+            }
+            notifier.sleep_unless(|| shared.is_anybody_awake(), next_trim);
+            idle_samples = 0;
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        match self.config.threshold {
+            _ if self.shared.has_spares() => INTERVAL_WITH_SPARES,
+            _ if self.shared.is_migrating() => INTERVAL_MIN,
+            Some(threshold) if !self.shared.has_other_workers() => {
+                (threshold / SAMPLES_PER_THRESHOLD).max(INTERVAL_MIN)
+            }
+            Some(threshold) => {
+                (threshold / SAMPLES_PER_THRESHOLD).clamp(INTERVAL_MIN, INTERVAL_MAX)
+            }
+            None => INTERVAL_MAX,
+        }
+    }
+
+    /// Samples each worker. Returns `true` if one is awake.
+    fn sample(&mut self, now: Instant) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut awake = false;
+        let mut all_stall_since = Some(Duration::MAX);
+        for index in 0..shared.workers() {
+            let remote = shared.remote(index);
+            let switches = remote.counters.switches.get();
+            let runs = remote.sleeper.is_awake() && remote.counters.running.get() != 0;
+            awake |= remote.is_awake();
+            let fresh = || Sample {
+                switches,
+                since: now,
+                cpu_time: (runs && shared.has_spares())
+                    .then(|| remote.cpu_time())
+                    .flatten(),
+                report_after: self.config.threshold.unwrap_or(Duration::MAX),
+            };
+            if self.samples.len() == index {
+                self.samples.push(fresh());
+            }
+            let sample = &mut self.samples[index];
+            if !runs || sample.switches != switches {
+                *sample = fresh();
+                all_stall_since = None;
+                continue;
+            }
+            let duration = now.saturating_duration_since(sample.since);
+            if !duration.is_zero() {
+                shared.relieve(index, now, sample.cpu_time);
+            }
+            if remote.duty.is_away() {
+                all_stall_since = None;
+                continue;
+            }
+            all_stall_since = all_stall_since.map(|since| since.min(duration));
+            if duration >= sample.report_after && shared.do_others_wait_for(remote) {
+                self.record_stall(index, duration);
+            }
+        }
+        if let (Some(threshold), Some(duration)) = (self.config.threshold, all_stall_since)
+            && duration >= threshold * UNSTARTED_THRESHOLDS
+            && shared.do_unstarted_wait()
+        {
+            for index in 0..shared.workers() {
+                let Sample {
+                    since,
+                    report_after,
+                    ..
+                } = self.samples[index];
+                let duration = now.saturating_duration_since(since);
+                if duration >= report_after {
+                    self.record_stall(index, duration);
+                }
+            }
+        }
+        awake
+    }
+
+    fn record_stall(&mut self, index: usize, duration: Duration) {
+        let sample = &mut self.samples[index];
+        let is_first = Some(sample.report_after) == self.config.threshold;
+        sample.report_after = duration * 2;
+        self.report_stall(index, duration, is_first);
+    }
+
+    fn report_stall(&mut self, index: usize, duration: Duration, is_first: bool) {
+        let remote = self.shared.remote(index);
+        let fiber = remote.counters.running.get();
+        let Some(spawn_site) = remote.counters.spawn_site.load() else {
+            return;
+        };
+        if is_first {
+            remote.counters.stalls.add(1);
+        }
+        let stall = Stall {
+            worker: index,
+            fiber,
+            name: self.shared.name_of(fiber),
+            spawn_site,
+            duration,
+            cause: match remote.task.get().and_then(|task| task.blocked()) {
+                None => StallCause::Runs,
+                Some(Blocked::Futex) => StallCause::WaitsForLock,
+                Some(Blocked::Other) => StallCause::WaitsInKernel,
+            },
+        };
+        match &self.config.report {
+            // A panic of the report must not end the monitor.
+            Some(report) => drop(panic::catch_unwind(AssertUnwindSafe(|| report(&stall)))),
+            None => self.print(&stall),
+        }
+    }
+
+    fn print(&mut self, stall: &Stall) {
+        if self
+            .last_line
+            .is_some_and(|last| last.elapsed() < LINE_INTERVAL)
+        {
+            self.lines_suppressed += 1;
+            return;
+        }
+        self.last_line = Some(Instant::now());
+        match std::mem::take(&mut self.lines_suppressed) {
+            0 => eprintln!("uthread: {stall}"),
+            count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Fibers whose priority is not normal, by their class.
+//!
+//! ```text
+//!   new fibers       one queue for all workers, also for those from outside the workers
+//!   started fibers   if they stay: a queue of the worker that has started them; if they migrate: one for all workers
+//! ```
+//!
+//! They exist only in a runtime in which some fiber has had such a priority. The README has the rule by which the
+//! classes take turns, with its bounds.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crossbeam_deque::Injector;
+
+use super::new_fibers::take;
+use crate::class::{Arbiter, Priority};
+use crate::fiber::{FiberRef, Started};
+
+/// One value for each class that is not normal.
+#[derive(Default)]
+struct Pair<T> {
+    urgent: T,
+    background: T,
+}
+
+impl<T> Pair<T> {
+    fn of(&self, priority: Priority) -> &T {
+        debug_assert_ne!(priority, Priority::Normal);
+        match priority {
+            Priority::Urgent => &self.urgent,
+            Priority::Normal | Priority::Background => &self.background,
+        }
+    }
+
+    fn all(&self) -> [&T; 2] {
+        [&self.urgent, &self.background]
+    }
+}
+
+/// The fibers that any worker may take. The new ones are bounded by memory, as `spawn` cannot refuse; the started ones
+/// by the number of live fibers.
+#[derive(Default)]
+pub(crate) struct SharedClasses {
+    new: Pair<Injector<FiberRef>>,
+    started: Pair<Injector<Started>>,
+}
+
+impl SharedClasses {
+    /// Appends a new fiber to those of its priority, which is not normal.
+    pub(in crate::sched) fn push_new(&self, fiber: FiberRef) {
+        self.new.of(fiber.control().limits.priority()).push(fiber);
+    }
+
+    /// Appends a started fiber that may leave its worker to those of its priority, which is not normal.
+    pub(in crate::sched) fn push_started(&self, fiber: Started) {
+        self.started
+            .of(fiber.control().limits.priority())
+            .push(fiber);
+    }
+
+    /// Takes the oldest new fiber of this priority.
+    pub(in crate::sched) fn take_new(&self, priority: Priority) -> Option<FiberRef> {
+        take(|| self.new.of(priority).steal())
+    }
+
+    /// Returns the number of new fibers.
+    pub(in crate::sched) fn new_fibers(&self) -> usize {
+        self.new.all().map(Injector::len).iter().sum()
+    }
+
+    /// Returns `true` if there are started fibers.
+    pub(in crate::sched) fn has_started(&self) -> bool {
+        !self.started.all().into_iter().all(Injector::is_empty)
+    }
+
+    pub(in crate::sched) fn is_empty(&self) -> bool {
+        self.new.all().into_iter().all(Injector::is_empty) && !self.has_started()
+    }
+
+    fn has(&self, priority: Priority) -> bool {
+        !self.started.of(priority).is_empty() || !self.new.of(priority).is_empty()
+    }
+}
+
+/// The view of one worker.
+pub(crate) struct Classes {
+    pub(in crate::sched) shared: Arc<SharedClasses>,
+    /// `true` if fibers migrate, so that those of `own` do not exist.
+    migrating: bool,
+    /// Started fibers that only this worker may run. Each is contained at most once, so the number of live fibers bounds
+    /// them.
+    own: Pair<RefCell<VecDeque<Started>>>,
+    arbiter: Cell<Arbiter>,
+    /// `true` while this worker searches for what any worker may take, so that such fibers do not count as its own work. Their
+    /// taking ends the search.
+    pub(in crate::sched) searches: Cell<bool>,
+    /// Number of picks from each class so far.
+    counts: [Cell<u64>; 3],
+}
+
+/// The class that a fiber is picked from.
+pub(crate) struct Pick {
+    pub(in crate::sched) priority: Priority,
+    /// The number of the pick among those from the class.
+    pub(in crate::sched) number: u64,
+}
+
+impl Classes {
+    pub(in crate::sched) fn new(shared: Arc<SharedClasses>, migrating: bool) -> Classes {
+        Classes {
+            shared,
+            migrating,
+            own: Pair::default(),
+            arbiter: Cell::new(Arbiter::new()),
+            searches: Cell::new(false),
+            counts: Default::default(),
+        }
+    }
+
+    /// Appends a started fiber to those of its priority, which is not normal.
+    pub(in crate::sched) fn push(&self, fiber: Started) {
+        if self.migrating {
+            return self.shared.push_started(fiber);
+        }
+        let own = self.own.of(fiber.control().limits.priority());
+        own.borrow_mut().push_back(fiber);
+    }
+
+    /// Takes the oldest started fiber of this priority.
+    pub(in crate::sched) fn pop(&self, priority: Priority) -> Option<Started> {
+        match self.migrating {
+            false => self.own.of(priority).borrow_mut().pop_front(),
+            true => take(|| self.shared.started.of(priority).steal()),
+        }
+    }
+
+    /// Removes a started fiber that only this worker may run. Returns `true` if it was in a queue.
+    pub(in crate::sched) fn remove(&self, fiber: Started) -> bool {
+        self.own.all().into_iter().any(|own| {
+            let mut own = own.borrow_mut();
+            let index = own.iter().position(|queued| *queued == fiber);
+            index.is_some_and(|index| own.remove(index).is_some())
+        })
+    }
+
+    /// Returns `true` if there is no work for this worker.
+    pub(in crate::sched) fn is_empty(&self) -> bool {
+        self.own.all().iter().all(|own| own.borrow().is_empty())
+            && (self.searches.get() || self.shared.is_empty())
+    }
+
+    /// Chooses the class whose turn it is. `normal` is `true` if a normal fiber waits.
+    pub(in crate::sched) fn next_pick(&self, normal: bool) -> Option<Pick> {
+        let waits =
+            |priority| !self.own.of(priority).borrow().is_empty() || self.shared.has(priority);
+        let mut arbiter = self.arbiter.get();
+        let next = arbiter.next([waits(Priority::Urgent), normal, waits(Priority::Background)]);
+        self.arbiter.set(arbiter);
+        next.map(|priority| {
+            let count = &self.counts[priority as usize];
+            count.set(count.get().wrapping_add(1));
+            Pick {
+                priority,
+                number: count.get(),
+            }
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! The reactor of one worker: its operations in flight, its timers, its completions, and every fiber that it
+//! has started.
+//!
+//! If fibers migrate, an idle worker serves the reactor of a busy one: it collects completions and expires
+//! timers while the [`ReapGate`] is open.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`operations`] | its operations in flight |
+//! | [`timers`] | the timer wheel |
+//! | [`tables`] | growth of tables that may have a million entries |
+//! | [`reap_gate`] | whether other workers may reap its completions |
+//! | [`driver_cell`] | the driver of a worker |
+//! | [`local_or_shared`] | a value that a worker owns alone, or shares |
+
+pub(crate) mod driver_cell;
+pub(crate) mod local_or_shared;
+pub(crate) mod operations;
+pub(crate) mod reap_gate;
+mod tables;
+pub(crate) mod timers;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use self::operations::{CompletionSink, Operations, Woken};
+use self::reap_gate::ReapGate;
+use self::timers::Timers;
+use crate::driver::{Completion, Completions, Token};
+use crate::fiber::{Control, FiberRef, Started, end_park};
+
+/// Maximum number of completions collected at once: several batches of fibers, so that a flood of completions
+/// delays neither fibers nor timers.
+const COLLECTED_MAX: usize = 256;
+
+/// Maximum number of completions collected for another worker, which may return at any moment and need its
+/// share.
+const SERVED_MAX: usize = 32;
+
+pub(crate) struct Reactor {
+    /// `None` when the worker has ended.
+    completions: Option<Box<dyn Completions>>,
+    pub(crate) reap_gate: ReapGate,
+    /// Completions that are being handed out; otherwise empty.
+    arrived: Vec<(Token, Completion)>,
+    operations: Operations,
+    timers: Timers<Expiry>,
+    /// Operations past their deadline, to be cancelled by the worker whose driver has them.
+    late: Vec<Token>,
+    /// Every fiber that started here and has not ended.
+    /// Each knows its [index](Control::live_index), which changes when another one ends. 4 billion would exhaust memory.
+    live: Vec<FiberRef>,
+}
+
+/// The action of a timer.
+enum Expiry {
+    /// Ends a park. A counted reference: the fiber may have continued, and ended, when its timer expires.
+    Wake(FiberRef),
+    TimeOut(Token),
+}
+
+impl Reactor {
+    /// Creates a reactor whose timers count from `origin`.
+    pub(crate) fn new(completions: Box<dyn Completions>, origin: Instant) -> Reactor {
+        Reactor {
+            completions: Some(completions),
+            reap_gate: ReapGate::default(),
+            arrived: Vec::new(),
+            operations: Operations::default(),
+            timers: Timers::new(origin),
+            late: Vec::new(),
+            live: Vec::new(),
+        }
+    }
+
+    /// Returns `true` if the list of fibers need not grow for the next one.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.live.len() < self.live.capacity()
+    }
+
+    /// Keeps a fiber until it has ended.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, fiber: FiberRef) {
+        fiber.control().live_index.set(self.live.len() as u32);
+        tables::make_room(&mut self.live);
+        self.live.push(fiber);
+    }
+
+    /// Removes a fiber that has ended.
+    #[inline(always)]
+    pub(crate) fn discharge(&mut self, fiber: Started) -> FiberRef {
+        let index = fiber.control().live_index.get();
+        let ended = self.live.swap_remove(index as usize);
+        if let Some(moved) = self.live.get(index as usize) {
+            moved.control().live_index.set(index);
+        }
+        ended
+    }
+
+    pub(crate) fn fiber(&self, fiber: Started) -> &FiberRef {
+        &self.live[fiber.control().live_index.get() as usize]
+    }
+
+    pub(crate) fn fibers(&self) -> impl Iterator<Item = &FiberRef> {
+        self.live.iter()
+    }
+
+    /// The token of the operation that is begun next.
+    #[inline]
+    pub(crate) fn next_token(&self) -> Token {
+        self.operations.next_token()
+    }
+
+    /// Adds an operation by the [next token](Reactor::next_token), for which `fiber` waits until the deadline, if there
+    /// is one. `resumes_first` is that of the operation.
+    pub(crate) fn begin(&mut self, fiber: Started, resumes_first: bool, deadline: Option<Instant>) {
+        let token = self.operations.next_token();
+        let timer = deadline.map(|at| self.timers.insert(at, Expiry::TimeOut(token)));
+        self.operations.insert(fiber, resumes_first, timer);
+    }
+
+    /// Adds an operation by the [next token](Reactor::next_token) whose completions go to `sink`.
+    pub(in crate::sched) fn begin_with_sink(
+        &mut self,
+        sink: Arc<dyn CompletionSink>,
+        resumes_first: bool,
+    ) {
+        self.operations.insert_with_sink(sink, resumes_first);
+    }
+
+    /// Marks an operation for cancellation by its worker, unless it has ended.
+    pub(crate) fn end(&mut self, token: Token) {
+        if self.operations.time_out(token) {
+            self.late.push(token);
+        }
+    }
+
+    /// Wakes the fiber at the deadline, unless that is cancelled.
+    pub(crate) fn wake_at(&mut self, deadline: Instant, fiber: FiberRef) -> timers::Key {
+        self.timers.insert(deadline, Expiry::Wake(fiber))
+    }
+
+    /// Cancels a wake-up.
+    pub(crate) fn forget_wake(&mut self, timer: timers::Key) {
+        self.timers.cancel(timer);
+    }
+
+    /// Hands out fibers whose operations have completed, with `true` if they resume first, and returns the number of completed
+    /// operations. Called by the owner.
+    pub(crate) fn collect(&mut self, ready: impl FnMut(Started, bool)) -> u64 {
+        self.reap(COLLECTED_MAX, ready).0
+    }
+
+    /// Collects, and [expires](Reactor::expire) timers, on behalf of an owner that does not sleep.
+    pub(crate) fn serve(&mut self, now: Instant, mut ready: impl FnMut(Started, bool)) -> u64 {
+        if self.reap_gate.is_closed() {
+            return 0;
+        }
+        let (count, woken) = self.reap(SERVED_MAX, &mut ready);
+        if woken {
+            self.reap_gate.record_wake_up();
+        }
+        self.expire(now, |fiber| ready(fiber, false));
+        count
+    }
+
+    /// Returns `true` if [`serve`](Reactor::serve) would find something.
+    pub(crate) fn has_something(&mut self, now: Instant) -> bool {
+        let completions = self.completions.as_mut();
+        !self.reap_gate.is_closed()
+            && (completions.is_some_and(|completions| !completions.is_empty())
+                || self
+                    .timers
+                    .next_deadline()
+                    .is_some_and(|deadline| deadline <= now))
+    }
+
+    fn reap(&mut self, max: usize, mut ready: impl FnMut(Started, bool)) -> (u64, bool) {
+        let Some(completions) = &mut self.completions else {
+            return (0, false);
+        };
+        let arrived = &mut self.arrived;
+        let woken = completions.reap(max, &mut |token, completion| {
+            arrived.push((token, completion))
+        });
+        // All prefetches first, so that the cache misses of thousands of fibers overlap.
+        for (token, _) in &*arrived {
+            self.operations.prefetch(*token);
+        }
+        let mut count = 0;
+        for (token, completion) in arrived.drain(..) {
+            count += u64::from(!completion.more);
+            let completed = self.operations.complete(token, completion);
+            if let Some(timer) = completed.timer {
+                self.timers.cancel(timer);
+            }
+            if completed.is_full {
+                self.late.push(token);
+            }
+            let fiber = match completed.woken {
+                Woken::Resumed(fiber) => Some(fiber),
+                Woken::Unparked(fiber) => end_park(&fiber).map(|(_, fiber)| fiber),
+                Woken::Nobody => None,
+            };
+            if let Some(fiber) = fiber {
+                ready(fiber, completed.resumes_first);
+            }
+        }
+        (count, woken)
+    }
+
+    /// Drops the completions' end of the driver, as the owner has ended.
+    pub(crate) fn shut(&mut self) {
+        self.completions = None;
+    }
+
+    /// Returns `true` if a timer is pending.
+    pub(crate) fn has_timers(&self) -> bool {
+        !self.timers.is_empty()
+    }
+
+    /// Hands out fibers whose timers have expired. Operations past their deadline become late.
+    pub(crate) fn expire(&mut self, now: Instant, mut ready: impl FnMut(Started)) {
+        let (operations, late) = (&mut self.operations, &mut self.late);
+        self.timers.expire(now, |expiry| match expiry {
+            Expiry::Wake(fiber) => {
+                if let Some((_, fiber)) = end_park(&fiber) {
+                    ready(fiber);
+                }
+            }
+            Expiry::TimeOut(token) => {
+                if operations.time_out(token) {
+                    late.push(token);
+                }
+            }
+        });
+    }
+
+    /// Returns `true` if an operation is late.
+    pub(crate) fn is_any_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Takes an operation that is late.
+    pub(crate) fn take_late(&mut self) -> Option<Token> {
+        self.late.pop()
+    }
+
+    /// Returns `true` if an operation has not ended.
+    pub(crate) fn has(&mut self, token: Token) -> bool {
+        self.operations.has(token)
+    }
+
+    /// Returns the time of the next timer.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// Marks the operations of the chosen fibers as late.
+    pub(crate) fn cancel_of(&mut self, chosen: impl Fn(&Control) -> bool) {
+        self.late.extend(self.operations.tokens_of(chosen));
+    }
+
+    /// Returns `true` if the fiber waits for an operation here and may not wait any more.
+    pub(crate) fn may_interrupt(&mut self, fiber: &Control) -> bool {
+        // In this order: a running fiber may change its limits.
+        self.operations.token_of(fiber).is_some() && fiber.limits.is_cancelled(false)
+    }
+
+    /// Marks the operation of a fiber as late, if it has one here and may not wait any more.
+    pub(crate) fn interrupt(&mut self, fiber: &Control) {
+        if self.may_interrupt(fiber)
+            && let Some(token) = self.operations.token_of(fiber)
+        {
+            self.late.push(token);
+        }
+    }
+
+    /// Returns the fiber at `index` among those suspended here, if there is one. Called by the owner's loop. If fibers
+    /// migrate, others may resume a fiber at any time unless it waits for an operation, which ends under the lock.
+    pub(crate) fn suspended(&self, index: usize, migrating: bool) -> Option<&Control> {
+        match migrating {
+            false => self.live.get(index).map(|fiber| fiber.control()),
+            true => self.operations.waiting(index),
+        }
+    }
+
+    /// Returns a number above all indices of suspended fibers.
+    pub(crate) fn suspended_max(&self, migrating: bool) -> usize {
+        match migrating {
+            false => self.live.len(),
+            true => self.operations.indices(),
+        }
+    }
+
+    /// Returns `true` if no fiber and no operation is left.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.live.is_empty() && self.operations.is_empty()
+    }
+
+    /// Returns `true` if no operation is in flight and no timer pending.
+    pub(crate) fn has_nothing_to_come(&self) -> bool {
+        self.operations.is_empty() && self.timers.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn assert_nothing_waits(&self) {
+        assert!(self.operations.is_empty(), "an operation is left");
+        assert!(self.timers.is_empty(), "a timer is left");
+    }
+}

@@ -1,0 +1,417 @@
+//! The state that the workers of a runtime share, and the operations of other threads on it.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`remote`] | the part of a worker that others access |
+//! | [`replacement`] | replacing a worker that is stuck |
+//! | [`spares`] | workers that go on in place of those whose fibers block them |
+//! | [`idle`] | which workers sleep, and which are woken |
+//! | [`notifier`] | wakes the monitor |
+//! | [`mode`] | whether fibers migrate, and have thread-local storage of their own |
+//! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
+//! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
+//! | [`shortage`] | new fibers for which there is no memory |
+//! | [`counters`] | the counts of a worker |
+
+pub(crate) mod abandonment;
+pub(crate) mod counters;
+pub(crate) mod idle;
+pub(crate) mod mode;
+mod notifier;
+mod remote;
+mod replacement;
+pub(in crate::sched) mod runners;
+pub(crate) mod shortage;
+mod spares;
+
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use std::{io, thread};
+
+use crossbeam_deque::{Injector, Worker as Deque};
+
+use self::abandonment::{Abandonment, Decision};
+use self::counters::{Counter, Counters};
+use self::idle::Idle;
+use self::mode::Mode;
+use self::notifier::Notifier;
+pub(crate) use self::remote::{LocalEnds, Mail, Remote};
+use self::runners::Runners;
+use self::shortage::Shortage;
+use self::spares::Spares;
+use super::queues::classes::SharedClasses;
+use super::queues::new_fibers::{NewFibers, take};
+use crate::atomic::lock;
+use crate::class::Priority;
+use crate::fiber::{FiberRef, Started};
+use crate::stack::pool::Pool;
+use crate::tls;
+
+/// One runtime's common state.
+pub(crate) struct Shared {
+    pub(crate) stacks: Pool,
+    /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
+    pub(in crate::sched) runners: Option<Runners>,
+    /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
+    pub(in crate::sched) injector: Injector<FiberRef>,
+    /// If fibers migrate: fibers woken from outside the workers. Bounded by the live fibers.
+    pub(in crate::sched) woken: Injector<Started>,
+    /// Number of new fibers that were handed to the workers in turn.
+    pub(in crate::sched) spread: AtomicUsize,
+    /// The workers that the runtime was built with.
+    pub(in crate::sched) remotes: Vec<Arc<Remote>>,
+    pub(in crate::sched) spares: Spares<Remote, StartSpare>,
+    pub(in crate::sched) mode: Mode,
+    pub(in crate::sched) idle: Arc<Idle>,
+    /// The flags [`SHUT_DOWN`], [`JOINING`], [`ORDERED`] and [`AWAY`], in one word, so that one test for all of them suffices.
+    state: AtomicU8,
+    pub(in crate::sched) shortage: Shortage,
+    /// Set before [`ORDERED`].
+    classes: OnceLock<Arc<SharedClasses>>,
+    abandonment: Decision,
+    /// Number of fibers that wait for an event from outside the runtime: for calls on other threads, or
+    /// fibers of other runtimes.
+    pub(in crate::sched) outside: AtomicUsize,
+    /// Abandoned fibers. Their joiners have to wait until no worker of this runtime runs.
+    abandoned: Mutex<Vec<FiberRef>>,
+    /// Number of workers that have ended.
+    pub(in crate::sched) ended: AtomicUsize,
+    pub(crate) notifier: Notifier,
+}
+
+/// Set once the runtime shuts down.
+const SHUT_DOWN: u8 = 1;
+
+/// Set if the runtime shuts down once no fiber is left.
+const JOINING: u8 = 2;
+
+/// Set from the moment at which a fiber has a priority other than normal.
+const ORDERED: u8 = 4;
+
+/// Set while a worker is away.
+const AWAY: u8 = 8;
+
+/// How long a dropped runtime without progress waits for another thread to wake one of its fibers: a thread
+/// may hold a lock that a fiber needs to end.
+pub(in crate::sched) const STILL_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Starts the thread of a spare worker, with its index.
+pub(crate) type StartSpare =
+    Box<dyn Fn(usize, LocalEnds) -> io::Result<thread::JoinHandle<()>> + Send + Sync>;
+
+impl Shared {
+    /// Creates the state for `workers` workers, and the queues of each.
+    pub(crate) fn new(stack_size: usize, workers: usize, mode: Mode) -> (Shared, Vec<LocalEnds>) {
+        let idle = Arc::new(Idle::default());
+        let only = workers == 1 && mode != Mode::OwnTls;
+        let (remotes, queues) = (0..workers).map(|_| Remote::new(&idle, mode, only)).unzip();
+        let shared = Shared {
+            stacks: match mode {
+                Mode::Staying | Mode::Migrating => Pool::new(stack_size),
+                Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
+            },
+            runners: (mode == Mode::OwnTls).then(Runners::default),
+            injector: Injector::new(),
+            spread: AtomicUsize::new(0),
+            woken: Injector::new(),
+            remotes,
+            spares: Spares::new(mode == Mode::OwnTls),
+            mode,
+            idle,
+            state: AtomicU8::new(0),
+            shortage: Shortage::default(),
+            classes: OnceLock::new(),
+            abandonment: Decision::default(),
+            outside: AtomicUsize::new(0),
+            abandoned: Mutex::default(),
+            ended: AtomicUsize::new(0),
+            notifier: Notifier::default(),
+        };
+        (shared, queues)
+    }
+
+    pub(in crate::sched) fn idle(&self) -> &Idle {
+        &self.idle
+    }
+
+    pub(crate) fn remote(&self, index: usize) -> &Arc<Remote> {
+        match self.remotes.get(index) {
+            Some(remote) => remote,
+            None => self.spares.get(index - self.remotes.len()),
+        }
+    }
+
+    /// Returns all workers, with the spare ones that were started.
+    pub(in crate::sched) fn all(&self) -> impl Iterator<Item = &Arc<Remote>> {
+        self.remotes.iter().chain(self.spares.iter())
+    }
+
+    /// Returns `true` if a fiber may leave the worker that has started it.
+    pub(crate) fn is_migrating(&self) -> bool {
+        self.mode != Mode::Staying
+    }
+
+    /// Returns `true` if there is work that any worker may take.
+    pub(in crate::sched) fn has_stealable_work(&self) -> bool {
+        !self.injector.is_empty()
+            || !self.woken.is_empty()
+            || self
+                .remotes
+                .iter()
+                .any(|remote| remote.has_stealable_work())
+            || self.spares.may_be() && self.spares.iter().any(|remote| remote.has_stealable_work())
+            || self.classes().is_some_and(|classes| !classes.is_empty())
+    }
+
+    /// Returns the queues of fibers whose priority is not normal, if the workers order fibers.
+    #[inline(always)]
+    pub(in crate::sched) fn classes(&self) -> Option<&Arc<SharedClasses>> {
+        // Acquire pairs with the release in `begin_ordering`.
+        match self.state.load(Ordering::Acquire) & ORDERED {
+            0 => None,
+            _ => self.classes.get(),
+        }
+    }
+
+    /// Makes the workers order fibers by their priorities. Each begins to with its next iteration.
+    pub(in crate::sched) fn begin_ordering(&self) -> &SharedClasses {
+        let classes = self.classes.get_or_init(Arc::default);
+        if self.state.load(Ordering::Relaxed) & ORDERED == 0 {
+            // Release pairs with the acquire in `classes`.
+            self.state.fetch_or(ORDERED, Ordering::Release);
+        }
+        classes
+    }
+
+    /// Queues a new fiber, whose priority is not normal, where all workers find it. The caller then wakes one.
+    pub(in crate::sched) fn queue_classed(&self, fiber: FiberRef) {
+        self.begin_ordering().push_new(fiber);
+    }
+
+    /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The caller then wakes a worker.
+    pub(in crate::sched) fn queue_woken(&self, fiber: Started) {
+        match self.classes() {
+            Some(classes) if fiber.control().limits.priority() != Priority::Normal => {
+                classes.push_started(fiber);
+            }
+            _ => self.woken.push(fiber),
+        }
+    }
+
+    /// Returns `true` if the runtime shuts down, if the workers order fibers, or if one is away.
+    #[inline(always)]
+    pub(in crate::sched) fn is_unusual(&self) -> bool {
+        // Relaxed: whoever acts on it looks again.
+        self.state.load(Ordering::Relaxed) & (SHUT_DOWN | ORDERED | AWAY) != 0
+    }
+
+    /// Records whether a worker is away.
+    pub(in crate::sched) fn set_away(&self, is_any: bool) {
+        // Relaxed: a worker that has gone away without seeing it looks again in the next iteration of its loop.
+        match is_any {
+            true => self.state.fetch_or(AWAY, Ordering::Relaxed),
+            false => self.state.fetch_and(!AWAY, Ordering::Relaxed),
+        };
+    }
+
+    /// Returns the counters of each worker, the spare ones among them that have run fibers.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+        let spares = self.spares.iter();
+        let used = spares.filter(|remote| remote.counters.switches.get() > 0);
+        (self.remotes.iter().chain(used)).map(|remote| &remote.counters)
+    }
+
+    /// Takes a new fiber from outside the workers.
+    pub(in crate::sched) fn take_injected(&self) -> Option<FiberRef> {
+        take(|| self.injector.steal())
+    }
+
+    /// Takes new fibers from outside the workers. Returns one, and may put more into `new`.
+    pub(in crate::sched) fn take_many_injected(&self, new: &NewFibers) -> Option<FiberRef> {
+        new.take_from(&self.injector)
+    }
+
+    /// Steals half of the fibers in another worker's deque. Returns one, and puts the others into `new`.
+    pub(in crate::sched) fn steal(&self, thief: usize, new: &NewFibers) -> Option<FiberRef> {
+        let deque = new.deque()?;
+        take(|| {
+            self.victims(thief)
+                .filter_map(|victim| victim.new.stealer())
+                .map(|stealer| stealer.steal_batch_and_pop(deque))
+                .collect()
+        })
+    }
+
+    /// Takes started fibers that were woken from outside the workers. Returns one, and may put more into
+    /// `queue`.
+    pub(in crate::sched) fn take_woken(&self, queue: &Deque<Started>) -> Option<Started> {
+        take(|| self.woken.steal_batch_and_pop(queue))
+    }
+
+    /// Steals started fibers that another worker offers. Returns one, and may put more into `queue`.
+    pub(in crate::sched) fn steal_started(
+        &self,
+        thief: usize,
+        queue: &Deque<Started>,
+    ) -> Option<Started> {
+        take(|| {
+            self.victims(thief)
+                .filter_map(|victim| victim.steal_handle.as_ref())
+                .map(|steal_handle| steal_handle.queue.steal_batch_and_pop(queue))
+                .collect()
+        })
+    }
+
+    /// Returns all workers but `thief`, starting with its neighbour, so that thieves spread over the victims.
+    pub(in crate::sched) fn victims(&self, thief: usize) -> impl Iterator<Item = &Remote> {
+        let count = self.workers();
+        (1..count).map(move |distance| &**self.remote((thief + distance) % count))
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        // Acquire pairs with the release in `shut_down`.
+        self.state.load(Ordering::Acquire) & SHUT_DOWN != 0
+    }
+
+    /// Makes every worker cancel its remaining fibers and end. The worker of the caller, if it is one of them, does so at
+    /// once.
+    pub(crate) fn shut_down(&self) {
+        self.state.fetch_or(SHUT_DOWN, Ordering::Release);
+        self.cancel_fibers_here();
+        // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
+        fence(Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut down before
+    /// or after this.
+    pub(crate) fn abandon(&self, abandonment: Abandonment) {
+        self.abandonment.make(abandonment);
+        // Pairs with the fence in `announce_sleep`, as in `shut_down`.
+        fence(Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    pub(crate) fn abandonment(&self) -> Abandonment {
+        self.abandonment.get()
+    }
+
+    pub(in crate::sched) fn is_abandoned(&self) -> bool {
+        self.abandonment() != Abandonment::None
+    }
+
+    /// Keeps a fiber that is never resumed until all workers have ended.
+    pub(in crate::sched) fn keep_abandoned(&self, fiber: FiberRef) {
+        lock(&self.abandoned).push(fiber);
+    }
+
+    /// Makes the runtime shut down once no fiber is left.
+    pub(crate) fn join(&self) {
+        self.state.fetch_or(JOINING, Ordering::Release);
+        // Pairs with the fence in `announce_sleep`, as in `shut_down`.
+        fence(Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    pub(in crate::sched) fn is_joining(&self) -> bool {
+        // Acquire pairs with the release in `join`.
+        self.state.load(Ordering::Acquire) & JOINING != 0
+    }
+
+    /// Returns `true` if the runtime neither shuts down nor is about to.
+    pub(in crate::sched) fn goes_on(&self) -> bool {
+        // Acquire pairs with the releases in `shut_down` and `join`.
+        self.state.load(Ordering::Acquire) & (SHUT_DOWN | JOINING) == 0
+    }
+
+    /// Returns `true` if no fiber is left, and none can be added. Called by a worker that has announced its
+    /// sleep. If two workers call it concurrently, one sees the other.
+    pub(in crate::sched) fn is_deserted(&self) -> bool {
+        let sum = |count: fn(&Counters) -> &Counter| {
+            self.counters()
+                .map(|counters| count(counters).get())
+                .fold(0, u64::wrapping_add)
+        };
+        // In this order: a fiber spawns before it ends, and the wake-up for the new fiber contains a fence.
+        let ended = sum(|counters| &counters.ended);
+        fence(Ordering::SeqCst);
+        let began = sum(|counters| &counters.fibers);
+        began == ended && !self.has_stealable_work() && !self.is_anybody_awake()
+    }
+
+    /// Returns the number of switches to fibers. While it does not change, the runtime makes no progress.
+    pub(in crate::sched) fn switches(&self) -> u64 {
+        self.counters()
+            .map(|counters| counters.switches.get())
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Returns `true` if every worker has slept for long and nothing in the runtime would wake it.
+    pub(in crate::sched) fn stands_still(&self) -> bool {
+        self.outside.load(Ordering::Relaxed) == 0
+            && !self.has_stealable_work()
+            && self.all().all(|remote| remote.rests())
+    }
+
+    /// Counts a worker that has ended. The last one completes the abandoned fibers for their joiners: nothing
+    /// uses any more what they have lent or borrowed. The fibers are leaked with their stacks.
+    pub(in crate::sched) fn record_worker_end(&self) {
+        if self.count_worker_end() {
+            if let Some(runners) = &self.runners {
+                self.stacks.give(runners.end_all());
+            }
+            for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
+                fiber.give_up();
+                std::mem::forget(fiber);
+            }
+            self.notifier.stop();
+        }
+    }
+
+    /// Returns the number of workers, with the spare ones that were started.
+    pub(crate) fn workers(&self) -> usize {
+        self.remotes.len() + self.spares.len()
+    }
+
+    pub(in crate::sched) fn is_anybody_awake(&self) -> bool {
+        self.all().any(|remote| remote.is_awake())
+    }
+
+    /// Returns `true` if started fibers may wait for the worker of a running fiber. New fibers do not count:
+    /// they may start anywhere, and are often a part of the running fiber's own work.
+    pub(in crate::sched) fn do_others_wait_for(&self, remote: &Arc<Remote>) -> bool {
+        let sum = |count: fn(&Counters) -> &Counter| -> u64 {
+            if !self.is_migrating() {
+                return count(&remote.counters).get();
+            }
+            // A fiber may have been started by one worker and ended by another.
+            let counts = self.counters().map(|counters| count(counters).get());
+            counts.fold(0, u64::wrapping_add)
+        };
+        sum(|counters| &counters.fibers).wrapping_sub(sum(|counters| &counters.ended)) > 1
+    }
+
+    /// Returns `true` if there are new fibers, apart from those that are a part of a started one's work (of a
+    /// `join`). This matters if no worker is free to start them.
+    pub(in crate::sched) fn do_unstarted_wait(&self) -> bool {
+        let queued = self.all().map(|remote| remote.new_fibers());
+        let classed = self.classes().map_or(0, |classes| classes.new_fibers());
+        let queued = self.injector.len() + queued.sum::<usize>() + classed;
+        let parts = self.counters().map(|counters| counters.forks.get());
+        // Briefly negative, if one worker has counted and another one has not yet.
+        let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);
+        queued as u64 > parts.cast_unsigned()
+    }
+
+    /// Returns the name of a live fiber, if it has one.
+    pub(in crate::sched) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
+        let mut remotes = self.all();
+        remotes.find_map(|remote| remote.name_of(fiber))
+    }
+
+    /// Wakes every worker, asleep or not.
+    pub(in crate::sched) fn wake_all(&self) {
+        self.all().for_each(|remote| remote.wake());
+    }
+}

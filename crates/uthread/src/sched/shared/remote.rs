@@ -1,0 +1,201 @@
+//! The part of a worker that others access.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use super::counters::Counters;
+use super::idle::{Idle, Sleeper};
+use super::mode::Mode;
+use super::spares::Duty;
+use crate::atomic::lock;
+use crate::driver::Wake;
+use crate::driver::native::blocked::Task;
+use crate::fiber::{Control, FiberRef, Started};
+use crate::sched::queues::inbox::Inbox;
+use crate::sched::queues::new_fibers::{NewFibers, NewFibersHandle};
+use crate::sched::queues::ready::{Ready, StealHandle};
+use crate::sched::reactor::Reactor;
+use crate::sched::reactor::driver_cell::SharedDriver;
+
+/// The ends of one worker's queues that only the worker itself uses.
+pub(crate) struct LocalEnds {
+    pub(in crate::sched) new: NewFibers,
+    pub(in crate::sched) ready: Ready,
+}
+
+/// The part of a worker that others access.
+pub(crate) struct Remote {
+    pub(super) new: NewFibersHandle,
+    pub(in crate::sched) inbox: Inbox<Mail>,
+    /// Number of new fibers in the inbox, which others may take over. Relaxed: like the inbox, the fences of the idle
+    /// protocol let a last check see it; other readers only check once more.
+    pub(in crate::sched) handed: AtomicUsize,
+    pub(in crate::sched) sleeper: Sleeper,
+    pub(in crate::sched) duty: Duty,
+    /// `true` while, at the end of its runtime, the worker has slept for long without an operation in flight
+    /// or a timer.
+    pub(in crate::sched) rests: AtomicBool,
+    /// The worker's thread, once it runs.
+    pub(in crate::sched) task: OnceLock<Task>,
+    pub(in crate::sched) counters: Counters,
+    pub(in crate::sched) idle: Arc<Idle>,
+    /// Set while the worker lives: handles to its fibers must not keep its ring open.
+    waker: Mutex<Option<Box<dyn Wake>>>,
+    /// `true` once the worker has ended. Relaxed: a late reader only checks once more.
+    has_ended: AtomicBool,
+    /// If fibers migrate: the handle that steals its ready fibers.
+    pub(in crate::sched) steal_handle: Option<StealHandle>,
+    /// If fibers migrate: its reactor.
+    pub(in crate::sched) reactor: OnceLock<Arc<Mutex<Reactor>>>,
+    /// Where a fiber may block the worker's thread: its driver. Locked after the reactor.
+    pub(in crate::sched) driver: OnceLock<SharedDriver>,
+    /// There: `true` while the running fiber may have begun an operation and is still on its stack, so that the operation must not
+    /// end yet.
+    pub(in crate::sched) is_submitting: AtomicBool,
+    /// The names, by id, of the fibers started by this worker that have one.
+    names: Mutex<HashMap<u64, Box<str>>>,
+}
+
+/// A message to a worker.
+pub(crate) enum Mail {
+    /// A fiber is ready that only this worker may run.
+    Ready(Started),
+    /// A fiber may not wait any more, and this worker may hold an operation of it.
+    Interrupt(FiberRef),
+    /// A fiber is to start on this worker, unless another one has to [take it over](crate::sched::worker).
+    New(FiberRef),
+    /// Fibers from this index on may have parts of stacks to give back.
+    Trim(usize),
+}
+
+impl Remote {
+    /// Creates a worker's part that others access, and the ends of its queues. `only` if it has and will have no other beside it.
+    pub(in crate::sched) fn new(
+        idle: &Arc<Idle>,
+        mode: Mode,
+        only: bool,
+    ) -> (Arc<Remote>, LocalEnds) {
+        let (new, handle) = NewFibers::new(only);
+        let (ready, steal_handle) = match mode {
+            Mode::Staying => (Ready::local(), None),
+            Mode::Migrating | Mode::OwnTls => {
+                let (ready, steal_handle) = Ready::stealable();
+                (ready, Some(steal_handle))
+            }
+        };
+        let remote = Remote {
+            new: handle,
+            inbox: Inbox::default(),
+            handed: AtomicUsize::new(0),
+            sleeper: Sleeper::default(),
+            duty: Duty::default(),
+            rests: AtomicBool::new(false),
+            task: OnceLock::new(),
+            counters: Counters::default(),
+            idle: Arc::clone(idle),
+            waker: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
+            steal_handle,
+            reactor: OnceLock::new(),
+            driver: OnceLock::new(),
+            is_submitting: AtomicBool::new(false),
+            names: Mutex::default(),
+        };
+        (Arc::new(remote), LocalEnds { new, ready })
+    }
+
+    /// Sets the waker before the worker runs, and `None` when it has ended. Called by the worker.
+    pub(in crate::sched) fn set_waker(&self, waker: Option<Box<dyn Wake>>) {
+        self.has_ended.store(waker.is_none(), Ordering::Relaxed);
+        *lock(&self.waker) = waker;
+    }
+
+    /// Returns `true` if the worker neither sleeps nor rests, and has not ended.
+    pub(in crate::sched) fn is_awake(&self) -> bool {
+        self.sleeper.is_awake() && !self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the worker does not run and nothing in the runtime would wake it: it rests at the end of its runtime, has
+    /// ended, or could not start.
+    pub(super) fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed) || self.has_ended.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::sched) fn claim(&self) -> bool {
+        self.idle.claim(&self.sleeper)
+    }
+
+    pub(in crate::sched) fn wake(&self) {
+        // Without a waker the worker has ended; or it has not started, and will check every queue before it
+        // sleeps.
+        if let Some(waker) = &*lock(&self.waker) {
+            waker.wake();
+        }
+    }
+
+    pub(in crate::sched) fn inbox(&self) -> &Inbox<Mail> {
+        &self.inbox
+    }
+
+    /// Returns the number of this worker's new fibers.
+    pub(in crate::sched) fn new_fibers(&self) -> usize {
+        self.new.len()
+    }
+
+    /// Returns `true` if fibers wait for the worker that have not started or, if fibers migrate, that are ready.
+    pub(in crate::sched) fn has_unstarted(&self) -> bool {
+        self.has_handed() || self.has_stealable_work()
+    }
+
+    /// Moves half of the new fibers, or a batch if that is fewer, to `new`. Returns `true` if it moved any.
+    pub(in crate::sched) fn share_new(&self, new: &NewFibers) -> bool {
+        let ends = self.new.stealer().zip(new.deque());
+        ends.is_some_and(|(stealer, deque)| stealer.steal_batch(deque).is_success())
+    }
+
+    pub(in crate::sched) fn has_stealable_work(&self) -> bool {
+        let steal_handle = self.steal_handle.as_ref();
+        !self.new.is_empty()
+            || steal_handle.is_some_and(|steal_handle| !steal_handle.queue.is_empty())
+    }
+
+    /// If fibers migrate: returns `true` if something waits for this worker that another one could take over.
+    pub(in crate::sched) fn has_something_waiting(&self, now: Instant) -> bool {
+        let steal_handle = self.steal_handle.as_ref();
+        steal_handle.is_some_and(|steal_handle| steal_handle.next.load().is_some())
+            || self.reactor.get().is_some_and(|reactor| {
+                let reactor = reactor.try_lock();
+                reactor.is_ok_and(|mut reactor| reactor.has_something(now))
+            })
+    }
+
+    /// Returns the name of a fiber that this worker has started, if it has one.
+    pub(super) fn name_of(&self, fiber: u64) -> Option<Box<str>> {
+        lock(&self.names).get(&fiber).cloned()
+    }
+
+    /// Stores a fiber's name, if it has one.
+    #[inline(always)]
+    pub(in crate::sched) fn record_name(&self, control: &Control) {
+        #[cold]
+        fn insert(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control, name: &str) {
+            lock(names).insert(control.id().get(), name.into());
+        }
+        if let Some(name) = control.name() {
+            insert(&self.names, control, name);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::sched) fn forget_name(&self, control: &Control) {
+        #[cold]
+        fn remove(names: &Mutex<HashMap<u64, Box<str>>>, control: &Control) {
+            lock(names).remove(&control.id().get());
+        }
+        if control.name().is_some() {
+            remove(&self.names, control);
+        }
+    }
+}

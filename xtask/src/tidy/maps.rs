@@ -1,0 +1,109 @@
+//! A folder's map, the table of its modules in the documentation of its `mod.rs`, names each of them, and in the order of the
+//! imports: a module uses only modules below it.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use super::cycles::{declared, imports};
+use super::tree::Tree;
+
+const HEAD: &str = "//! | module | contents |";
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let (imports, _) = imports(tree);
+    let mut findings = Vec::new();
+    let folders = tree.sources().filter(|(path, _)| path.ends_with("/mod.rs"));
+    for (path, _) in folders {
+        let rows = rows(tree.text(path));
+        if rows.is_empty() {
+            continue;
+        }
+        let named: BTreeSet<&str> = rows.iter().map(|(name, _)| *name).collect();
+        for name in declared(tree, path).difference(&named) {
+            if *name != "tests" {
+                let what = format!("the map lacks the module `{name}`");
+                findings.push(Finding::new(path, 1, what, "add a row"));
+            }
+        }
+        let declared = declared(tree, path);
+        for (name, line) in rows.iter().filter(|(name, _)| !declared.contains(name)) {
+            let what = format!("the map names `{name}`, which is no module here");
+            findings.push(Finding::new(path, *line, what, "delete the row"));
+        }
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let row = |module: &str| rows.iter().position(|(name, _)| *name == module);
+        for (from, to) in imports
+            .get(folder)
+            .into_iter()
+            .flat_map(|imports| imports.keys())
+        {
+            if let Some((above, below)) = row(from).zip(row(to))
+                && above > below
+            {
+                let what = format!("`{from}` uses `{to}`, which is above it in the map");
+                findings.push(Finding::new(path, rows[above].1, what, "move its row up"));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the modules that the map of a file names, with their lines; none if it has no map.
+fn rows(text: &str) -> Vec<(&str, usize)> {
+    let lines = text.lines().zip(1..).skip_while(|(line, _)| *line != HEAD);
+    let rows = lines.skip(2).map_while(|(line, number)| {
+        let (name, _) = line.strip_prefix("//! | [`")?.split_once("`]")?;
+        Some((name, number))
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::tests::plant;
+
+    const MAP: &str = "//! A folder.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`upper`] | one |
+//! | [`lower`] | another |
+
+mod lower;
+mod upper;
+";
+
+    /// Plants a file in a folder whose map is right, and expects one finding per entry.
+    #[track_caller]
+    fn plant_code(path: &str, code: &str, expected: &[&str]) {
+        let good = [
+            ("tools/a/src/lib.rs", "mod folder;"),
+            ("tools/a/src/folder/mod.rs", MAP),
+            ("tools/a/src/folder/upper.rs", "use super::lower::Item;"),
+            ("tools/a/src/folder/lower.rs", "pub struct Item;"),
+        ];
+        plant(check, &good, (path, code), expected);
+    }
+
+    #[test]
+    fn a_map_names_every_module_and_no_other() {
+        let more = MAP.replace("mod upper;", "mod tests;\nmod third;\nmod upper;");
+        let place = "tools/a/src/folder/mod.rs";
+        plant_code(
+            place,
+            &more,
+            &["tools/a/src/folder/mod.rs:1: the map lacks the module `third`"],
+        );
+        let fewer = MAP.replace("mod lower;", "");
+        let expected = "tools/a/src/folder/mod.rs:6: the map names `lower`";
+        plant_code(place, &fewer, &[expected]);
+    }
+
+    #[test]
+    fn a_map_has_the_order_of_the_imports() {
+        let place = "tools/a/src/folder/mod.rs:6: `lower` uses `upper`";
+        let upwards = "use super::upper::Other;";
+        plant_code("tools/a/src/folder/lower.rs", upwards, &[place]);
+    }
+}
