@@ -204,7 +204,7 @@ fn a_worker_going_to_sleep_takes_the_first_urgent_fiber() {
     check(PREEMPTIONS_MAX_OF_ONE, || {
         let runtime = Runtime::ordering(1, 1);
         let workers = vec![Worker::start(&runtime, 0)];
-        runtime.inject_classed();
+        runtime.inject_prioritized();
         runtime.finish(1, workers);
     });
 }
@@ -220,8 +220,8 @@ fn two_urgent_fibers_wake_two_workers() {
             Worker::start_asleep(&runtime, 0),
             Worker::start_asleep(&runtime, 1),
         ];
-        runtime.inject_classed();
-        runtime.inject_classed();
+        runtime.inject_prioritized();
+        runtime.inject_prioritized();
         runtime.finish(2, workers);
     });
 }
@@ -237,7 +237,7 @@ fn a_worker_that_saw_an_urgent_fiber_wakes_the_next() {
             Worker::start_asleep(&runtime, 1),
         ];
         runtime.complete(0, 1);
-        runtime.inject_classed();
+        runtime.inject_prioritized();
         runtime.finish(2, workers);
     });
 }

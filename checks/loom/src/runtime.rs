@@ -16,7 +16,7 @@ pub(crate) struct Runtime {
     idle: Idle,
     injector: Queue,
     /// The new fibers of a priority other than normal, for all workers.
-    classed: Queue,
+    prioritized: Queue,
     /// Set before the first of them is queued.
     ordered: AtomicBool,
     /// `true` if there may be such fibers. Otherwise no worker looks, which spares loom the loads.
@@ -63,7 +63,7 @@ impl Runtime {
         Arc::new(Runtime {
             idle: Idle::default(),
             injector: Queue::default(),
-            classed: Queue::default(),
+            prioritized: Queue::default(),
             ordered: AtomicBool::new(false),
             may_order,
             remotes: (0..workers).map(|_| Remote::new()).collect(),
@@ -84,10 +84,10 @@ impl Runtime {
         self.ordered.store(true, Ordering::Release);
     }
 
-    /// Injects a fiber of a priority other than normal, like `queue_classed`.
-    pub(crate) fn inject_classed(&self) {
+    /// Injects a fiber of a priority other than normal, like `queue_prioritized`.
+    pub(crate) fn inject_prioritized(&self) {
         self.begin_ordering();
-        self.classed.push();
+        self.prioritized.push();
         self.wake_one();
     }
 
@@ -146,15 +146,15 @@ impl Runtime {
 
     fn has_stealable_work(&self) -> bool {
         let stealable = |remote: &Remote| !remote.deque.is_empty() || self.has_offer(remote);
-        !self.injector.is_empty() || self.remotes.iter().any(stealable) || self.has_classed()
+        !self.injector.is_empty() || self.remotes.iter().any(stealable) || self.has_prioritized()
     }
 
     fn is_ordered(&self) -> bool {
         self.may_order && self.ordered.load(Ordering::Acquire)
     }
 
-    fn has_classed(&self) -> bool {
-        self.is_ordered() && !self.classed.is_empty()
+    fn has_prioritized(&self) -> bool {
+        self.is_ordered() && !self.prioritized.is_empty()
     }
 
     fn has_offer(&self, remote: &Remote) -> bool {
@@ -296,7 +296,7 @@ impl Worker {
 
     /// A batch without a bound.
     fn run_batch(&mut self) {
-        while self.pop_ready() || self.remote().deque.pop() || self.pop_classed() {
+        while self.pop_ready() || self.remote().deque.pop() || self.pop_prioritized() {
             self.run_fiber();
         }
     }
@@ -315,8 +315,8 @@ impl Worker {
     }
 
     /// Takes a fiber that any worker may take, unless this one searches: then its search takes it.
-    fn pop_classed(&self) -> bool {
-        self.ordered && !self.searching && self.runtime.classed.pop()
+    fn pop_prioritized(&self) -> bool {
+        self.ordered && !self.searching && self.runtime.prioritized.pop()
     }
 
     /// Fibers whose operations have ended.
@@ -380,7 +380,7 @@ impl Worker {
         self.ready > 0
             || !self.remote().deque.is_empty()
             || self.runtime.has_offer(self.remote())
-            || (self.ordered && !self.searching && !self.runtime.classed.is_empty())
+            || (self.ordered && !self.searching && !self.runtime.prioritized.is_empty())
     }
 
     fn search(&mut self) -> bool {
@@ -388,7 +388,7 @@ impl Worker {
             self.searching = true;
             self.runtime.idle.begin_search();
         }
-        let found = (self.ordered && self.runtime.classed.pop())
+        let found = (self.ordered && self.runtime.prioritized.pop())
             || self.steal()
             || (self.runtime.migrating && self.serve_others());
         if found {

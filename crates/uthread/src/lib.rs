@@ -81,8 +81,8 @@ mod stack;
 mod tls;
 
 mod atomic;
-mod class;
 mod forked;
+mod priorities;
 
 #[cfg(test)]
 mod simulation;

@@ -54,7 +54,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::sched::caller;
 
-pub use crate::class::Priority;
+pub use crate::priorities::Priority;
 
 /// Calls `f` with this priority. The previous priority of the calling fiber is restored when `f` returns or unwinds.
 ///

@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::class::Priority;
 use crate::op::{CallResult, Operation};
+use crate::priorities::Priority;
 use crate::resource::buffer_group::BufferGroup;
 use crate::resource::registration::Registration;
 

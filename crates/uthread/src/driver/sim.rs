@@ -27,10 +27,10 @@ pub(crate) use self::world::{Submitted, World};
 use super::uring::cancellations::Cancellations;
 use super::uring::user_data::Target;
 use super::{Completion, Completions, Counts, Driver, Start, Token, Wake};
-use crate::class::{ByClass, Priority};
 use crate::op::Operation;
 use crate::op::fs::FileOperation;
 use crate::op::net::{self, Receive, SocketOperation};
+use crate::priorities::{ByPriority, Priority};
 
 /// Number of entries: as few as a driver may have, so that it is often full.
 const ENTRIES_MAX: usize = 3;
@@ -61,7 +61,7 @@ enum Arrival {
 /// The simulated kernel of one worker, which the simulation reads while the worker sleeps.
 #[derive(Default)]
 pub(crate) struct Kernel {
-    submitted: ByClass<Flight>,
+    submitted: ByPriority<Flight>,
     /// The priority of the operations that are started.
     priority: Priority,
     in_flight: Vec<Flight>,

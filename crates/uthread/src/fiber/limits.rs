@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use super::last_worker::LastWorker;
 use super::seldom::Seldom;
-use crate::class::Priority;
+use crate::priorities::Priority;
 
 /// Set once the fiber is cancelled.
 const CANCELLED: u8 = 1;

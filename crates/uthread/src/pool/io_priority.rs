@@ -1,6 +1,6 @@
 //! The I/O priority of a thread, which its reads and writes of files have in the queue of the disk.
 
-use crate::class::Priority;
+use crate::priorities::Priority;
 
 /// The first argument of `ioprio_set(2)` for one thread. Its number follows; zero is that of the caller.
 const WHO_PROCESS: libc::c_int = 1;

@@ -1,7 +1,7 @@
 //! The bounded pool of threads for blocking calls.
 //!
 //! One pool serves the whole process, grows on demand up to a limit, and shrinks when idle. A call that has
-//! not started can be withdrawn from its [`queue`]. There is one queue per class of priority, and an
+//! not started can be withdrawn from its [`queue`]. There is one queue per priority, and an
 //! [`Arbiter`] chooses between them.
 
 mod io_priority;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use self::queue::Queue;
 use crate::atomic::lock;
-use crate::class::{Arbiter, Priority};
 use crate::forked::PerProcess;
+use crate::priorities::{Arbiter, Priority};
 
 /// Maximum number of threads: enough to fill the queue of a disk. Further calls are queued.
 const THREADS_MAX: usize = 64;
@@ -32,7 +32,7 @@ struct Pool {
 }
 
 struct State {
-    /// By class, in the order of [`Priority::ALL`].
+    /// By priority, in the order of [`Priority::ALL`].
     jobs: [Queue<Job>; 3],
     arbiter: Arbiter,
     threads: usize,
@@ -45,7 +45,7 @@ static POOL: PerProcess<Pool> = PerProcess::new(Pool::new(), Pool::new);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticket {
     priority: Priority,
-    /// In the queue of that class.
+    /// In the queue of that priority.
     ticket: queue::Ticket,
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::operations::receive_and_check;
 use super::programs::{Choices, dawdle};
 use super::{Mode, Simulation, under_seeds};
-use crate::class::Priority;
-use crate::class::arbiter::{NORMAL_IN_A_ROW_MAX, URGENT_AHEAD_MAX};
 use crate::driver::sim::Submitted;
+use crate::priorities::Priority;
+use crate::priorities::arbiter::{NORMAL_IN_A_ROW_MAX, URGENT_AHEAD_MAX};
 use crate::priority;
 use crate::sched::worker::{Worker, current};
 use crate::thread::{Builder, JoinHandle, yield_now};
@@ -45,14 +45,14 @@ fn record(log: &Log, fiber: usize) -> usize {
     log.len()
 }
 
-/// Runs so many fibers of each class, which yield until there were `turns` turns.
+/// Runs so many fibers of each priority, which yield until there were `turns` turns.
 fn flood(seed: u64, workers: usize, mode: Mode, counts: [usize; 3], turns: usize) -> Vec<Run> {
     let log = Log::default();
     let theirs = Arc::clone(&log);
     Simulation::new(seed, workers, mode).run(move || {
-        let classes = Priority::ALL.into_iter().zip(counts);
-        let classes = classes.flat_map(|(priority, count)| vec![priority; count]);
-        let fibers: Vec<_> = classes
+        let counts = Priority::ALL.into_iter().zip(counts);
+        let priorities = counts.flat_map(|(priority, count)| vec![priority; count]);
+        let fibers: Vec<_> = priorities
             .enumerate()
             .map(|(fiber, priority)| {
                 let log = Arc::clone(&theirs);
@@ -74,7 +74,7 @@ fn flood(seed: u64, workers: usize, mode: Mode, counts: [usize; 3], turns: usize
     log.split_off(begun.expect("there are fibers"))
 }
 
-/// Checks the claims of the README for the turns of one worker, on which fibers of all these classes wait.
+/// Checks the claims of the README for the turns of one worker, on which fibers of all these priorities wait.
 fn check(turns: impl Iterator<Item = Run>, has_others: bool, has_background: bool) {
     let (mut ahead, mut urgent, mut normal) = (0, 0, 0);
     for turn in turns {
@@ -106,7 +106,7 @@ fn a_flood_of_urgent_fibers_leaves_turns_to_all_others() {
         let counts = [(); 3].map(|()| 1 + choices.below(5) as usize);
         let turns = flood(seed, 1, mode, counts, 1000);
         check(turns.iter().copied(), true, true);
-        // What is left is shared fairly: within each class, too.
+        // What is left is shared fairly: within each priority, too.
         for (fiber, next) in (0..counts.iter().sum::<usize>()).zip(1..) {
             let of = |fiber| turns.iter().filter(move |turn| turn.fiber == fiber);
             let (own, others) = (of(fiber).count(), of(next).count());
@@ -162,9 +162,9 @@ fn fibers_start_in_the_order_of_their_priorities() {
         // One background fiber may have its turn after eight normal ones.
         let others = log.iter().map(|turn| turn.priority as usize);
         let others: Vec<_> = others.collect();
-        let urgent = others.iter().filter(|class| **class == 0).count();
+        let urgent = others.iter().filter(|priority| **priority == 0).count();
         assert!(
-            others[..urgent].iter().all(|class| *class == 0),
+            others[..urgent].iter().all(|priority| *priority == 0),
             "{others:?}"
         );
         let first: Vec<_> = others[urgent..].iter().take(8).collect();

@@ -4,8 +4,8 @@ use std::io;
 use std::panic::Location;
 
 use super::{JoinHandle, Scope, ScopedJoinHandle};
-use crate::class::Priority;
 use crate::fiber::{Fiber, FiberRef, Identity};
+use crate::priorities::Priority;
 use crate::runtime::Runtime;
 use crate::sched::caller::{self, cancellation, spawn};
 use crate::stack::sizes::STACK_SIZE_MAX;

@@ -35,13 +35,13 @@ use super::native::{self, socket::Call};
 use super::readiness::{self, Event, Interest, Waiting};
 use super::{Completion, Completions, Counts, Driver, Pair, Start, Token, Wake, in_one};
 use crate::atomic::lock;
-use crate::class::{ByClass, Priority};
 use crate::driver::events::{self, EVENTS_MAX, Events};
 use crate::driver::interest_table::InterestTable;
 use crate::op::fs::FileOperation;
 use crate::op::net::SocketOperation;
 use crate::op::{self, Operation};
 use crate::pool::{self, Ticket};
+use crate::priorities::{ByPriority, Priority};
 use crate::resource::descriptor::Descriptor;
 
 /// Number of operations that gather before they are tried: about the maximum of a scheduler round.
@@ -57,7 +57,7 @@ const WAKE_UP: u64 = u64::MAX;
 /// The submitting end of one worker.
 pub(crate) struct Epoll {
     core: Arc<Core>,
-    gathered: ByClass<Waiting<Operation<'static>>>,
+    gathered: ByPriority<Waiting<Operation<'static>>>,
     /// The priority of the operations that are started.
     priority: Priority,
     /// `true` if other threads than the worker reap.
@@ -136,7 +136,7 @@ fn new(shared: bool) -> io::Result<(Epoll, EpollCompletions)> {
     };
     let driver = Epoll {
         core,
-        gathered: ByClass::default(),
+        gathered: ByPriority::default(),
         priority: Priority::Normal,
         shared,
         counts: Counts::default(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::class::Priority;
+use crate::priorities::Priority;
 
 /// Maximum duration of an operation: some ticks of the timers, so that timeouts win and lose.
 const LATENCY_MAX: Duration = Duration::from_millis(2);

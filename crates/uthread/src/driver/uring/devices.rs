@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use super::encode;
 use super::registered::Registered;
 use crate::atomic::lock;
-use crate::class::Priority;
 use crate::driver::Token;
 use crate::op::fs::FileOperation;
+use crate::priorities::Priority;
 use crate::resource::descriptor::FdState;
 
 /// Maximum number of operations in flight: the queue depth of devices. Others use the ordinary ring.

@@ -8,11 +8,11 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{self, Fd, FsyncFlags};
 
 use super::registered::Registered;
-use crate::class::Priority;
 use crate::op::fs::{CURRENT_POSITION, FileOperation, OpenHow};
 use crate::op::multishot::MultishotOperation;
 use crate::op::net::{self, Receive, SOCKET_FLAGS, SocketOperation, receive_message_flags};
 use crate::op::transfer_length;
+use crate::priorities::Priority;
 use crate::resource::descriptor::Descriptor;
 
 /// Returns the entry for an operation on a socket. Like those of the functions below, it points into the memory that the operation

@@ -224,13 +224,13 @@ mod tests {
     use rustix::event::PollFlags;
 
     use super::*;
-    use crate::class::Priority;
     use crate::driver::uring::encode;
     use crate::driver::uring::registered::Registered;
     use crate::op::fs::{FileOperation, OpenHow};
     use crate::op::message::{Header, Message};
     use crate::op::net::{self, SocketOperation};
     use crate::op::peer_address::PeerAddress;
+    use crate::priorities::Priority;
     use crate::resource::descriptor::Descriptor;
 
     /// A new operation has to be added to the list, too.

@@ -16,7 +16,7 @@ use io_uring::squeue::Entry;
 use io_uring::{EnterFlags, SubmissionQueue};
 
 use super::Ring;
-use crate::class::{ByClass, Priority};
+use crate::priorities::{ByPriority, Priority};
 
 /// The submission queue of one ring, used only by its owner.
 pub(super) struct Submissions {
@@ -25,7 +25,7 @@ pub(super) struct Submissions {
     kernel_polls: bool,
     /// Entries not published yet, if a kernel thread polls or entries are ordered. Never more than the queue has space
     /// for.
-    gathered: Option<ByClass<Entry>>,
+    gathered: Option<ByPriority<Entry>>,
     /// The priority of the entries that are added.
     priority: Priority,
     /// `true` if entries were added since the last publication.
@@ -53,7 +53,7 @@ impl Submissions {
         Submissions {
             ring,
             kernel_polls,
-            gathered: kernel_polls.then(ByClass::default),
+            gathered: kernel_polls.then(ByPriority::default),
             priority: Priority::Normal,
             are_unpublished: false,
         }
@@ -126,7 +126,7 @@ impl Submissions {
     }
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {
-        let gathered = self.gathered.as_ref().map_or(0, ByClass::len);
+        let gathered = self.gathered.as_ref().map_or(0, ByPriority::len);
         let queue = Self::queue(&mut self.ring);
         let has_room = queue.capacity() - queue.len() - gathered >= entries;
         drop(queue);
@@ -142,7 +142,7 @@ impl Submissions {
     /// Returns `true` if the kernel has taken all entries.
     pub(super) fn are_taken(&mut self) -> bool {
         let is_empty = Self::queue(&mut self.ring).is_empty();
-        let are_taken = is_empty && self.gathered.as_ref().is_none_or(ByClass::is_empty);
+        let are_taken = is_empty && self.gathered.as_ref().is_none_or(ByPriority::is_empty);
         self.let_thread_run(!are_taken);
         are_taken
     }
@@ -150,7 +150,7 @@ impl Submissions {
     /// Called between two checks: the thread that takes published entries may need this CPU.
     fn let_thread_run(&self, is_awaited: bool) {
         let gathered = self.gathered.as_ref();
-        if is_awaited && self.kernel_polls && gathered.is_some_and(ByClass::is_empty) {
+        if is_awaited && self.kernel_polls && gathered.is_some_and(ByPriority::is_empty) {
             thread::yield_now();
         }
     }

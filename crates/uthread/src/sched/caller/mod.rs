@@ -17,10 +17,10 @@ pub(crate) mod wait;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use crate::class::Priority;
 use crate::fiber::FiberRef;
 use crate::fiber::locals::Locals;
 use crate::fiber::{Control, WakeHandle};
+use crate::priorities::Priority;
 use crate::sched::threads;
 pub(crate) use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;

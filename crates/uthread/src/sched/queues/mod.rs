@@ -4,12 +4,12 @@
 //! | --- | --- |
 //! | [`inbox`] | messages to one worker |
 //! | [`ready`] | the ready fibers of a worker |
-//! | [`classes`] | the fibers whose priority is not normal (with a section in the README) |
+//! | [`prioritized`] | the fibers whose priority is not normal (with a section in the README) |
 //! | [`new_fibers`] | the fibers that have not started |
 //! | [`run_queue`] | started fibers that no other worker takes |
 
-pub(crate) mod classes;
 pub(crate) mod inbox;
 pub(crate) mod new_fibers;
+pub(crate) mod prioritized;
 pub(crate) mod ready;
 mod run_queue;

@@ -8,7 +8,7 @@
 //! worker for long, and they probably have not. It still has every eighth turn.
 //!
 //! Usually all fibers stay, are normal and have time left, and one flag says so. Otherwise those of another priority are in queues of
-//! their own ([`Classes`]).
+//! their own ([`Prioritized`]).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use crossbeam_deque::{Stealer, Worker as Deque};
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::classes::{Classes, SharedClasses};
+use super::prioritized::{Prioritized, SharedPrioritized};
 use super::run_queue::RunQueue;
-use crate::class::Priority;
 use crate::fiber::Started;
+use crate::priorities::Priority;
 
 /// Maximum number of times in a row that a woken fiber runs next: for a request, its response, and one more.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
@@ -36,7 +36,7 @@ pub(crate) struct Ready {
     /// If fibers migrate: the normal ones that may leave.
     stealable: Option<Stealable>,
     /// If fibers are ordered: those of other priorities that need not stay.
-    classes: OnceCell<Box<Classes>>,
+    prioritized: OnceCell<Box<Prioritized>>,
     /// The switch during which a fiber was last put first.
     next_at: Cell<u64>,
     /// Number of successive switches during which a fiber was put first.
@@ -64,7 +64,7 @@ impl Ready {
             staying: RunQueue::default(),
             spent: RefCell::default(),
             stealable: None,
-            classes: OnceCell::new(),
+            prioritized: OnceCell::new(),
             next_at: Cell::new(u64::MAX),
             next_in_a_row: Cell::new(0),
         }
@@ -86,9 +86,9 @@ impl Ready {
     }
 
     /// Orders the fibers that are added from now on by their priorities.
-    pub(crate) fn order(&self, shared: &Arc<SharedClasses>, migrating: bool) {
-        let new = || Box::new(Classes::new(Arc::clone(shared), migrating));
-        self.classes.get_or_init(new);
+    pub(crate) fn order(&self, shared: &Arc<SharedPrioritized>, migrating: bool) {
+        let new = || Box::new(Prioritized::new(Arc::clone(shared), migrating));
+        self.prioritized.get_or_init(new);
         self.is_plain.set(false);
         let spent = self.spent.take();
         spent.into_iter().for_each(|fiber| self.push(fiber));
@@ -102,12 +102,12 @@ impl Ready {
 
     /// Returns `true` if fibers are ordered by their priorities.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.classes.get().is_some()
+        self.prioritized.get().is_some()
     }
 
     /// Returns the fibers of other priorities than normal, if fibers are ordered.
-    pub(crate) fn classes(&self) -> Option<&Classes> {
-        self.classes.get().map(|classes| &**classes)
+    pub(crate) fn prioritized(&self) -> Option<&Prioritized> {
+        self.prioritized.get().map(Box::as_ref)
     }
 
     /// Appends a fiber.
@@ -147,10 +147,10 @@ impl Ready {
     /// Appends a fiber if not all are in `staying`.
     #[inline(never)]
     fn push_by_kind(&self, fiber: Started) {
-        if let Some(classes) = self.classes.get()
+        if let Some(prioritized) = self.prioritized.get()
             && fiber.control().limits.priority() != Priority::Normal
         {
-            return classes.push(fiber);
+            return prioritized.push(fiber);
         }
         match &self.stealable {
             None => self.staying.push(fiber),
@@ -203,7 +203,7 @@ impl Ready {
         }
     }
 
-    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before others of its class.
+    /// Makes a fiber run next if fibers migrate or are ordered. Only a normal one comes before others of its priority.
     #[inline(never)]
     fn push_next_by_kind(&self, fiber: Started, now: u64) {
         if fiber.control().limits.priority() != Priority::Normal {
@@ -259,7 +259,9 @@ impl Ready {
     pub(crate) fn take_out(&self, fiber: Started) -> bool {
         self.staying.remove(fiber)
             || self.remove_spent(fiber)
-            || self.classes().is_some_and(|classes| classes.remove(fiber))
+            || self
+                .prioritized()
+                .is_some_and(|prioritized| prioritized.remove(fiber))
     }
 
     fn remove_spent(&self, fiber: Started) -> bool {
@@ -278,7 +280,7 @@ impl Ready {
     fn are_others_empty(&self) -> bool {
         self.spent.borrow().is_empty()
             && self.stealable.as_ref().is_none_or(Stealable::is_empty)
-            && self.classes().is_none_or(Classes::is_empty)
+            && self.prioritized().is_none_or(Prioritized::is_empty)
     }
 
     /// Returns `true` if there is a normal fiber.
@@ -288,9 +290,9 @@ impl Ready {
     }
 
     /// Returns `true` if any worker may take a started fiber of another priority than normal.
-    pub(crate) fn offers_classed(&self) -> bool {
-        self.classes()
-            .is_some_and(|classes| classes.shared.has_started())
+    pub(crate) fn offers_prioritized(&self) -> bool {
+        self.prioritized()
+            .is_some_and(|prioritized| prioritized.shared.has_started())
     }
 
     /// Returns the queue that others steal from, if fibers migrate.

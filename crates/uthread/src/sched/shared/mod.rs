@@ -40,11 +40,11 @@ pub(crate) use self::remote::{LocalEnds, Mail, Remote};
 use self::runners::Runners;
 use self::shortage::Shortage;
 use self::spares::Spares;
-use super::queues::classes::SharedClasses;
 use super::queues::new_fibers::{NewFibers, take};
+use super::queues::prioritized::SharedPrioritized;
 use crate::atomic::lock;
-use crate::class::Priority;
 use crate::fiber::{FiberRef, Started};
+use crate::priorities::Priority;
 use crate::stack::pool::Pool;
 use crate::tls;
 
@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     state: AtomicU8,
     pub(in crate::sched) shortage: Shortage,
     /// Set before [`ORDERED`].
-    classes: OnceLock<Arc<SharedClasses>>,
+    prioritized: OnceLock<Arc<SharedPrioritized>>,
     abandonment: Decision,
     /// Number of fibers that wait for an event from outside the runtime: for calls on other threads, or
     /// fibers of other runtimes.
@@ -121,7 +121,7 @@ impl Shared {
             idle,
             state: AtomicU8::new(0),
             shortage: Shortage::default(),
-            classes: OnceLock::new(),
+            prioritized: OnceLock::new(),
             abandonment: Decision::default(),
             outside: AtomicUsize::new(0),
             abandoned: Mutex::default(),
@@ -161,39 +161,41 @@ impl Shared {
                 .iter()
                 .any(|remote| remote.has_stealable_work())
             || self.spares.may_be() && self.spares.iter().any(|remote| remote.has_stealable_work())
-            || self.classes().is_some_and(|classes| !classes.is_empty())
+            || self
+                .prioritized()
+                .is_some_and(|prioritized| !prioritized.is_empty())
     }
 
     /// Returns the queues of fibers whose priority is not normal, if the workers order fibers.
     #[inline(always)]
-    pub(in crate::sched) fn classes(&self) -> Option<&Arc<SharedClasses>> {
+    pub(in crate::sched) fn prioritized(&self) -> Option<&Arc<SharedPrioritized>> {
         // Acquire pairs with the release in `begin_ordering`.
         match self.state.load(Ordering::Acquire) & ORDERED {
             0 => None,
-            _ => self.classes.get(),
+            _ => self.prioritized.get(),
         }
     }
 
     /// Makes the workers order fibers by their priorities. Each begins to with its next iteration.
-    pub(in crate::sched) fn begin_ordering(&self) -> &SharedClasses {
-        let classes = self.classes.get_or_init(Arc::default);
+    pub(in crate::sched) fn begin_ordering(&self) -> &SharedPrioritized {
+        let prioritized = self.prioritized.get_or_init(Arc::default);
         if self.state.load(Ordering::Relaxed) & ORDERED == 0 {
-            // Release pairs with the acquire in `classes`.
+            // Release pairs with the acquire in `prioritized`.
             self.state.fetch_or(ORDERED, Ordering::Release);
         }
-        classes
+        prioritized
     }
 
     /// Queues a new fiber, whose priority is not normal, where all workers find it. The caller then wakes one.
-    pub(in crate::sched) fn queue_classed(&self, fiber: FiberRef) {
+    pub(in crate::sched) fn queue_prioritized(&self, fiber: FiberRef) {
         self.begin_ordering().push_new(fiber);
     }
 
     /// Queues a started fiber that was woken from outside the workers, if fibers migrate. The caller then wakes a worker.
     pub(in crate::sched) fn queue_woken(&self, fiber: Started) {
-        match self.classes() {
-            Some(classes) if fiber.control().limits.priority() != Priority::Normal => {
-                classes.push_started(fiber);
+        match self.prioritized() {
+            Some(prioritized) if fiber.control().limits.priority() != Priority::Normal => {
+                prioritized.push_started(fiber);
             }
             _ => self.woken.push(fiber),
         }
@@ -396,8 +398,8 @@ impl Shared {
     /// `join`). This matters if no worker is free to start them.
     pub(in crate::sched) fn do_unstarted_wait(&self) -> bool {
         let queued = self.all().map(|remote| remote.new_fibers());
-        let classed = self.classes().map_or(0, |classes| classes.new_fibers());
-        let queued = self.injector.len() + queued.sum::<usize>() + classed;
+        let prioritized = self.prioritized().map_or(0, |queues| queues.new_fibers());
+        let queued = self.injector.len() + queued.sum::<usize>() + prioritized;
         let parts = self.counters().map(|counters| counters.forks.get());
         // Briefly negative, if one worker has counted and another one has not yet.
         let parts = parts.fold(0, u64::wrapping_add).cast_signed().max(0);

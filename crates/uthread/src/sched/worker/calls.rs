@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use super::io::Io;
 use super::queues::Queues;
 use super::{budget, current, panics};
-use crate::class::Priority;
 use crate::driver::{Driver, Start, Token};
 use crate::fiber::{FiberRef, Pause, Started};
 use crate::op::{CallResult, Operation};
+use crate::priorities::Priority;
 use crate::sched::reactor::Reactor;
 use crate::sched::reactor::operations::{CompletionSink, OperationId};
 

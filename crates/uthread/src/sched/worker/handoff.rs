@@ -5,8 +5,8 @@
 use std::sync::atomic::Ordering;
 
 use super::current;
-use crate::class::Priority;
 use crate::fiber::{FiberRef, Scheduler, Started};
+use crate::priorities::Priority;
 use crate::sched::shared::{Mail, Remote, Shared};
 
 impl Shared {
@@ -14,7 +14,7 @@ impl Shared {
     pub(crate) fn inject(&self, fiber: FiberRef) {
         match fiber.control().limits.priority() {
             Priority::Normal => self.injector.push(fiber),
-            _ => self.queue_classed(fiber),
+            _ => self.queue_prioritized(fiber),
         }
         self.wake_one();
     }

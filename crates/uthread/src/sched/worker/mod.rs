@@ -257,8 +257,8 @@ impl Worker {
             self.settle();
         }
         self.order_if_others_do();
-        if let Some(classes) = self.queues.ready.classes() {
-            classes.searches.set(self.sleep.is_searching());
+        if let Some(prioritized) = self.queues.ready.prioritized() {
+            prioritized.searches.set(self.sleep.is_searching());
         }
     }
 

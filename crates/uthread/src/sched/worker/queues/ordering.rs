@@ -5,26 +5,26 @@
 
 use super::Queues;
 use super::pick::{NEW_FIBER_TURN, Starter};
-use crate::class::Priority;
 use crate::fiber::Started;
-use crate::sched::queues::classes::{Classes, Pick};
+use crate::priorities::Priority;
+use crate::sched::queues::prioritized::{Pick, Prioritized};
 use crate::sched::worker::alerts::Alerts;
 
 impl Queues {
     /// Begins to order fibers if the other workers do. Returns `true` if they were not ordered before.
     pub(in crate::sched) fn order_if_others_do(&self) -> bool {
-        let Some(classes) = self.shared.classes() else {
+        let Some(prioritized) = self.shared.prioritized() else {
             return false;
         };
         if self.ready.is_ordered() {
             return false;
         }
-        self.ready.order(classes, self.migrating);
+        self.ready.order(prioritized, self.migrating);
         self.alerts.set(Alerts::PRIORITIES, true);
         true
     }
 
-    /// Takes the fiber to run next in a batch of ordered fibers, in which the classes take turns.
+    /// Takes the fiber to run next in a batch of ordered fibers, in which the priorities take turns.
     pub(in crate::sched) fn next_by_priority(&self, starter: &impl Starter) -> Option<Started> {
         let fiber = self.next_ordered(starter)?;
         self.announce_rest();
@@ -33,13 +33,13 @@ impl Queues {
 
     /// Takes the fiber to run next, if fibers are ordered.
     pub(in crate::sched) fn next_ordered(&self, starter: &impl Starter) -> Option<Started> {
-        let classes = self.ready.classes()?;
+        let prioritized = self.ready.prioritized()?;
         loop {
             let has_normal = self.ready.has_normal() || !self.new.is_empty();
-            let pick = classes.next_pick(has_normal)?;
+            let pick = prioritized.next_pick(has_normal)?;
             let fiber = match pick.priority {
                 Priority::Normal => self.next_normal(&pick, starter),
-                _ => next_classed(classes, &pick, starter),
+                _ => next_prioritized(prioritized, &pick, starter),
             };
             // There is none if another worker has taken it, or if there is no memory to start it.
             if fiber.is_some() {
@@ -59,16 +59,20 @@ impl Queues {
 }
 
 /// Takes a fiber of another priority: started ones first, and the oldest new one every fourth time.
-fn next_classed(classes: &Classes, pick: &Pick, starter: &impl Starter) -> Option<Started> {
+fn next_prioritized(
+    prioritized: &Prioritized,
+    pick: &Pick,
+    starter: &impl Starter,
+) -> Option<Started> {
     let priority = pick.priority;
     let start_new = || {
-        classes
+        prioritized
             .shared
             .take_new(priority)
             .and_then(|fiber| starter.start(fiber))
     };
     match pick.number.is_multiple_of(NEW_FIBER_TURN) {
-        true => start_new().or_else(|| classes.pop(priority)),
-        false => classes.pop(priority).or_else(start_new),
+        true => start_new().or_else(|| prioritized.pop(priority)),
+        false => prioritized.pop(priority).or_else(start_new),
     }
 }

@@ -4,7 +4,7 @@
 //!   usually                      the oldest new fiber every fourth time; else the next ready one; else the newest new one
 //!   if some are spent            one of those every eighth time, and when there is no other
 //!   if fibers migrate            likewise, but others may take the ready ones
-//!   if fibers have priorities    the classes take turns: [`ordering`](super::ordering)
+//!   if fibers have priorities    the priorities take turns: [`ordering`](super::ordering)
 //! ```
 
 use super::Queues;

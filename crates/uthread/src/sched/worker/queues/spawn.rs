@@ -13,8 +13,8 @@
 use std::sync::atomic::Ordering;
 
 use super::Queues;
-use crate::class::Priority;
 use crate::fiber::FiberRef;
+use crate::priorities::Priority;
 use crate::sched::queues::new_fibers::NewFibers;
 use crate::sched::worker::current;
 
@@ -26,7 +26,7 @@ impl Queues {
         } else if fiber.control().limits.priority() == Priority::Normal {
             self.push_new(fiber);
         } else {
-            self.shared.queue_classed(fiber);
+            self.shared.queue_prioritized(fiber);
             self.wake_one();
         }
     }
@@ -74,7 +74,7 @@ impl Queues {
     /// Queues a new fiber that is a part of the running fiber's work, for which [`take_back`](Queues::take_back) is called later.
     pub(in crate::sched) fn fork(&self, fiber: FiberRef) {
         self.remote.counters.forks.add(1);
-        if self.shared.classes().is_some()
+        if self.shared.prioritized().is_some()
             && let Some(running) = current::running()
         {
             let priority = running.control().limits.priority();

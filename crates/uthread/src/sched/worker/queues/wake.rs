@@ -78,7 +78,7 @@ impl Queues {
     #[inline]
     pub(in crate::sched) fn announce_rest(&self) {
         if let Some(queue) = self.ready.stealable_queue()
-            && (!queue.is_empty() || self.ready.offers_classed())
+            && (!queue.is_empty() || self.ready.offers_prioritized())
         {
             self.wake_one();
         }

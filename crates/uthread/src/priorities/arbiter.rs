@@ -1,14 +1,14 @@
-//! Which class comes next if several wait: urgent work first, but only so much of it in advance.
+//! Which priority comes next if several wait: urgent work first, but only so much of it in advance.
 //!
 //! ```text
-//!   spent     urgent turns taken in advance while others waited; each turn of another class pays one back
+//!   spent     urgent turns taken in advance while others waited; each turn of another priority pays one back
 //!             at URGENT_AHEAD_MAX, an urgent turn and another one alternate
 //!   normals   normal turns since background work waits or had its last turn
 //!             at NORMAL_IN_A_ROW_MAX, the next turn that is not urgent is one of background work
 //! ```
 //!
 //! So in any sequence of turns during which others wait, the urgent turns are at most [`URGENT_AHEAD_MAX`] more than the others. The
-//! README of `sched` derives the bounds of each class.
+//! README of `sched` derives the bounds of each priority.
 
 use super::Priority;
 
@@ -19,7 +19,7 @@ pub(crate) const URGENT_AHEAD_MAX: u32 = 32;
 /// enough that it takes an eighth of the normal work's turns at most.
 pub(crate) const NORMAL_IN_A_ROW_MAX: u32 = 8;
 
-/// The state of one place where classes take turns: a worker, or the queue of the thread pool.
+/// The state of one place where priorities take turns: a worker, or the queue of the thread pool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arbiter {
     /// At most [`URGENT_AHEAD_MAX`].
@@ -36,7 +36,7 @@ impl Arbiter {
         }
     }
 
-    /// Chooses a class among those of which something waits, in the order of [`Priority::ALL`]. Returns `None` if nothing
+    /// Chooses a priority among those of which something waits, in the order of [`Priority::ALL`]. Returns `None` if nothing
     /// waits.
     pub(crate) fn next(&mut self, [urgent, normal, background]: [bool; 3]) -> Option<Priority> {
         if !normal && !background {
@@ -60,7 +60,7 @@ impl Arbiter {
 mod tests {
     use super::*;
 
-    /// Returns the turns while these classes wait.
+    /// Returns the turns while these priorities wait.
     fn turns(arbiter: &mut Arbiter, waiting: [bool; 3], count: usize) -> String {
         let letter = |priority| match priority {
             Priority::Urgent => 'u',
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_urgent_class_comes_first() {
+    fn the_most_urgent_priority_comes_first() {
         let cases = [
             ([true, true, true], "uuuu"),
             ([true, false, false], "uuuu"),
@@ -104,7 +104,7 @@ mod tests {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut arbiter = Arbiter::new();
-            // Turns of each class since this one waits at its head; a flood of urgent work most of the time.
+            // Turns of each priority since this one waits at its head; a flood of urgent work most of the time.
             let mut since = [[0_u32; 3]; 3];
             let mut waiting = [false; 3];
             for _ in 0..2000 {

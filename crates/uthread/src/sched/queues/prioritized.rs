@@ -1,4 +1,4 @@
-//! Fibers whose priority is not normal, by their class.
+//! Fibers whose priority is not normal.
 //!
 //! ```text
 //!   new fibers       one queue for all workers, also for those from outside the workers
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! They exist only in a runtime in which some fiber has had such a priority. The README has the rule by which the
-//! classes take turns, with its bounds.
+//! priorities take turns, with its bounds.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use crossbeam_deque::Injector;
 
 use super::new_fibers::take;
-use crate::class::{Arbiter, Priority};
 use crate::fiber::{FiberRef, Started};
+use crate::priorities::{Arbiter, Priority};
 
-/// One value for each class that is not normal.
+/// One value for each priority that is not normal.
 #[derive(Default)]
 struct Pair<T> {
     urgent: T,
@@ -42,12 +42,12 @@ impl<T> Pair<T> {
 /// The fibers that any worker may take. The new ones are bounded by memory, as `spawn` cannot refuse; the started ones
 /// by the number of live fibers.
 #[derive(Default)]
-pub(crate) struct SharedClasses {
+pub(crate) struct SharedPrioritized {
     new: Pair<Injector<FiberRef>>,
     started: Pair<Injector<Started>>,
 }
 
-impl SharedClasses {
+impl SharedPrioritized {
     /// Appends a new fiber to those of its priority, which is not normal.
     pub(in crate::sched) fn push_new(&self, fiber: FiberRef) {
         self.new.of(fiber.control().limits.priority()).push(fiber);
@@ -85,8 +85,8 @@ impl SharedClasses {
 }
 
 /// The view of one worker.
-pub(crate) struct Classes {
-    pub(in crate::sched) shared: Arc<SharedClasses>,
+pub(crate) struct Prioritized {
+    pub(in crate::sched) shared: Arc<SharedPrioritized>,
     /// `true` if fibers migrate, so that those of `own` do not exist.
     migrating: bool,
     /// Started fibers that only this worker may run. Each is contained at most once, so the number of live fibers bounds
@@ -96,20 +96,20 @@ pub(crate) struct Classes {
     /// `true` while this worker searches for what any worker may take, so that such fibers do not count as its own work. Their
     /// taking ends the search.
     pub(in crate::sched) searches: Cell<bool>,
-    /// Number of picks from each class so far.
+    /// Number of picks from each priority so far.
     counts: [Cell<u64>; 3],
 }
 
-/// The class that a fiber is picked from.
+/// The priority that a fiber is picked from.
 pub(crate) struct Pick {
     pub(in crate::sched) priority: Priority,
-    /// The number of the pick among those from the class.
+    /// The number of the pick among those from the priority.
     pub(in crate::sched) number: u64,
 }
 
-impl Classes {
-    pub(in crate::sched) fn new(shared: Arc<SharedClasses>, migrating: bool) -> Classes {
-        Classes {
+impl Prioritized {
+    pub(in crate::sched) fn new(shared: Arc<SharedPrioritized>, migrating: bool) -> Prioritized {
+        Prioritized {
             shared,
             migrating,
             own: Pair::default(),
@@ -151,7 +151,7 @@ impl Classes {
             && (self.searches.get() || self.shared.is_empty())
     }
 
-    /// Chooses the class whose turn it is. `normal` is `true` if a normal fiber waits.
+    /// Chooses the priority whose turn it is. `normal` is `true` if a normal fiber waits.
     pub(in crate::sched) fn next_pick(&self, normal: bool) -> Option<Pick> {
         let waits =
             |priority| !self.own.of(priority).borrow().is_empty() || self.shared.has(priority);

@@ -1,28 +1,28 @@
-//! Items that gather until all of them are taken together, in the order of their classes.
+//! Items that gather until all of them are taken together, in the order of their priorities.
 
 use super::Priority;
 
-/// Queues of items by class; within a class, items keep their order.
-pub(crate) struct ByClass<T> {
+/// Queues of items by priority; within one, items keep their order.
+pub(crate) struct ByPriority<T> {
     /// In the order of [`Priority::ALL`].
-    classes: [Vec<T>; 3],
+    queues: [Vec<T>; 3],
     /// Number of items.
     count: usize,
 }
 
-impl<T> Default for ByClass<T> {
-    fn default() -> ByClass<T> {
-        ByClass {
-            classes: Default::default(),
+impl<T> Default for ByPriority<T> {
+    fn default() -> ByPriority<T> {
+        ByPriority {
+            queues: Default::default(),
             count: 0,
         }
     }
 }
 
-impl<T> ByClass<T> {
+impl<T> ByPriority<T> {
     #[inline]
     pub(crate) fn push(&mut self, priority: Priority, item: T) {
-        self.classes[priority as usize].push(item);
+        self.queues[priority as usize].push(item);
         self.count += 1;
     }
 
@@ -38,7 +38,7 @@ impl<T> ByClass<T> {
 
     /// Removes the first item that is chosen.
     pub(crate) fn remove(&mut self, chosen: impl Fn(&T) -> bool) -> Option<T> {
-        let removed = self.classes.iter_mut().find_map(|items| {
+        let removed = self.queues.iter_mut().find_map(|items| {
             let index = items.iter().position(&chosen)?;
             Some(items.remove(index))
         });
@@ -46,11 +46,11 @@ impl<T> ByClass<T> {
         removed
     }
 
-    /// Takes all items in their order, each with its class.
+    /// Takes all items in their order, each with its priority.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Priority, T)> {
         self.count = 0;
-        let classes = Priority::ALL.into_iter().zip(&mut self.classes);
-        classes.flat_map(|(priority, items)| items.drain(..).map(move |item| (priority, item)))
+        let queues = Priority::ALL.into_iter().zip(&mut self.queues);
+        queues.flat_map(|(priority, items)| items.drain(..).map(move |item| (priority, item)))
     }
 }
 
@@ -59,10 +59,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_taken_by_class_and_then_in_their_order() {
+    fn items_are_taken_by_priority_and_then_in_their_order() {
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let mut gathered = ByClass::default();
+            let mut gathered = ByPriority::default();
             let mut expected = Vec::new();
             for item in 0..random.u32(..40) {
                 let priority = Priority::ALL[random.usize(..3)];

@@ -1,13 +1,13 @@
-//! Classes of priority, and how they take turns.
+//! Prioritized of priority, and how they take turns.
 //!
-//! Outside the layers, as all of them have something to order: a fiber has a class, and ready fibers, submissions and
+//! Outside the layers, as all of them have something to order: a fiber has a priority, and ready fibers, submissions and
 //! calls on the thread pool are ordered by it. The rule and its bounds are in the README of `sched`.
 
 pub(crate) mod arbiter;
-mod by_class;
+mod by_priority;
 
 pub(crate) use arbiter::Arbiter;
-pub(crate) use by_class::ByClass;
+pub(crate) use by_priority::ByPriority;
 
 /// The priority of a fiber, or of a part of its work.
 ///
