@@ -92,6 +92,19 @@
 //! work, and `setuid` and its relatives must not be called while a fiber runs, as the C library would wait forever for its answer to a
 //! signal. To `std`, the thread of a fiber has no name.
 //!
+//! | CPU and C library | what was run |
+//! | --- | --- |
+//! | x86-64, glibc 2.36 | all tests, in each run of the checks |
+//! | x86-64, musl 1.2.5, linked statically | all unit tests and all behaviours, by the commands in CONTRIBUTING.md |
+//!
+//! Elsewhere a runtime that asks for this mode does not start, and the error says why. With musl, these are different:
+//!
+//! - A fiber with values that have destructors, or with values for keys, is ended by the C library, on a thread of its own: the
+//!   destructors run there, and where they wait, they block that thread and the worker. The next fiber gets a new block, so that such
+//!   a fiber costs as much as a thread.
+//! - `raise` fails with `ESRCH`, and `abort` ends the process by SIGSEGV instead of SIGABRT, as both name the thread by the id in its block.
+//! - The kernel needs `CONFIG_CHECKPOINT_RESTORE`, which distributions enable.
+//!
 //! # Migration
 //!
 //! A program whose fibers keep nothing of this kind across a suspension may let started fibers migrate:

@@ -55,11 +55,9 @@ impl<'a> Message<'a> {
         sender: Option<&'a mut PeerAddress>,
         control: &'a mut [u64],
     ) -> Message<'a> {
-        header.0 = libc::msghdr {
-            msg_iov: slices.as_mut_ptr().cast(),
-            msg_iovlen: slices.len().min(BUFFERS_MAX) as _,
-            ..Header::new().0
-        };
+        *header = Header::new();
+        header.0.msg_iov = slices.as_mut_ptr().cast();
+        header.0.msg_iovlen = slices.len().min(BUFFERS_MAX) as _;
         if let Some(sender) = sender {
             header.0.msg_name = (&raw mut sender.storage).cast();
             header.0.msg_namelen = sender.length;
@@ -84,11 +82,9 @@ impl<'a> Message<'a> {
     ) -> Message<'a> {
         debug_assert!(control_bytes <= size_of_val(control));
         // The kernel only reads through the pointers of a message that is sent.
-        header.0 = libc::msghdr {
-            msg_iov: slices.as_ptr().cast_mut().cast(),
-            msg_iovlen: slices.len().min(BUFFERS_MAX) as _,
-            ..Header::new().0
-        };
+        *header = Header::new();
+        header.0.msg_iov = slices.as_ptr().cast_mut().cast();
+        header.0.msg_iovlen = slices.len().min(BUFFERS_MAX) as _;
         if let Some(receiver) = receiver {
             header.0.msg_name = receiver.as_ptr().cast_mut().cast();
             header.0.msg_namelen = receiver.addr_len();

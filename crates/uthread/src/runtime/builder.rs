@@ -9,6 +9,7 @@ use std::{env, fmt, io, thread};
 use super::driver::{self, Reason};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
 use crate::driver::{Pair, epoll, uring};
+use crate::forked;
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::mode::Mode;
@@ -17,7 +18,7 @@ use crate::sched::threads::Threads;
 use crate::sched::worker::{Worker, current};
 use crate::stack::overflow::{self, AlternateStack};
 use crate::stack::sizes::STACK_SIZE_MAX;
-use crate::{forked, tls};
+use crate::tls::{self, donor};
 
 /// Default stack size of a fiber, guard included. It is address space, of which only touched pages take
 /// memory (plus page tables of a five hundredth). Release builds have enough for formatting, TLS handshakes
@@ -215,7 +216,8 @@ impl Builder {
     /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
     /// has the list. A fiber takes more memory, at least a page, and a switch takes longer.
     ///
-    /// Works on x86-64 with glibc. It compiles for aarch64, where nobody has run it yet. With the driver `threads` fibers are threads anyway.
+    /// Works on x86-64 with glibc and with musl; the [guide](crate::guide::soundness) tells what is different there. It compiles for
+    /// aarch64, where nobody has run it yet. With the driver `threads` fibers are threads anyway.
     ///
     /// ```
     /// use std::thread;
@@ -382,6 +384,7 @@ impl Builder {
             _ => uring::make(rings),
         };
         overflow::install(current::find_overflow);
+        donor::install(current::leave_for_good);
         let (shared, queues) = Shared::new(self.stack_size, count, mode);
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {

@@ -11,7 +11,8 @@
 //!
 //! So the format of the block does not matter here, but for one field: the thread's id, by which locks know their owners. The
 //! kernel may give the id of the task that has exited to another one, so the block gets an id that no task can have. The field is
-//! found by its value.
+//! found by its value. At the end of a thread, the kernel clears a word for the C library, and wakes those who wait for that: glibc's
+//! is the thread's id, musl's is the lock of its list of threads. The kernel tells its address.
 
 use std::ffi::c_void;
 use std::io;
@@ -40,6 +41,16 @@ pub(crate) struct Donor {
     frame: usize,
     /// The address of the thread's id.
     id: usize,
+    /// The address of the word that the kernel clears at the end of the thread.
+    cleared: usize,
+}
+
+static LEAVE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what each thread calls at its end, so that destructors find an ordinary thread, and not the fiber that has used its block.
+/// Later calls do nothing.
+pub(crate) fn install(leave: fn()) {
+    LEAVE.get_or_init(|| leave);
 }
 
 /// The data that the creator and the donor share.
@@ -49,6 +60,8 @@ struct Donation {
     frame: usize,
     pointer: usize,
     task: u32,
+    /// The address of the word that the kernel would have cleared at the end of the thread; 0 if the kernel does not tell.
+    cleared: usize,
     /// 1 until the kernel task has left the stack.
     runs: AtomicU32,
 }
@@ -69,11 +82,16 @@ impl Donor {
         let layout = layout()?;
         // SAFETY: by the caller's contract.
         let (thread, donation) = unsafe { donate(stack) }?;
+        let id = thread as usize + layout.id;
         let donor = Donor {
             thread,
             pointer: donation.pointer,
             frame: donation.frame,
-            id: donation.pointer.wrapping_add_signed(layout.id),
+            id,
+            cleared: match layout.cleared {
+                Cleared::Id => id,
+                Cleared::Lock(address) => address,
+            },
         };
         donor.set_id(next_id());
         mark_unregistered(donation.pointer);
@@ -99,7 +117,7 @@ impl Donor {
     pub(crate) unsafe fn end(self) {
         let blocked = BlockedSignals::enter();
         // SAFETY: the registers were saved, and are restored once; the block is used by nobody else.
-        let cloned = unsafe { continue_thread(self.frame, self.pointer, self.id) };
+        let cloned = unsafe { continue_thread(self.frame, self.pointer, self.id, self.cleared) };
         drop(blocked);
         if cloned < 0 {
             // There is no task for it. Its memory must not be used again, so nothing is released.
@@ -131,6 +149,7 @@ unsafe fn donate(stack: Range<usize>) -> io::Result<(libc::pthread_t, Donation)>
         frame: 0,
         pointer: 0,
         task: 0,
+        cleared: 0,
         runs: AtomicU32::new(1),
     };
     let shared: *mut Donation = &raw mut donation;
@@ -180,6 +199,11 @@ extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     let task = unsafe { libc::syscall(libc::SYS_gettid) };
     // SAFETY: as above.
     unsafe { (*shared).task = u32::try_from(task).expect("an id is positive") };
+    // SAFETY: as above.
+    let cleared = unsafe { &raw mut (*shared).cleared };
+    // A kernel without `CONFIG_CHECKPOINT_RESTORE` refuses, and the field stays 0.
+    // SAFETY: it writes an address to the field.
+    unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, cleared) };
     // SAFETY: the field is shared by atomic accesses only.
     let runs = unsafe { &(*shared).runs };
     // At its exit, the kernel clears this word instead of the thread's id, and wakes the creator.
@@ -189,6 +213,9 @@ extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     let frame = unsafe { &raw mut (*shared).frame };
     // SAFETY: as above.
     unsafe { leave_task(frame) };
+    if let Some(leave) = LEAVE.get() {
+        leave();
+    }
     ptr::null_mut()
 }
 
@@ -213,17 +240,22 @@ unsafe extern "C" fn leave_task(frame: *mut usize) {
     )
 }
 
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer` and the id at this address.
-/// Returns a negative errno if there is no task for it.
+/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
+/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn continue_thread(frame: usize, pointer: usize, id: usize) -> isize {
+unsafe extern "C" fn continue_thread(
+    frame: usize,
+    pointer: usize,
+    id: usize,
+    cleared: usize,
+) -> isize {
     std::arch::naked_asm!(
         // clone(flags, stack, parent_tid, child_tid, tls)
         "mov r8, rsi",
         "mov rsi, rdi",
-        "mov r10, rdx",
+        "mov r10, rcx",
         "mov edi, {flags}",
         "mov eax, {clone}",
         "syscall",
@@ -270,18 +302,22 @@ unsafe extern "C" fn leave_task(frame: *mut usize) {
     )
 }
 
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer` and the id at this address.
-/// Returns a negative errno if there is no task for it.
+/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
+/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn continue_thread(frame: usize, pointer: usize, id: usize) -> isize {
+unsafe extern "C" fn continue_thread(
+    frame: usize,
+    pointer: usize,
+    id: usize,
+    cleared: usize,
+) -> isize {
     std::arch::naked_asm!(
         // clone(flags, stack, parent_tid, tls, child_tid)
-        "mov x9, x1",
-        "mov x4, x2",
+        "mov x4, x3",
+        "mov x3, x1",
         "mov x1, x0",
-        "mov x3, x9",
         "ldr w0, ={flags}",
         "mov x8, #{clone}",
         "svc #0",
@@ -313,11 +349,11 @@ unsafe extern "C" fn leave_task(_: *mut usize) {}
 /// Never called, as the CPU is not [known](thread_pointer::IS_KNOWN).
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(unsafe_code, reason = "the signature of the others")]
-unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize) -> isize {
+unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize, _: usize) -> isize {
     -1
 }
 
-/// The flags of the C library, so that the task gets its id into the block, and its end clears it there.
+/// The flags of the C library, so that the block gets the id of the task, and the end of the task is noticed.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const CLONE_FLAGS: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
@@ -357,33 +393,47 @@ impl Drop for BlockedSignals {
 /// The format of the blocks of this process, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    /// The offset of a thread's id from its thread pointer.
-    id: isize,
+    /// The offset of a thread's id from the address that is its `pthread_t`.
+    id: usize,
+    cleared: Cleared,
     /// Number of bytes at the high end of a stack that a block takes, saved registers included.
     pub(super) size: usize,
     /// Where values for keys are, if that is known.
     pub(super) keys: Option<Keys>,
 }
 
-static LAYOUT: OnceLock<Option<Layout>> = OnceLock::new();
+/// The word that the kernel clears at the end of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cleared {
+    /// The thread's id, as in glibc.
+    Id,
+    /// A lock of all threads at this address, as in musl: a thread holds it at its end.
+    Lock(usize),
+}
+
+/// Why fibers cannot have blocks.
+const UNKNOWN_CPU: &str = "no implementation for this CPU";
+const UNKNOWN_ID: &str = "unknown C library: the id of a thread is not found";
+const UNKNOWN_END: &str = "unknown C library or kernel: the word that is cleared at the end of a thread is not found (prctl with \
+                           PR_GET_TID_ADDRESS needs CONFIG_CHECKPOINT_RESTORE)";
+
+static LAYOUT: OnceLock<Result<Layout, &str>> = OnceLock::new();
 
 /// Returns where values for keys are, if that is known. There is a block.
 #[inline]
 pub(super) fn keys() -> Option<Keys> {
-    LAYOUT.get()?.as_ref()?.keys
+    LAYOUT.get()?.as_ref().ok()?.keys
 }
 
 /// Returns what is known about blocks.
 ///
 /// # Errors
 ///
-/// `ENOTSUP` if the id cannot be found; the errors of `pthread_create(3)`.
+/// `Unsupported`, with the reason; the errors of `pthread_create(3)`.
 pub(super) fn layout() -> io::Result<&'static Layout> {
-    if !thread_pointer::IS_KNOWN {
-        return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
-    }
     let found = match LAYOUT.get() {
         Some(found) => found,
+        None if !thread_pointer::IS_KNOWN => &Err(UNKNOWN_CPU),
         None => {
             modules::find();
             let found = find_layout()?;
@@ -392,19 +442,16 @@ pub(super) fn layout() -> io::Result<&'static Layout> {
     };
     found
         .as_ref()
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTSUP))
+        .map_err(|why| io::Error::new(io::ErrorKind::Unsupported, *why))
 }
 
-/// Creates threads until there is one offset at which all have their ids.
+/// Creates threads, and looks for the one offset at which all have their ids.
 #[allow(unsafe_code, reason = "memory of the C library's")]
-fn find_layout() -> io::Result<Option<Layout>> {
+fn find_layout() -> io::Result<Result<Layout, &'static str>> {
     const STACK_BYTES: usize = 256 << 10;
     const DONORS: usize = 3;
-    /// Number of bytes on each side of a thread pointer among which the id is searched: musl on aarch64 has it below.
-    const SEARCHED_BYTES: usize = 1024;
-    let mut candidates: Option<Vec<isize>> = None;
     let mut size = 0;
-    let mut threads = Vec::new();
+    let (mut threads, mut donations) = (Vec::new(), Vec::new());
     for _ in 0..DONORS {
         let memory = vec![0_u8; STACK_BYTES].leak();
         let low = memory
@@ -413,42 +460,52 @@ fn find_layout() -> io::Result<Option<Layout>> {
             .next_multiple_of(ALIGNMENT);
         let end = low + STACK_BYTES - ALIGNMENT;
         // SAFETY: the memory is leaked, so that nothing else uses it.
-        let (
-            thread,
-            Donation {
-                frame,
-                pointer,
-                task,
-                ..
-            },
-        ) = unsafe { donate(low..end) }?;
+        let (thread, donation) = unsafe { donate(low..end) }?;
+        size = size.max(end - donation.frame).next_multiple_of(ALIGNMENT);
         threads.push(thread);
-        size = size.max(end - frame).next_multiple_of(ALIGNMENT);
-        let searched =
-            pointer.saturating_sub(SEARCHED_BYTES).max(low)..(pointer + SEARCHED_BYTES).min(end);
-        let found = searched.step_by(size_of::<u32>()).filter(|address| {
-            // SAFETY: the block is in the stack, and no task uses it.
-            unsafe { ptr::with_exposed_provenance::<u32>(*address).read() == task }
-        });
-        let found: Vec<_> = found
-            .map(|address| address.wrapping_sub(pointer).cast_signed())
-            .collect();
-        candidates = Some(match candidates {
-            None => found,
-            Some(before) => before
-                .into_iter()
-                .filter(|offset| found.contains(offset))
-                .collect(),
-        });
+        donations.push(donation);
     }
-    Ok(match candidates.as_deref() {
-        Some([id]) => Some(Layout {
-            id: *id,
+    let donors: Vec<_> = threads.iter().copied().zip(&donations).collect();
+    let with_id = |id| {
+        let words =
+            (donors.iter()).map(|(thread, donation)| (*thread as usize + id, donation.cleared));
+        Ok(Layout {
+            id,
+            cleared: find_cleared(words).ok_or(UNKNOWN_END)?,
             size,
             keys: keys::find(&threads),
-        }),
-        _ => None,
-    })
+        })
+    };
+    Ok(find_id(&donors).ok_or(UNKNOWN_ID).and_then(with_id))
+}
+
+/// Returns the offset of a thread's id from its `pthread_t`, if there is one.
+#[allow(unsafe_code, reason = "memory of the C library's")]
+fn find_id(donors: &[(libc::pthread_t, &Donation)]) -> Option<usize> {
+    /// Number of bytes among which the id is searched: glibc has it at 720, musl at 48.
+    const SEARCHED_BYTES: usize = 1024;
+    let mut offsets = (0..SEARCHED_BYTES).step_by(size_of::<u32>());
+    let is_id = |offset: &usize| {
+        donors.iter().all(|(thread, donation)| {
+            let address = ptr::with_exposed_provenance::<u32>(*thread as usize + offset);
+            // SAFETY: a `pthread_t` is the address of a block with more bytes, and no task uses this one. In musl the values for
+            // keys are behind its fields, or values of thread-local variables.
+            unsafe { address.read() == donation.task }
+        })
+    };
+    let id = offsets.find(is_id)?;
+    offsets.find(is_id).is_none().then_some(id)
+}
+
+/// Returns what the kernel clears at the end of a thread, from the addresses of the ids of some threads and those of their words.
+fn find_cleared(words: impl Iterator<Item = (usize, usize)>) -> Option<Cleared> {
+    let mut found = words.map(|(id, word)| match word {
+        0 => cfg!(target_env = "gnu").then_some(Cleared::Id),
+        word if word == id => Some(Cleared::Id),
+        word => Some(Cleared::Lock(word)),
+    });
+    let first = found.next()??;
+    found.all(|other| other == Some(first)).then_some(first)
 }
 
 /// Tells the C library that the kernel does not maintain the restartable sequences of this block (rseq(2)), so that it does not
@@ -478,7 +535,8 @@ mod tests {
 
     use super::super::thread_pointer::Way;
     use super::*;
-    use crate::tls::{Tls, images};
+    use crate::tls::Tls;
+    use crate::tls::images::{self, Values};
 
     /// Creates a donor on memory that is leaked.
     fn donor() -> Donor {
@@ -489,6 +547,14 @@ mod tests {
         // SAFETY: nothing else uses the memory.
         #[allow(unsafe_code, reason = "the contract's")]
         unsafe { Donor::create(low..low + BYTES - ALIGNMENT) }.unwrap()
+    }
+
+    fn end(donor: Donor) {
+        // SAFETY: nobody uses it any more.
+        #[allow(unsafe_code, reason = "the contract's")]
+        unsafe {
+            donor.end();
+        }
     }
 
     /// Calls `action`, which does not unwind, with the block of a donor.
@@ -527,20 +593,22 @@ mod tests {
         assert_eq!((with(&first, || swap(4)), swap(1)), (2, 1));
         with(&first, || DROPPED.with(|_| ()));
         assert_eq!(DROPS.load(Ordering::Relaxed), 0);
-        with(&first, images::drop_values);
+        let first = match with(&first, images::drop_values) {
+            Values::Dropped => first,
+            // The C library alone has the destructors.
+            Values::Left => {
+                end(first);
+                donor()
+            }
+        };
         assert_eq!(DROPS.load(Ordering::Relaxed), 1);
         with(&first, images::reset);
         assert_eq!(
             (with(&first, || swap(5)), with(&second, || swap(6))),
             (7, 3)
         );
-        for donor in [first, second] {
-            // SAFETY: nobody uses it any more.
-            #[allow(unsafe_code, reason = "the contract's")]
-            unsafe {
-                donor.end();
-            }
-        }
+        end(first);
+        end(second);
     }
 
     #[test]
@@ -576,5 +644,29 @@ mod tests {
             }
         });
         assert!(ids.iter().all(|id| *id >= FIRST_ID && *id < 1 << 30) && ids[0] != ids[1]);
+    }
+
+    #[test]
+    fn a_new_block_has_no_values_to_drop() {
+        let donor = donor();
+        for _ in 0..2 {
+            assert_eq!(with(&donor, images::drop_values), Values::Dropped);
+        }
+        end(donor);
+    }
+
+    #[test]
+    fn the_word_that_the_kernel_clears_is_the_id_or_the_same_for_all() {
+        let check = |words: &[(usize, usize)], expected| {
+            assert_eq!(find_cleared(words.iter().copied()), expected, "{words:?}");
+        };
+        check(&[(8, 8), (16, 16)], Some(Cleared::Id));
+        check(&[(8, 32), (16, 32)], Some(Cleared::Lock(32)));
+        check(&[(8, 32), (16, 40)], None);
+        check(&[(8, 8), (16, 8)], None);
+        let untold = cfg!(target_env = "gnu").then_some(Cleared::Id);
+        check(&[(8, 0), (16, 0)], untold);
+        let own = layout().unwrap().cleared;
+        assert_eq!(own == Cleared::Id, cfg!(target_env = "gnu"), "{own:?}");
     }
 }

@@ -10,9 +10,6 @@ use std::sync::OnceLock;
 use super::symbol::symbol;
 use super::{donor, modules};
 
-/// Maximum number of keys of a process, as in the C libraries (`PTHREAD_KEYS_MAX`).
-const KEYS_MAX: libc::pthread_key_t = 1024;
-
 /// `LC_GLOBAL_LOCALE` of `uselocale(3)`.
 const GLOBAL_LOCALE: usize = usize::MAX;
 
@@ -64,8 +61,11 @@ pub(crate) fn drop_values() -> Values {
 /// Returns `true` if the calling fiber has a value for some key.
 #[allow(unsafe_code, reason = "keys that may not exist")]
 fn has_keys() -> bool {
-    // SAFETY: the C libraries return null for a number that is no key.
-    (0..KEYS_MAX).any(|key| unsafe { !libc::pthread_getspecific(key).is_null() })
+    // SAFETY: the name is valid.
+    let keys_max = unsafe { libc::sysconf(libc::_SC_THREAD_KEYS_MAX) };
+    let keys_max = libc::pthread_key_t::try_from(keys_max).unwrap_or(0);
+    // SAFETY: below the maximum, the C libraries return null for a number that is no key. musl reads beyond its table for others.
+    (0..keys_max).any(|key| unsafe { !libc::pthread_getspecific(key).is_null() })
 }
 
 /// Gives all thread-local variables but the C library's their initial values. Nothing on the caller's stack refers to any.

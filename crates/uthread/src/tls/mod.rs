@@ -70,7 +70,7 @@ pub(crate) fn block_size() -> usize {
 ///
 /// # Errors
 ///
-/// `ENOTSUP` if the CPU or the C library is not known, and the errors of `pthread_create(3)`.
+/// `Unsupported` with the reason, if the CPU or the C library is not known; the errors of `pthread_create(3)`.
 pub(crate) fn support() -> io::Result<Way> {
     donor::layout()?;
     Ok(Way::best())
