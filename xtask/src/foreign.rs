@@ -96,13 +96,14 @@ fn try_crate(
 ) -> io::Result<Vec<(&'static str, Tests)>> {
     let mut all = Vec::new();
     for ported in [false, true] {
-        let drivers = DRIVERS.into_iter().filter(|it| (*it != STD) == ported);
+        let drivers = of.drivers().iter().copied();
+        let drivers = drivers.filter(|it| (*it != STD) == ported);
         let drivers: Vec<_> = drivers.filter(|it| choice.has_driver(it)).collect();
         if drivers.is_empty() {
             continue;
         }
-        let (copy, refused) = sources.copy(of, ported)?;
-        let programs = match programs::build(of, &copy, &folder.join("build")) {
+        let (copy, refused) = sources.copy(of, ported && of.behind.is_none())?;
+        let mut programs = match programs::build(of, &copy, &folder.join("build")) {
             Ok(programs) => programs,
             Err(error) => {
                 eprintln!("{}: {error}", of.name);
@@ -111,6 +112,10 @@ fn try_crate(
                 continue;
             }
         };
+        if let Some(behind) = of.behind.as_ref().filter(|_| ported) {
+            let place = folder.join("behind").join(of.name);
+            programs = programs::put_behind(programs, behind, &sources.program, &place)?;
+        }
         for driver in drivers {
             let logs = folder.join("logs").join(of.name).join(driver);
             let temporary = folder.join("tmp");

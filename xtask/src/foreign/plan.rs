@@ -18,6 +18,14 @@ pub(super) struct Crate {
     pub(super) at_once: usize,
     /// Edits by hand, with reasons.
     pub(super) edits: &'static [Edit],
+    /// The program that its tests run, and what they run instead on a driver. Such a crate is not ported.
+    pub(super) behind: Option<Behind>,
+}
+
+/// A program that takes the place of another one.
+pub(super) struct Behind {
+    pub(super) name: &'static str,
+    pub(super) subcommand: &'static str,
 }
 
 /// A replacement of text in a file.
@@ -26,6 +34,16 @@ pub(super) struct Edit {
     pub(super) old: &'static str,
     pub(super) new: &'static str,
     pub(super) reason: &'static str,
+}
+
+impl Crate {
+    /// Returns the columns of the table that it has. Our own tests compare what `uthread` prints on each driver.
+    pub(super) fn drivers(&self) -> &'static [&'static str] {
+        match self.behind {
+            Some(_) => &DRIVERS[..2],
+            None => &DRIVERS,
+        }
+    }
 }
 
 const fn plain(name: &'static str, version: &'static str) -> Crate {
@@ -38,6 +56,7 @@ const fn plain(name: &'static str, version: &'static str) -> Crate {
         updated: &[],
         at_once: 2,
         edits: &[],
+        behind: None,
     }
 }
 
@@ -50,7 +69,7 @@ const fn asleep(name: &'static str, version: &'static str) -> Crate {
 }
 
 /// Crates written for blocking `std`, published with tests that need no network beyond this machine.
-pub(super) const CRATES: [Crate; 25] = [
+pub(super) const CRATES: [Crate; 26] = [
     Crate {
         locals: true,
         ..plain(STD_CRATE, "1.85.1")
@@ -94,6 +113,13 @@ pub(super) const CRATES: [Crate; 25] = [
         locals: true,
         with: &["crossbeam-utils"],
         ..plain("crossbeam-channel", "0.5.17")
+    },
+    Crate {
+        behind: Some(Behind {
+            name: "rg",
+            subcommand: "search",
+        }),
+        ..plain("ripgrep", "15.2.0")
     },
 ];
 

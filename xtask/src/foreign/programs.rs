@@ -1,13 +1,15 @@
 //! The test programs of a crate, and their tests.
 
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::cargo::cargo;
-use super::plan::{Crate, JOBS};
+use super::plan::{Behind, Crate, JOBS};
 use crate::kernels::tools::output;
 
 /// A test program, by the name of its target.
@@ -30,7 +32,34 @@ pub(super) fn build(of: &Crate, folder: &Path, target: &Path) -> io::Result<Vec<
     command.env("RUSTFLAGS", "--cap-lints=allow");
     let messages = output(&mut command)?;
     let programs = messages.lines().filter_map(|it| program(it, folder));
-    Ok(programs.collect())
+    // The unit tests of a program do not run it.
+    let is_unit = |it: &Program| of.behind.as_ref().is_some_and(|own| own.name == it.name);
+    Ok(programs.filter(|it| !is_unit(it)).collect())
+}
+
+/// Returns copies of the programs in `folder` that run `uthread` where they would run their own program: the one in the folder above
+/// theirs.
+pub(super) fn put_behind(
+    programs: Vec<Program>,
+    behind: &Behind,
+    uthread: &Path,
+    folder: &Path,
+) -> io::Result<Vec<Program>> {
+    let own = folder.join("deps");
+    fs::create_dir_all(&own)?;
+    let script = folder.join(behind.name);
+    let (uthread, subcommand) = (uthread.display(), behind.subcommand);
+    fs::write(
+        &script,
+        format!("#!/bin/sh\nexec '{uthread}' {subcommand} \"$@\"\n"),
+    )?;
+    fs::set_permissions(&script, Permissions::from_mode(0o755))?;
+    let moved = programs.into_iter().map(|program| {
+        let file = own.join(&program.name);
+        fs::copy(&program.file, &file)?;
+        Ok(Program { file, ..program })
+    });
+    moved.collect()
 }
 
 /// Returns the test program in a message of cargo, if the message contains one.

@@ -25,7 +25,7 @@ const ROOT: &str = "\n[workspace]\n";
 pub(super) struct Sources {
     root: PathBuf,
     folder: PathBuf,
-    program: PathBuf,
+    pub(super) program: PathBuf,
     /// Cargo's metadata of the fetched crates.
     metadata: Value,
 }
@@ -136,10 +136,20 @@ impl Sources {
     fn published(&self, of: &Crate) -> io::Result<PathBuf> {
         let packages = self.metadata["packages"].as_array();
         let mut packages = packages.into_iter().flatten();
-        let found = packages.find(|it| it["name"] == of.name && it["version"] == of.version);
-        let manifest = found.and_then(|it| it["manifest_path"].as_str());
+        // Cargo fetches a crate without a library, too, but does not list it.
+        let listed = |it: &&Value| {
+            it["source"].is_string()
+                && (of.behind.is_some() || it["name"] == of.name && it["version"] == of.version)
+        };
+        let manifest = packages
+            .find(listed)
+            .and_then(|it| it["manifest_path"].as_str());
         let folder = manifest.and_then(|manifest| Path::new(manifest).parent());
-        let folder = folder.map(Path::to_owned);
+        let folder = folder.map(|folder| match of.behind {
+            Some(_) => folder.with_file_name(format!("{}-{}", of.name, of.version)),
+            None => folder.to_owned(),
+        });
+        let folder = folder.filter(|folder| folder.exists());
         folder.ok_or_else(|| io::Error::other(format!("cargo fetched no {}", of.name)))
     }
 }
