@@ -55,7 +55,7 @@ pub(crate) enum Command {
     #[command(after_help = IOBENCH_NOTES)]
     Iobench(Box<uthread_iobench::Options>),
     /// Find text in files, with the options of ripgrep
-    #[command(args_override_self = true, after_help = SEARCH_NOTES)]
+    #[command(args_override_self = true, version = SEARCH_VERSION, after_help = SEARCH_NOTES)]
     Search(Box<uthread_search::Options>),
     /// Simulate services with threads and with fibers under load, side by side
     #[command(after_help = MODEL_NOTES)]
@@ -77,12 +77,21 @@ pub(crate) enum Command {
     },
 }
 
+/// Editors look for the version of ripgrep whose options they may pass.
+const SEARCH_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (with the options of ripgrep 15.2.0)"
+);
+
 const SEARCH_NOTES: &str = "\
 PATTERN is a regular expression in the syntax of Rust's crate regex; -F takes it literally. Without
 PATH, stdin is searched if something is piped into it, and the working directory otherwise.
 
 Not searched in directories, unless -u, -uu or -uuu is given: files that .gitignore, .ignore and
 .rgignore exclude; hidden files; files with NUL bytes.
+
+Options may also be in a file, one a line, which the environment variable RIPGREP_CONFIG_PATH names.
+Options such as --hidden are taken back by --no-hidden, and --no-ignore by --ignore.
 
 Exit codes:
   0 something was found   1 nothing was found   2 something could not be read, or wrong usage";

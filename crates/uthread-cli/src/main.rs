@@ -24,6 +24,7 @@ mod serve;
 
 mod http;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -31,7 +32,7 @@ use clap::Parser;
 use args::{Command, CommandLine};
 
 fn main() -> ExitCode {
-    let exit = match CommandLine::parse().command {
+    let exit = match parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
         Command::Load(args) => load::run(&args),
@@ -44,4 +45,20 @@ fn main() -> ExitCode {
         Command::Man { command } => man::run(command.as_deref()),
     };
     ExitCode::from(exit as u8)
+}
+
+/// Parses the arguments, and in front of them those in the file of options of a search.
+fn parse() -> CommandLine {
+    let mut arguments = Vec::from_iter(env::args_os());
+    let line = CommandLine::parse_from(&arguments);
+    let configured = match &line.command {
+        Command::Search(options) => search::configured(options),
+        _ => return line,
+    };
+    if configured.is_empty() {
+        return line;
+    }
+    // Behind the names of the program and of the subcommand.
+    arguments.splice(2..2, configured);
+    CommandLine::parse_from(arguments)
 }

@@ -16,6 +16,7 @@ use uthread::fs::Dir;
 
 use crate::descriptors::{Descriptors, Kept};
 use crate::filter::Filter;
+use crate::plan::Selection;
 
 /// A list that takes longer may have waited for a disk: one from memory takes about 10 us.
 const WAIT_MIN: Duration = Duration::from_micros(200);
@@ -107,11 +108,13 @@ pub(crate) struct Part {
     /// The rest of the directory.
     pub(crate) rest: Option<Directory>,
     pub(crate) errors: Vec<String>,
+    pub(crate) ignore_errors: Vec<ignore::Error>,
 }
 
 /// Lists directories for all readers.
 pub(crate) struct Lister {
     follow: bool,
+    one_file_system: bool,
     descriptors: Descriptors,
     /// Device and inode of the file that stdout writes to, which is not searched: it would never end.
     output: Option<(u64, u64)>,
@@ -165,12 +168,13 @@ impl Directory {
 }
 
 impl Lister {
-    /// Returns a lister. Symbolic links are followed if `follow` is set.
-    pub(crate) fn new(follow: bool, descriptors: Descriptors) -> Lister {
+    /// Returns a lister for this selection.
+    pub(crate) fn new(selection: &Selection, descriptors: Descriptors) -> Lister {
         let output = rustix::fs::fstat(rustix::stdio::stdout()).ok();
         let output = output.filter(|output| kind_of(output) == FileType::RegularFile);
         Lister {
-            follow,
+            follow: selection.follow,
+            one_file_system: selection.one_file_system,
             descriptors,
             output: output.map(|output| (output.st_dev, output.st_ino)),
             waits: AtomicU32::new(0),
@@ -244,7 +248,14 @@ impl Lister {
             has_whole_reads: status.is_some_and(|status| self.has_whole_reads(dir, &status)),
             kept: kept.as_ref().map(|_| Arc::clone(&opened)),
         });
-        let place = Place { folder, dir, above };
+        let device = status.filter(|_| self.one_file_system);
+        let device = device.map(|status| status.st_dev);
+        let place = Place {
+            folder,
+            dir,
+            above,
+            device,
+        };
         let (_, errors) = root.filter.with(|is_searched| {
             let mut buffer = Vec::with_capacity(BUFFER_BYTES);
             let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
@@ -283,7 +294,7 @@ impl Lister {
                 }
             }
         });
-        part.errors.extend(errors.iter().map(ToString::to_string));
+        part.ignore_errors = errors;
         // Neighbours on the disk, usually. The order of a hashed directory is random.
         part.files.sort_unstable_by_key(|file| file.inode);
         part
@@ -304,7 +315,8 @@ impl Lister {
         }
         let mut kind = entry.kind;
         let mut status = None;
-        if is_link || kind == FileType::Unknown {
+        let needs_device = place.device.is_some() && kind == FileType::Directory;
+        if is_link || kind == FileType::Unknown || needs_device {
             let flags = match self.follow {
                 true => AtFlags::empty(),
                 false => AtFlags::SYMLINK_NOFOLLOW,
@@ -320,17 +332,19 @@ impl Lister {
                 }
             }
         }
+        // Like a link that leads nowhere, it is an error whether or not what it leads to is ignored.
+        if let Some(found) = status.filter(|_| is_link)
+            && let Some(seen) = place.above.as_ref().and_then(|above| above.find(&found))
+        {
+            let (path, seen) = (path.display(), seen.display());
+            let text = format!("File system loop found: {path} points to an ancestor {seen}");
+            return part.errors.push(text);
+        }
         let relative = folder.root.relative(path);
+        let is_elsewhere = |found: Stat| place.device.is_some_and(|own| own != found.st_dev);
         match kind {
+            FileType::Directory if status.is_some_and(is_elsewhere) => {}
             FileType::Directory if is_searched(relative, true) => {
-                if let Some(found) = status.filter(|_| is_link)
-                    && let Some(seen) = place.above.as_ref().and_then(|above| above.find(&found))
-                {
-                    let (path, seen) = (path.display(), seen.display());
-                    return part.errors.push(format!(
-                        "File system loop found: {path} points to an ancestor {seen}"
-                    ));
-                }
                 part.directories.push(Directory {
                     root: Arc::clone(&folder.root),
                     path: path.to_owned(),
@@ -370,6 +384,8 @@ struct Place<'a> {
     folder: Arc<Folder>,
     dir: &'a Dir,
     above: Option<Arc<Above>>,
+    /// The device of the directory, unless those on others are searched, too.
+    device: Option<u64>,
 }
 
 /// An entry of a directory as it is listed.

@@ -16,9 +16,13 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Returns the filters of these paths.
-    pub(crate) fn of_each(paths: &[impl AsRef<Path>], selection: &Selection) -> Vec<Filter> {
+    /// Returns the filters of these paths, and the errors in ignore files that the user names.
+    pub(crate) fn of_each(
+        paths: &[impl AsRef<Path>],
+        selection: &Selection,
+    ) -> (Vec<Filter>, Vec<ignore::Error>) {
         let mut matchers = Vec::new();
+        let mut errors = Vec::new();
         if let [first, others @ ..] = paths
             && !selection.is_everything()
         {
@@ -26,21 +30,27 @@ impl Filter {
             for path in others {
                 builder.add(path);
             }
-            let reads = selection.ignore_files;
+            let reads = &selection.ignore;
             builder
+                .current_dir(&selection.current)
                 .follow_links(selection.follow)
+                .max_depth(selection.max_depth)
                 .max_filesize(selection.max_filesize)
                 .overrides(selection.globs.clone())
                 .types(selection.types.clone())
                 .hidden(!selection.hidden)
-                .parents(reads)
-                .ignore(reads)
-                .git_global(reads)
-                .git_ignore(reads)
-                .git_exclude(reads);
-            if reads {
+                .parents(reads.parent)
+                .ignore(reads.dot)
+                .git_global(reads.global)
+                .git_ignore(reads.vcs)
+                .git_exclude(reads.exclude)
+                .require_git(!reads.outside_git)
+                .ignore_case_insensitive(reads.ignores_case);
+            if reads.dot {
                 builder.add_custom_ignore_filename(".rgignore");
             }
+            let named = reads.named.iter();
+            errors.extend(named.filter_map(|path| builder.add_ignore(path)));
             matchers = builder.build_matchers();
         }
         let mut matchers = matchers.into_iter();
@@ -48,7 +58,7 @@ impl Filter {
             fresh: matchers.next(),
             idle: Mutex::default(),
         };
-        paths.iter().map(filter).collect()
+        (paths.iter().map(filter).collect(), errors)
     }
 
     /// Calls `select` with a test of paths relative to the one that the user names, which returns `true` for what is searched. Also

@@ -32,6 +32,7 @@ mod queue;
 mod output;
 mod page;
 mod printer;
+mod program;
 
 use std::io::{IsTerminal, Write};
 use std::mem::ManuallyDrop;
@@ -101,8 +102,12 @@ pub fn run_on(
     options: &Options,
     start: impl FnOnce(Builder) -> anyhow::Result<Runtime>,
 ) -> anyhow::Result<Outcome> {
+    if options.pattern.pcre2_version {
+        std::io::stdout().write_all(b"PCRE2 is not available in uthread search.\n")?;
+        return Ok(Outcome::NothingFound);
+    }
     if options.selection.type_list {
-        return print_types();
+        return print_types(options);
     }
     let plan = Plan::new(options)?;
     let limit = descriptors::raise_limit();
@@ -123,8 +128,8 @@ pub fn run_on(
     outcome
 }
 
-fn print_types() -> anyhow::Result<Outcome> {
-    let types = plan::types(&[], &[])?;
+fn print_types(options: &Options) -> anyhow::Result<Outcome> {
+    let types = plan::types(options)?;
     let mut text = String::new();
     for definition in types.definitions() {
         text += &format!("{}: {}\n", definition.name(), definition.globs().join(", "));

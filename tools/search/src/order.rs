@@ -1,10 +1,13 @@
-//! Walking in the order of the paths, for output in that order.
+//! Walking in the order of the paths or of times, for output in that order.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use crate::directory::{Directory, FileEntry, Root};
-use crate::plan::is_stdin;
+use crate::directory::{Directory, FileEntry};
+use crate::options::Sort;
+use crate::plan::{Order, is_stdin};
 use crate::readers::READERS_PER_WORKER_MAX;
 use crate::search::Search;
 use crate::task::{Target, Task};
@@ -27,15 +30,69 @@ impl Entry {
     }
 }
 
-/// Calls `add` for each file in the order of the paths, as fast as their results are printed.
-pub(crate) fn walk(search: &Search<'_>, roots: &[Arc<Root>], mut add: impl FnMut(Task)) {
+/// Calls `add` for each file in this order, as fast as their results are printed.
+pub(crate) fn walk(search: &Search<'_>, order: Order, mut add: impl FnMut(Task)) {
     let mut position = 0;
     let mut emit = |target| {
         search.output.wait_for_room(position, AHEAD_MAX);
         add(Task::new(target, Some(position)));
         position += 1;
     };
-    for root in roots {
+    if order.by == Sort::Path && !order.is_reversed {
+        return walk_paths(search, emit);
+    }
+    let mut targets = Vec::new();
+    walk_paths(search, |target| targets.push(target));
+    // Files of which nothing is known come last.
+    let (mut known, unknown) = uthread::blocking(|| {
+        let keyed = targets
+            .into_iter()
+            .map(|target| (key(&target, order.by), target));
+        keyed.partition::<Vec<_>, _>(|(key, _)| *key != Key::Unknown)
+    });
+    known.sort_by(|(one, _), (other, _)| match order.is_reversed {
+        true => other.cmp(one),
+        false => one.cmp(other),
+    });
+    let (first, last) = match order.is_reversed {
+        true => (unknown, known),
+        false => (known, unknown),
+    };
+    for (_, target) in first.into_iter().chain(last) {
+        if search.is_over() {
+            return;
+        }
+        emit(target);
+    }
+}
+
+/// By what a file is sorted.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Path(PathBuf),
+    Time(SystemTime),
+    Unknown,
+}
+
+fn key(target: &Target, by: Sort) -> Key {
+    let path = match target {
+        Target::Found(file) => file.path(),
+        Target::Named(root) => root.path.clone(),
+    };
+    if by == Sort::Path {
+        return Key::Path(path);
+    }
+    let time = path.metadata().and_then(|metadata| match by {
+        Sort::Accessed => metadata.accessed(),
+        Sort::Created => metadata.created(),
+        _ => metadata.modified(),
+    });
+    time.map_or(Key::Unknown, Key::Time)
+}
+
+/// Calls `emit` for each file in the order of the paths.
+fn walk_paths(search: &Search<'_>, mut emit: impl FnMut(Target)) {
+    for root in &search.roots {
         if is_stdin(&root.path) || !root.path.is_dir() {
             emit(Target::Named(Arc::clone(root)));
             continue;

@@ -17,7 +17,7 @@ const ERASE: &[u8] = b"\r\x1b[K";
 pub(crate) struct Output {
     state: Mutex<State>,
     changed: Condvar,
-    separator: Option<&'static [u8]>,
+    separator: Option<Vec<u8>>,
     messages: bool,
     has_failed: AtomicBool,
     is_closed: AtomicBool,
@@ -59,7 +59,7 @@ impl Output {
         Output {
             state: Mutex::default(),
             changed: Condvar::new(),
-            separator: print.separator,
+            separator: print.separator.clone(),
             messages: print.messages,
             has_failed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -181,7 +181,8 @@ impl Output {
     /// last lines; then `heading` is repeated.
     pub(crate) fn print_lines(&self, reader: u64, heading: &[u8], lines: &[u8]) {
         let mut state = self.wait_until_free(self.lock());
-        let separator = self.separator.filter(|separator| !separator.is_empty());
+        let separator = self.separator.as_deref();
+        let separator = separator.filter(|separator| !separator.is_empty());
         // Such lines have a separator of their own.
         let is_separate =
             separator.is_some_and(|separator| lines.starts_with(&[separator, b"\n"].concat()));
@@ -264,10 +265,10 @@ impl Output {
         if result.is_empty() {
             return;
         }
-        if let Some(separator) = self.separator
+        if let Some(separator) = &self.separator
             && state.has_printed
         {
-            self.write(state, &[separator, b"\n"].concat());
+            self.write(state, &[separator, &b"\n"[..]].concat());
         }
         state.has_printed = true;
         state.last_stream = None;

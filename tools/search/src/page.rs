@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use termcolor::{Ansi, ColorSpec, WriteColor};
+use termcolor::{Ansi, ColorSpec, HyperlinkSpec, WriteColor};
 
 use crate::output::{Output, Place};
 
@@ -149,6 +149,17 @@ impl io::Write for Page<'_> {
 impl WriteColor for Page<'_> {
     fn supports_color(&self) -> bool {
         self.colors
+    }
+
+    fn supports_hyperlinks(&self) -> bool {
+        self.colors
+    }
+
+    fn set_hyperlink(&mut self, link: &HyperlinkSpec) -> io::Result<()> {
+        match self.colors {
+            true => self.ansi().set_hyperlink(link),
+            false => Ok(()),
+        }
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use grep_matcher::Matcher;
 use grep_printer::{
-    ColorSpecs, JSON, JSONBuilder, PathPrinterBuilder, Standard, StandardBuilder, Stats, Summary,
-    SummaryBuilder, SummaryKind, default_color_specs,
+    JSON, JSONBuilder, PathPrinterBuilder, Standard, StandardBuilder, Stats, Summary,
+    SummaryBuilder, SummaryKind,
 };
 use grep_searcher::{Searcher, Sink};
 
@@ -39,31 +39,26 @@ pub(crate) enum Text<'a> {
 impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &Plan, page: Page<'a>) -> Printer<'a> {
         let print = &plan.print;
-        let colors = ColorSpecs::new(&default_color_specs());
+        let stats = print.totals != Totals::None;
         match plan.mode {
-            Mode::Lines => Printer::Lines(
-                StandardBuilder::new()
-                    .color_specs(colors)
-                    .column(print.column)
-                    .heading(print.heading)
-                    .only_matching(print.only_matching)
-                    .path(print.with_path)
-                    .path_terminator(print.path_end)
-                    .per_match_one_line(true)
-                    .separator_context(Some(b"--".to_vec()))
-                    .stats(print.totals != Totals::None)
-                    .build(page),
-            ),
+            Mode::Lines => Printer::Lines(lines_printer(print, stats).build(page)),
             Mode::Summary(kind) => Printer::Summary(
                 SummaryBuilder::new()
-                    .color_specs(colors)
+                    .color_specs(print.color_specs.clone())
+                    .exclude_zero(!print.include_zero)
+                    .hyperlink(print.hyperlinks.clone())
                     .kind(kind)
                     .path(print.with_path)
                     .path_terminator(print.path_end)
-                    .stats(print.totals != Totals::None)
+                    .separator_path(print.path_separator)
+                    .stats(stats)
                     .build(page),
             ),
-            Mode::Json => Printer::Json(JSONBuilder::new().build(page)),
+            Mode::Json => Printer::Json(
+                JSONBuilder::new()
+                    .replacement(print.replacement.clone())
+                    .build(page),
+            ),
             Mode::Path => Printer::Paths(path_printer(print, b'\n'), page),
         }
     }
@@ -170,11 +165,38 @@ impl<'a> Printer<'a> {
     }
 }
 
+fn lines_printer(print: &Print, stats: bool) -> StandardBuilder {
+    let mut builder = StandardBuilder::new();
+    builder
+        .byte_offset(print.byte_offset)
+        .color_specs(print.color_specs.clone())
+        .column(print.column)
+        .heading(print.heading)
+        .hyperlink(print.hyperlinks.clone())
+        .max_columns(print.columns_max)
+        .max_columns_preview(print.columns_preview)
+        .only_matching(print.only_matching)
+        .path(print.with_path)
+        .path_terminator(print.path_end)
+        .per_match(print.per_match)
+        .per_match_one_line(true)
+        .replacement(print.replacement.clone())
+        .separator_context(print.context_separator.clone())
+        .separator_field_context(print.field_context_separator.clone())
+        .separator_field_match(print.field_match_separator.clone())
+        .separator_path(print.path_separator)
+        .stats(stats)
+        .trim_ascii(print.trim);
+    builder
+}
+
 /// Returns the printer of paths that end with this byte, or as the options say.
 fn path_printer(print: &Print, end: u8) -> PathPrinterBuilder {
     let mut builder = PathPrinterBuilder::new();
     builder
-        .color_specs(ColorSpecs::new(&default_color_specs()))
+        .color_specs(print.color_specs.clone())
+        .hyperlink(print.hyperlinks.clone())
+        .separator(print.path_separator)
         .terminator(print.path_end.unwrap_or(end));
     builder
 }

@@ -33,9 +33,9 @@ pub(crate) fn run(search: &Search<'_>) -> Outcome {
         });
         let has_searched = search.files.load(Ordering::Relaxed) > 0;
         if search.plan.is_path_implicit && search.plan.mode != Mode::Path && !has_searched {
-            search
-                .output
-                .fail("no file was searched: all are hidden or ignored; -uu searches them");
+            search.output.fail(
+                "no file was searched: ignore files, globs, types or other options exclude all",
+            );
         }
     }
     if !search.output.is_interrupted() {
@@ -51,11 +51,9 @@ pub(crate) fn run(search: &Search<'_>) -> Outcome {
 
 /// Queues what the user names.
 fn begin<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
-    match search.plan.is_sorted {
-        true => order::walk(search, &search.roots, |task| {
-            reader::add_task(search, scope, task)
-        }),
-        false => {
+    match search.plan.order {
+        Some(wanted) => order::walk(search, wanted, |task| reader::add_task(search, scope, task)),
+        None => {
             let task = |root| Task::new(Target::Named(Arc::clone(root)), None);
             let (endless, others): (Vec<_>, Vec<_>) =
                 search.roots.iter().partition(|root| root.is_endless);

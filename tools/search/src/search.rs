@@ -1,5 +1,6 @@
 //! A search: what its readers share.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub(crate) struct Search<'a> {
     pub(crate) queue: Queue<Directory, Task>,
     pub(crate) output: &'a Output,
     lister: Lister,
+    /// Messages about ignore files, each of which is printed once, although every reader may read the file.
+    ignore_messages: Mutex<HashSet<String>>,
     has_reported_shortage: AtomicBool,
     pub(crate) streams: Semaphore,
     /// `true` while files have to be read from a disk.
@@ -61,7 +64,7 @@ impl<'a> Search<'a> {
         limit: usize,
         output: &'a Output,
     ) -> anyhow::Result<Search<'a>> {
-        let filters = Filter::of_each(&plan.paths, &plan.selection);
+        let (filters, errors) = Filter::of_each(&plan.paths, &plan.selection);
         let named = plan.paths.iter().cloned().zip(filters);
         let is_implicit = plan.is_path_implicit;
         let root = |(path, filter): (PathBuf, Filter)| {
@@ -75,15 +78,16 @@ impl<'a> Search<'a> {
         let roots = Vec::from_iter(named.map(root));
         // The fiber that walks in the order of the paths, and the readers of pipes.
         let others = roots.iter().filter(|root| root.is_endless).count();
-        let others = others + usize::from(plan.is_sorted);
+        let others = others + usize::from(plan.is_sorted());
         let wanted = READERS_PER_WORKER_MAX * workers;
         let descriptors = Descriptors::new(limit, workers, wanted, others)?;
         let readers_max = descriptors.readers_max;
-        Ok(Search {
+        let search = Search {
             plan,
-            queue: Queue::new(!plan.is_sorted),
+            queue: Queue::new(!plan.is_sorted()),
             output,
-            lister: Lister::new(plan.selection.follow, descriptors),
+            lister: Lister::new(&plan.selection, descriptors),
+            ignore_messages: Mutex::default(),
             has_reported_shortage: AtomicBool::new(false),
             streams: Semaphore::new(STREAMS_PER_WORKER * workers),
             is_cold: AtomicBool::new(false),
@@ -95,7 +99,9 @@ impl<'a> Search<'a> {
             workers,
             readers: Mutex::new(Readers::new(workers, readers_max)),
             start: Instant::now(),
-        })
+        };
+        search.tell_of_ignore_files(&errors);
+        Ok(search)
     }
 
     /// Returns `true` if a match was found and that is all the user wants to know.
@@ -132,10 +138,15 @@ impl<'a> Search<'a> {
         let text = error.to_string();
         match text.contains("allocation limit") {
             // The words of the searcher.
-            true => self.output.fail(format_args!(
-                "{path}: a line is longer than {} MiB",
-                LINE_MAX >> 20
-            )),
+            true => {
+                let what = match self.plan.is_multiline {
+                    true => "it is larger",
+                    false => "a line is longer",
+                };
+                let limit = LINE_MAX >> 20;
+                self.output
+                    .fail(format_args!("{path}: {what} than {limit} MiB"));
+            }
             false => self.output.fail(format_args!("{path}: {text}")),
         }
     }
@@ -154,7 +165,23 @@ impl<'a> Search<'a> {
             }
         };
         part.errors.iter().for_each(|error| self.output.fail(error));
+        self.tell_of_ignore_files(&part.ignore_errors);
         part
+    }
+
+    /// Prints errors in ignore files. The search goes on without the globs that are wrong.
+    fn tell_of_ignore_files(&self, errors: &[ignore::Error]) {
+        if errors.is_empty() || !self.plan.selection.ignore.messages {
+            return;
+        }
+        let told = self.ignore_messages.lock();
+        let mut told = told.unwrap_or_else(PoisonError::into_inner);
+        for error in errors {
+            let text = error.to_string();
+            if told.insert(text.clone()) {
+                self.output.tell(text);
+            }
+        }
     }
 
     /// Calls `open`, and again whenever it fails for want of a descriptor, until it succeeds or the search is over. Other processes

@@ -14,7 +14,7 @@ use crate::harness::command;
 const VERSION_MIN: u32 = 15;
 
 /// Options, each with every pattern.
-const OPTIONS: [&str; 58] = [
+const OPTIONS: [&str; 84] = [
     "",
     "-F",
     "-i",
@@ -73,6 +73,32 @@ const OPTIONS: [&str; 58] = [
     "-E none -c -uuu",
     "--no-messages -L -c",
     "-l -c",
+    "--vimgrep",
+    "-p",
+    "-p --color never",
+    "-M 20",
+    "-M 20 --max-columns-preview",
+    "-d 1",
+    "-d 2 -L -l",
+    "--passthru -n",
+    "--trim -n",
+    "-r [$0]",
+    "-r x -o",
+    "-b -o",
+    "-U",
+    "-U -c",
+    "-U -uuu -l",
+    "--crlf",
+    "--null-data -c",
+    "--no-ignore-vcs -l",
+    "--no-ignore-dot -l",
+    "--no-ignore-parent --ignore-file one.log -l",
+    "--include-zero -c",
+    "--stop-on-nonmatch -n",
+    "-z -c",
+    "--type-add own:*.rs -town -c",
+    "--hyperlink-format vscode --color always",
+    "--no-unicode -i -c",
 ];
 
 /// Where the benchmarks and `.ci/run` install ripgrep.

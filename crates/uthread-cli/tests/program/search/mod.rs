@@ -7,6 +7,7 @@ mod from_disk;
 mod large;
 mod like_ripgrep;
 mod memory;
+mod options;
 mod results;
 mod streams;
 mod terminal;

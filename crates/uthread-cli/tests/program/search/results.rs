@@ -66,7 +66,7 @@ fn wrong_arguments_are_refused_with_a_remedy() {
         ),
         (
             &["a\nb"],
-            "A match cannot span lines. Use -e for each alternative.",
+            "Use -U (--multiline) for matches that span lines, or -e for each alternative.",
         ),
         (&["a\\x00"], "Use -a (--text) to search for NUL bytes."),
         (
@@ -193,6 +193,51 @@ fn a_loop_of_links_is_reported_once() {
         2,
     );
     assert_prints(&["text", "."], files.path(), "./a/b/file:text\n", "", 0);
+}
+
+#[test]
+fn a_loop_of_links_in_an_ignored_directory_is_reported() {
+    let files = site(&[("a/file", "text\n"), (".ignore", "up\n")]);
+    std::os::unix::fs::symlink("..", files.path().join("a/up")).unwrap();
+    let reported = "uthread: File system loop found: ./a/up points to an ancestor .\n";
+    let found = "./a/file:text\n";
+    assert_prints(&["-L", "text", "."], files.path(), found, reported, 2);
+}
+
+#[test]
+fn a_wrong_glob_in_an_ignore_file_is_reported_once_and_the_search_succeeds() {
+    let files = site(&[
+        ("a/.ignore", "{b\nc\n"),
+        ("a/b", "text\n"),
+        ("a/c", "text\n"),
+    ]);
+    let reported = "uthread: ./a/.ignore: line 1: error parsing glob '{b': unclosed alternate group; \
+                    missing '}' (maybe escape '{' with '[{]'?)\n";
+    let found = "./a/b:text\n./a/b:text\n";
+    assert_prints(&["text", ".", "."], files.path(), found, reported, 0);
+    let arguments = ["--no-ignore-messages", "text", ".", "."];
+    assert_prints(&arguments, files.path(), found, "", 0);
+}
+
+#[test]
+fn the_message_that_nothing_was_searched_names_no_option_that_does_not_help() {
+    let files = site(&[("a", "text\n")]);
+    let reported =
+        "uthread: no file was searched: ignore files, globs, types or other options exclude all\n";
+    assert_prints(&["-trust", "text"], files.path(), "", reported, 2);
+}
+
+#[test]
+fn the_beginning_of_the_text_is_where_ripgrep_finds_it() {
+    // Behind what it has read for the byte order mark.
+    let files = site(&[("a", "t\nneedles\n")]);
+    assert_prints(
+        &["-o", "\\Aneedle", "."],
+        files.path(),
+        "./a:needle\n",
+        "",
+        0,
+    );
 }
 
 #[test]

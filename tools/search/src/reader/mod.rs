@@ -1,27 +1,26 @@
 //! Readers: the fibers that list directories and search files, a bounded number of them.
 
+mod file;
+
 use std::fs;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use grep_regex::RegexMatcher;
-use grep_searcher::{BinaryDetection, Searcher};
-use memchr::memchr;
-use uthread::fs::{AlignedBuffer, File};
+use grep_searcher::Searcher;
+use uthread::fs::AlignedBuffer;
 use uthread::thread::Scope;
 
 use crate::batch;
-use crate::contents::{self, Ahead, CHUNK_BYTES, Start, Watched};
+use crate::contents::CHUNK_BYTES;
 use crate::directory::Directory;
 use crate::idleness::Times;
 use crate::output::Place;
 use crate::page::Page;
-use crate::parts::count_lines;
 use crate::plan::{Mode, is_stdin};
-use crate::printer::{Found, Printer, Text};
+use crate::printer::{Found, Printer};
 use crate::queue::Work;
 use crate::search::Search;
 use crate::task::{Target, Task};
@@ -184,7 +183,8 @@ impl<'a> Reader<'a> {
         let search = self.search;
         self.since = SystemTime::now();
         let begin = Times::now();
-        if search.plan.mode != Mode::Path && search.is_cold.load(Ordering::Relaxed) {
+        let reads = search.plan.mode != Mode::Path && search.plan.programs.is_none();
+        if reads && search.is_cold.load(Ordering::Relaxed) {
             self.read_batch(&mut tasks);
         }
         for task in tasks {
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
         let page = self.printer.page();
         page.place = place;
         let before = page.text.len();
-        if let Some(separator) = self.search.plan.print.separator
+        if let Some(separator) = &self.search.plan.print.separator
             && before > 0
         {
             page.text.extend_from_slice(separator);
@@ -274,141 +274,6 @@ impl<'a> Reader<'a> {
         {
             self.print_page();
         }
-    }
-
-    /// Searches a file, and prints the result to the page.
-    fn file(&mut self, task: &Task) -> io::Result<Found> {
-        let search = self.search;
-        search.files.fetch_add(1, Ordering::Relaxed);
-        if search.plan.mode == Mode::Path {
-            return self.path(&task.target);
-        }
-        let binary = self.detect_binary(&task.target);
-        let mut buffer = match self.buffer.take() {
-            Some(buffer) => buffer,
-            None => AlignedBuffer::of_pages(CHUNK_BYTES)?,
-        };
-        let result = self.contents(task, binary, &mut buffer);
-        self.buffer = Some(buffer);
-        result
-    }
-
-    /// Reads a file, at first into the buffer, and searches it.
-    fn contents(
-        &mut self,
-        task: &Task,
-        binary: &BinaryDetection,
-        buffer: &mut [u8],
-    ) -> io::Result<Found> {
-        let search = self.search;
-        let (count, file) = match &task.target {
-            Target::Found(_) if task.text.is_some() => (0, None),
-            Target::Found(entry) => {
-                match search.patiently(|| contents::start(entry, self.since, buffer))? {
-                    Start::Whole(count) => (count, None),
-                    Start::Longer(count, file) => (count, Some(file)),
-                }
-            }
-            Target::Named(root) if is_stdin(&root.path) => {
-                return self.stream(&mut uthread::io::stdin().lock(), binary, true);
-            }
-            Target::Named(root) if root.is_endless => {
-                let file = self.open_endless(&root.path)?;
-                return self.stream(&mut Ahead::new(file, buffer, 0, true), binary, true);
-            }
-            Target::Named(root) => (0, Some(search.patiently(|| File::open(&root.path))?)),
-        };
-        let Some(file) = file else {
-            // What the reader has read with others is in its batch.
-            let batch = self.batch.take();
-            let text = match (&task.text, &batch) {
-                (Some(part), Some(batch)) => &batch[part.clone()],
-                _ => &buffer[..count],
-            };
-            let result = self.whole(text, binary);
-            self.batch = batch;
-            return result;
-        };
-        // Ordered results wait for each other, and so must not wait for a place that a later one has.
-        let is_ordered = search.plan.is_sorted;
-        let _place = (!is_ordered).then(|| search.streams.acquire());
-        if let Mode::Summary(kind) = search.plan.mode
-            && search.plan.counts_lines
-            && let Some(lines) =
-                count_lines(search, self.matcher(), kind, &file, binary_byte(binary))?
-        {
-            let print = &search.plan.print;
-            return self.printer.print_count(kind, print, &self.path, lines);
-        }
-        self.stream(&mut Ahead::new(file, buffer, count, false), binary, false)
-    }
-
-    /// Opens a pipe, which waits for a process that writes to it.
-    fn open_endless(&self, path: &Path) -> io::Result<File> {
-        let output = self.search.output;
-        output.leave();
-        let file = self.search.patiently(|| File::open(path));
-        output.join();
-        file
-    }
-
-    /// Searches a stream. Lines of one that may never end are printed before each wait for the next ones, as are those of a single
-    /// file if lines are not collected.
-    fn stream(
-        &mut self,
-        stream: &mut dyn Read,
-        binary: &BinaryDetection,
-        is_endless: bool,
-    ) -> io::Result<Found> {
-        let plan = self.search.plan;
-        let prints_lines = plan.print.line_buffered && plan.print.is_single;
-        let page = (is_endless || prints_lines).then(|| {
-            let heading = self.printer.heading(&plan.print, &self.path);
-            self.printer.page().begin_stream(is_endless, heading)
-        });
-        let mut stream = Watched::new(stream, page.as_deref(), self.search);
-        let (matcher, text) = (self.matcher(), Text::Stream(&mut stream));
-        let result = self
-            .printer
-            .search(&mut self.searcher, matcher, &self.path, text);
-        if stream.has_worn_out(*binary != BinaryDetection::none()) {
-            self.searcher = plan.searcher.build();
-        }
-        result
-    }
-
-    /// Searches the text of a whole file.
-    fn whole(&mut self, text: &[u8], binary: &BinaryDetection) -> io::Result<Found> {
-        // The search of a slice looks for NUL bytes only at its beginning and in matching lines, so its result would
-        // depend on the size of the file.
-        if is_binary(text, binary) {
-            return self.stream(&mut &text[..], binary, false);
-        }
-        let bytes = text.len() as u64;
-        self.search.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let matcher = self.matcher();
-        self.printer
-            .search(&mut self.searcher, matcher, &self.path, Text::Whole(text))
-    }
-
-    fn matcher(&self) -> &'a RegexMatcher {
-        let Some(matcher) = &self.search.plan.matcher else {
-            unreachable!("nothing is searched without a matcher");
-        };
-        matcher
-    }
-
-    /// Sets what the searcher does with a binary file, and returns it.
-    fn detect_binary(&mut self, target: &Target) -> &'a BinaryDetection {
-        let plan = self.search.plan;
-        let binary = match target {
-            Target::Found(_) => &plan.found_binary,
-            Target::Named(_) => &plan.named_binary,
-        };
-        if self.searcher.binary_detection() != binary {
-            self.searcher.set_binary_detection(binary.clone());
-        }
-        binary
     }
 
     /// Prints the path of a file that would be searched.
@@ -448,13 +313,4 @@ impl<'a> Reader<'a> {
         }
         self.printed_at = Instant::now();
     }
-}
-
-fn is_binary(text: &[u8], detection: &BinaryDetection) -> bool {
-    binary_byte(detection).is_some_and(|byte| memchr(byte, text).is_some())
-}
-
-/// Returns the byte that makes a file binary, if any does.
-fn binary_byte(detection: &BinaryDetection) -> Option<u8> {
-    detection.quit_byte().or(detection.convert_byte())
 }

@@ -1,0 +1,152 @@
+//! Which files a plan searches.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+use crate::options::{Options, SelectionOptions};
+
+/// Which files are searched.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    /// The working directory, to which globs and ignore files that the user names are relative.
+    pub(crate) current: PathBuf,
+    pub(crate) hidden: bool,
+    pub(crate) ignore: IgnoreFiles,
+    pub(crate) follow: bool,
+    pub(crate) max_depth: Option<usize>,
+    pub(crate) one_file_system: bool,
+    pub(crate) max_filesize: Option<u64>,
+    pub(crate) globs: Override,
+    pub(crate) types: Types,
+}
+
+/// Which ignore files are respected.
+#[derive(Debug, Clone)]
+pub(crate) struct IgnoreFiles {
+    /// `.ignore` and `.rgignore`.
+    pub(crate) dot: bool,
+    pub(crate) vcs: bool,
+    pub(crate) exclude: bool,
+    pub(crate) global: bool,
+    pub(crate) parent: bool,
+    pub(crate) outside_git: bool,
+    pub(crate) ignores_case: bool,
+    /// Named by the user.
+    pub(crate) named: Vec<PathBuf>,
+    /// `true` if errors in them are reported.
+    pub(crate) messages: bool,
+}
+
+impl Selection {
+    /// Returns `true` if every regular file is searched.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.hidden
+            && !self.ignore.dot
+            && !self.ignore.vcs
+            && self.ignore.named.is_empty()
+            && self.max_depth.is_none()
+            && self.max_filesize.is_none()
+            && self.globs.is_empty()
+            && self.types.is_empty()
+    }
+}
+
+pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {
+    let given = &options.selection;
+    let current = std::env::current_dir().context("cannot tell the working directory")?;
+    let unrestricted = match given.unrestricted {
+        ..=1 => "",
+        _ => "unrestricted",
+    };
+    let hidden = [("hidden", true), (unrestricted, true), ("no-hidden", false)];
+    let has_types = !given.types.is_empty() || !given.types_not.is_empty();
+    Ok(Selection {
+        hidden: options.order.last(&hidden).unwrap_or(false),
+        ignore: ignore_files(options),
+        follow: given.follow,
+        max_depth: given.max_depth,
+        one_file_system: given.one_file_system,
+        max_filesize: given.max_filesize,
+        globs: globs(given, &current)?,
+        // The known types take longer to be prepared than a small tree to be searched.
+        types: match has_types || !given.types_add.is_empty() {
+            true => types(options)?,
+            false => Types::empty(),
+        },
+        current,
+    })
+}
+
+fn globs(given: &SelectionOptions, current: &std::path::Path) -> anyhow::Result<Override> {
+    let mut globs = OverrideBuilder::new(current);
+    globs.case_insensitive(given.glob_case_insensitive)?;
+    for glob in &given.globs {
+        globs.add(glob)?;
+    }
+    globs.case_insensitive(true)?;
+    for glob in &given.iglobs {
+        globs.add(glob)?;
+    }
+    Ok(globs.build()?)
+}
+
+fn ignore_files(options: &Options) -> IgnoreFiles {
+    let given = &options.selection;
+    // The last one decides of the options for all of them and of those for a kind.
+    let reads = |no_kind: &str, kind: &str| {
+        let decide = [
+            ("no-ignore", false),
+            ("unrestricted", false),
+            ("ignore", true),
+            (no_kind, false),
+            (kind, true),
+        ];
+        options.order.last(&decide).unwrap_or(true)
+    };
+    let vcs = reads("no-ignore-vcs", "ignore-vcs");
+    IgnoreFiles {
+        dot: reads("no-ignore-dot", "ignore-dot"),
+        vcs,
+        exclude: vcs && reads("no-ignore-exclude", "ignore-exclude"),
+        global: vcs && reads("no-ignore-global", "ignore-global"),
+        parent: reads("no-ignore-parent", "ignore-parent"),
+        outside_git: given.no_require_git,
+        ignores_case: given.ignore_file_case_insensitive,
+        named: match given.no_ignore_files {
+            true => Vec::new(),
+            false => given.ignore_files.clone(),
+        },
+        messages: !given.no_ignore_messages,
+    }
+}
+
+/// Builds the matcher of file types.
+///
+/// # Errors
+///
+/// A type is unknown, or a definition is wrong.
+pub(crate) fn types(options: &Options) -> anyhow::Result<Types> {
+    let given = &options.selection;
+    let mut types = TypesBuilder::new();
+    types.add_defaults();
+    for name in &given.types_clear {
+        types.clear(name);
+    }
+    for definition in &given.types_add {
+        types
+            .add_def(definition)
+            .with_context(|| format!("--type-add {definition}"))?;
+    }
+    for name in &given.types {
+        types.select(name);
+    }
+    for name in &given.types_not {
+        types.negate(name);
+    }
+    types
+        .build()
+        .context("see uthread search --type-list for the known types")
+}
