@@ -4,6 +4,8 @@
 
 mod axis;
 mod chart;
+mod looks;
+mod picture;
 mod plot;
 mod table;
 
@@ -13,8 +15,9 @@ mod tests;
 use maud::{Markup, PreEscaped, html};
 
 use crate::plot::Plot;
-use crate::results::{Facts, Panel, Results, Round, Study, grouped};
-use chart::Looks;
+use crate::results::{Facts, Metric, Panel, Results, Round, Study, grouped};
+use chart::Charts;
+use looks::{Looks, hex};
 
 pub use table::ratio_text;
 
@@ -61,7 +64,7 @@ pub fn draw(page: &Page<'_>, results: &Results) -> String {
             head {
                 (PreEscaped(HEAD))
                 title { (page.title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(chart::dark_style())) }
+                style { (PreEscaped(STYLE)) (PreEscaped(looks.style())) }
             }
             body {
                 main {
@@ -177,6 +180,7 @@ fn draw_study(command: &str, study: &Study, has_own_facts: bool, looks: &Looks) 
                     @for (name, reason) in missing { li { b { (name) } " is missing: " (prose(reason)) } }
                 }
             }
+            (switches(study, looks))
             @for (index, panel) in study.panels.iter().enumerate() {
                 (draw_panel(study, index, panel, looks))
             }
@@ -200,14 +204,9 @@ fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Mark
     html! {
         section .panel #(anchor(study, Some(index))) {
             h3 { (panel.title) }
-            div .charts {
-                @for metric in (0..panel.metrics.len()).filter(|&metric| panel.metrics[metric].is_drawn) {
-                    @if let Some(drawing) = chart::draw(panel, metric, &study.subjects, looks) {
-                        figure {
-                            figcaption { (table::metric_head(&panel.metrics[metric])) }
-                            (drawing)
-                        }
-                    }
+            @for metric in (0..panel.metrics.len()).filter(|&metric| panel.metrics[metric].is_drawn) {
+                @if let Some(charts) = chart::draw(panel, metric, &study.subjects, looks) {
+                    (draw_charts(study, &panel.metrics[metric], charts))
                 }
             }
             details {
@@ -216,6 +215,54 @@ fn draw_panel(study: &Study, index: usize, panel: &Panel, looks: &Looks) -> Mark
                 (table::draw(panel, &study.subjects))
             }
             @if !absent.is_empty() { p .d { "Not measured here: " (absent.join(", ")) "." } }
+        }
+    }
+}
+
+/// Lays out the drawings of a metric: figures and ratios side by side, and the small ones below.
+fn draw_charts(study: &Study, metric: &Metric, charts: Charts) -> Markup {
+    let first = &study.subjects[0].name;
+    html! {
+        div .charts {
+            figure {
+                figcaption { (table::metric_head(metric)) }
+                (charts.figures)
+            }
+            @if let Some(ratios) = charts.ratios {
+                figure .ratios {
+                    figcaption { (metric.name) " " span .d { "in multiples of " (first) ", with the 95 % interval" } }
+                    (ratios)
+                }
+            }
+        }
+        @if !charts.each.is_empty() {
+            details .each {
+                summary { (metric.name) ": each beside " (first) }
+                div .small {
+                    @for (name, drawing) in charts.each {
+                        figure .one { figcaption { (name) } (drawing) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A switch for each subject, which the style sheet obeys: it hides the lines and bars of the subject.
+fn switches(study: &Study, looks: &Looks) -> Markup {
+    let subjects = looks.of_study(study);
+    html! {
+        @if subjects.len() > 2 {
+            div .switches {
+                @for (name, look) in subjects {
+                    @let colour = hex(look.colour());
+                    label .ours[look.is_ours] {
+                        (PreEscaped(format!("<input type=\"checkbox\" class=\"{}\" checked=\"checked\"/>", look.switch())))
+                        i data-fill=(colour) style=(format!("background:{colour}")) {}
+                        (name)
+                    }
+                }
+            }
         }
     }
 }

@@ -68,7 +68,16 @@ fn the_committed_report_is_drawn() {
     };
     check(&results, |document| {
         let figures = elements(document, "figure");
-        assert_eq!(figures.len(), panels().map(drawn).sum::<usize>());
+        let absolute = figures
+            .iter()
+            .filter(|figure| figure.attribute("class").is_none());
+        assert_eq!(absolute.count(), panels().map(drawn).sum::<usize>());
+        let of_class = |class| {
+            figures
+                .iter()
+                .filter(move |figure| figure.attribute("class") == Some(class))
+        };
+        assert!(of_class("ratios").count() > 20 && of_class("one").count() > 100);
         let has_drawing = |figure: &Node<'_, '_>| {
             let mut names = figure.children().map(|child| child.tag_name().name());
             names.any(|name| name == "svg" || name == "div")
@@ -175,8 +184,15 @@ fn a_missing_figure_is_a_gap_and_never_a_zero() {
     let numbers = [Some(1.0), Some(10.0), Some(100.0)];
     let medians: [&[_]; 2] = [&[Some(5.0), None, Some(6.0)], &[Some(5.0), Some(6.0), None]];
     check(&results(&numbers, &medians), |document| {
-        // A circle of an error bar for each figure, and a line only between neighbours: that of the peer.
-        assert_eq!(elements(document, "circle").len(), 4);
+        // A circle for each figure, and one for the ratio at the only point that has both.
+        assert_eq!(elements(document, "circle").len(), 5);
+        // A line only between neighbours: that of the peer.
+        let lines = elements(document, "polyline").into_iter().filter(|line| {
+            let group = line.parent().and_then(|group| group.attribute("class"));
+            let points = line.attribute("points").unwrap().split_whitespace().count();
+            line.attribute("opacity") == Some("1") && points > 1 && group == Some("line k1")
+        });
+        assert_eq!(lines.count(), 1);
         let names: Vec<String> = elements(document, "text").into_iter().map(text).collect();
         assert!(names.iter().any(|name| name.trim() == "uthread"));
         assert!(names.iter().any(|name| name.trim() == "peer 1 \u{2020}"));
@@ -197,6 +213,34 @@ fn a_missing_figure_is_a_gap_and_never_a_zero() {
                 .matches("1 \u{d7} too few threads")
                 .count(),
             2
+        );
+    });
+    // Each subject of three has a switch, which hides its lines.
+    let three: [&[_]; 3] = [&[Some(5.0), Some(6.0)]; 3];
+    check(&results(&[Some(1.0), Some(2.0)], &three), |document| {
+        let switches = elements(document, "input").into_iter();
+        let switches: Vec<_> = switches.map(|switch| switch.attribute("class")).collect();
+        assert_eq!(switches, [Some("s0"), Some("s1"), Some("s2")]);
+        let style = text(elements(document, "style")[0]);
+        let drawn = |class: &str| {
+            let groups = elements(document, "g").into_iter();
+            groups
+                .filter(|group| group.attribute("class") == Some(class))
+                .count()
+        };
+        for index in 0..3 {
+            assert!(style.contains(&format!(
+                ".study:has(.s{index}:not(:checked)) .k{index}{{display:none}}"
+            )));
+            let expected = if index == 0 { 1 } else { 2 };
+            assert_eq!(drawn(&format!("line k{index}")), expected, "{index}");
+        }
+        let titles: Vec<String> = elements(document, "title").into_iter().map(text).collect();
+        assert!(
+            titles
+                .iter()
+                .any(|title| title == "peer 2\n1 connection: 5.00\n2 connections: 6.00"),
+            "{titles:?}"
         );
     });
     check(&Results::default(), |document| {
