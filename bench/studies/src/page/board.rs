@@ -16,7 +16,7 @@ pub(super) fn draw(verdicts: &[Verdict]) -> Markup {
     html! {
         p .counts {
             "Of " (verdicts.len()) " targets: "
-            @for outcome in [Outcome::Met, Outcome::Missed, Outcome::NotMeasured] {
+            @for outcome in [Outcome::Met, Outcome::Missed, Outcome::Unclear, Outcome::NotMeasured] {
                 span .badge .(class(outcome)) { (count(outcome)) " " (outcome.name()) } " "
             }
         }
@@ -93,6 +93,6 @@ fn class(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Met => "met",
         Outcome::Missed => "missed",
-        Outcome::NotMeasured => "unknown",
+        Outcome::Unclear | Outcome::NotMeasured => "unknown",
     }
 }

@@ -186,7 +186,7 @@ impl Target {
 
     /// Returns a note if a limit of the panel makes the target impossible.
     fn limit(&self, site: Site<'_>) -> Option<String> {
-        let (Goal::NoLessThan(bound), Beside::Best(_)) = (self.goal, &self.beside) else {
+        let (Goal::AtLeast(bound), Beside::Best(_)) = (self.goal, &self.beside) else {
             return None;
         };
         let mut limits = site.panel.limits.iter();
@@ -205,8 +205,7 @@ impl Target {
     fn outcome(&self, ratio: Ratio) -> Outcome {
         match ratio.verdict {
             Sureness::TooFewRounds => Outcome::NotMeasured,
-            _ if self.goal.is_met_by(ratio) => Outcome::Met,
-            _ => Outcome::Missed,
+            Sureness::Difference | Sureness::NoDifference => self.goal.outcome(ratio),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The bounds that the figures have to keep, as data (`targets.json`), and whether they do.
 //!
-//! Each target compares ours with others in the same rounds of the same study, at each of its points. A ratio misses its bound
-//! if its whole interval is on the wrong side; a figure that is no ratio, if its median is.
+//! Each target compares ours with others in the same rounds of the same study, at each of its points. One rule holds for all, on the
+//! 95 % interval of the ratio or of the figure: the target is met if the interval does not reach further than [`MARGIN`] beyond the bound,
+//! missed if all of the interval is beyond the bound, and else not measured well enough to tell.
 
 mod judge;
 
@@ -59,20 +60,19 @@ enum Beside {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 enum Goal {
-    /// Met unless the whole interval is above.
-    NoMoreThan(f64),
-    /// Met unless the whole interval is below.
-    NoLessThan(f64),
-    /// By the median.
     AtMost(f64),
-    /// By the median.
-    Under(f64),
+    AtLeast(f64),
 }
+
+/// How far an interval may reach beyond the bound of a target that is met: what rounds on such machines can tell apart.
+const MARGIN: f64 = 1.05;
 
 /// The worst is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Met,
+    /// The interval is too wide to tell.
+    Unclear,
     NotMeasured,
     Missed,
 }
@@ -115,33 +115,23 @@ impl Target {
 }
 
 impl Goal {
-    fn bound(self) -> f64 {
-        match self {
-            Goal::NoMoreThan(bound)
-            | Goal::NoLessThan(bound)
-            | Goal::AtMost(bound)
-            | Goal::Under(bound) => bound,
-        }
-    }
-
-    fn wants_less(self) -> bool {
-        !matches!(self, Goal::NoLessThan(_))
-    }
-
-    fn is_met_by(self, ratio: Ratio) -> bool {
-        match self {
-            Goal::NoMoreThan(bound) => ratio.low <= bound,
-            Goal::NoLessThan(bound) => ratio.high >= bound,
-            Goal::AtMost(bound) => ratio.median <= bound,
-            Goal::Under(bound) => ratio.median < bound,
+    fn outcome(self, ratio: Ratio) -> Outcome {
+        let (is_beyond, is_near) = match self {
+            Goal::AtMost(bound) => (ratio.low > bound, ratio.high <= bound * MARGIN),
+            Goal::AtLeast(bound) => (ratio.high < bound, ratio.low >= bound / MARGIN),
+        };
+        match (is_beyond, is_near) {
+            (true, _) => Outcome::Missed,
+            (false, true) => Outcome::Met,
+            (false, false) => Outcome::Unclear,
         }
     }
 
     /// Returns how far the median is on the wrong side of the bound: over 1 if it is.
     fn badness(self, ratio: Ratio) -> f64 {
-        match self.wants_less() {
-            true => ratio.median / self.bound(),
-            false => self.bound() / ratio.median,
+        match self {
+            Goal::AtMost(bound) => ratio.median / bound,
+            Goal::AtLeast(bound) => bound / ratio.median,
         }
     }
 }
@@ -150,6 +140,7 @@ impl Outcome {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Outcome::Met => "met",
+            Outcome::Unclear => "not measured well enough",
             Outcome::NotMeasured => "not measured",
             Outcome::Missed => "missed",
         }
