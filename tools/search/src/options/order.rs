@@ -61,9 +61,9 @@ const NEGATIONS: [(&str, &[&str]); 44] = [
     ("trace", &[]),
 ];
 
-/// The position of the last occurrence of each option on the command line, by its long name.
+/// The positions of each option on the command line, by its long name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Order(HashMap<String, usize>);
+pub(crate) struct Order(HashMap<String, Vec<usize>>);
 
 impl Order {
     /// Returns `true` if an option was given, and no later one has taken it back.
@@ -74,8 +74,22 @@ impl Order {
     /// Returns the value of the option that was given last, if any was.
     pub(crate) fn last<T: Copy>(&self, options: &[(&str, T)]) -> Option<T> {
         let given = options.iter().filter(|(option, _)| self.has(option));
-        let last = given.max_by_key(|(option, _)| self.0[*option]);
+        let last = given.max_by_key(|(option, _)| self.0[*option].last());
         last.map(|(_, value)| *value)
+    }
+
+    /// Returns the values of several options in the order in which they were given.
+    pub(crate) fn merge<T>(
+        &self,
+        options: impl IntoIterator<Item = (&'static str, Vec<T>)>,
+    ) -> Vec<T> {
+        let mut values = Vec::new();
+        for (option, of_option) in options {
+            let positions = self.0.get(option).into_iter().flatten();
+            values.extend(positions.zip(of_option));
+        }
+        values.sort_by_key(|(position, _)| **position);
+        values.into_iter().map(|(_, value)| value).collect()
     }
 }
 
@@ -99,8 +113,11 @@ impl FromArgMatches for Order {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Order, clap::Error> {
         let given = matches.ids().map(|id| id.as_str());
         let given = given.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
-        let last = |id: &str| Some((id.replace('_', "-"), matches.indices_of(id)?.next_back()?));
-        Ok(Order(given.filter_map(last).collect()))
+        let positions = |id: &str| {
+            let name = id.replace('_', "-");
+            Some((name, matches.indices_of(id)?.collect()))
+        };
+        Ok(Order(given.filter_map(positions).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -195,12 +195,14 @@ pub(crate) struct OutputOptions {
 }
 
 /// The options of which the last one decides what is printed of a file.
-const MODES: [&str; 5] = [
+pub(super) const MODES: [&str; 7] = [
     "count",
     "count_matches",
     "files_with_matches",
     "files_without_match",
     "json",
+    "files",
+    "type_list",
 ];
 
 /// When to print colors. The variants have no doc comments, which would switch `--help` to its long form.

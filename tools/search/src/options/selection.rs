@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use super::output::MODES;
 use super::size;
 
 /// Which files are searched.
@@ -107,10 +108,10 @@ pub(crate) struct SelectionOptions {
     pub(crate) max_filesize: Option<u64>,
 
     /// Print the files that would be searched, and search none
-    #[arg(long, overrides_with = "type_list")]
+    #[arg(long, overrides_with_all = MODES)]
     pub(crate) files: bool,
 
     /// Print the known file types and their globs
-    #[arg(long, overrides_with = "files")]
+    #[arg(long, overrides_with_all = MODES)]
     pub(crate) type_list: bool,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -24,24 +25,35 @@ pub(super) fn patterns(
             .context("no pattern given; try: uthread search PATTERN [PATH...]")?;
         return Ok(vec![utf8(pattern)?]);
     }
+    let named = given.patterns.iter().cloned().map(Source::Option);
+    let files = given.pattern_files.iter().cloned().map(Source::File);
+    let sources = [
+        ("patterns", named.collect()),
+        ("pattern-files", files.collect()),
+    ];
     let mut patterns = Vec::new();
-    for pattern in given.patterns.iter().cloned() {
-        patterns.push(utf8(pattern)?);
-    }
-    for path in &given.pattern_files {
-        if is_stdin(path) {
-            ensure!(
-                !std::mem::replace(is_stdin_taken, true),
-                "patterns can be read from stdin only once"
-            );
-            patterns.extend(grep_cli::patterns_from_stdin()?);
-        } else {
-            patterns.extend(grep_cli::patterns_from_path(path)?);
+    for source in options.order.merge(sources) {
+        match source {
+            Source::Option(pattern) => patterns.push(utf8(pattern)?),
+            Source::File(path) if is_stdin(&path) => {
+                ensure!(
+                    !std::mem::replace(is_stdin_taken, true),
+                    "patterns can be read from stdin only once"
+                );
+                patterns.extend(grep_cli::patterns_from_stdin()?);
+            }
+            Source::File(path) => patterns.extend(grep_cli::patterns_from_path(path)?),
         }
     }
     let mut seen = BTreeSet::new();
     patterns.retain(|pattern| seen.insert(pattern.clone()));
     Ok(patterns)
+}
+
+/// Where patterns come from.
+enum Source {
+    Option(OsString),
+    File(PathBuf),
 }
 
 fn utf8(pattern: OsString) -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
@@ -57,6 +57,10 @@ impl Selection {
 pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {
     let given = &options.selection;
     let current = std::env::current_dir().context("cannot tell the working directory")?;
+    ensure!(
+        given.unrestricted <= 3,
+        "-u (--unrestricted) can be given up to three times"
+    );
     let unrestricted = match given.unrestricted {
         ..=1 => "",
         _ => "unrestricted",
@@ -123,6 +127,14 @@ fn ignore_files(options: &Options) -> IgnoreFiles {
     }
 }
 
+/// A change of the file types by an option.
+enum Change {
+    Clear(String),
+    Add(String),
+    Select(String),
+    Negate(String),
+}
+
 /// Builds the matcher of file types.
 ///
 /// # Errors
@@ -132,19 +144,26 @@ pub(crate) fn types(options: &Options) -> anyhow::Result<Types> {
     let given = &options.selection;
     let mut types = TypesBuilder::new();
     types.add_defaults();
-    for name in &given.types_clear {
-        types.clear(name);
-    }
-    for definition in &given.types_add {
-        types
-            .add_def(definition)
-            .with_context(|| format!("--type-add {definition}"))?;
-    }
-    for name in &given.types {
-        types.select(name);
-    }
-    for name in &given.types_not {
-        types.negate(name);
+    let changes = |names: &[String], change: fn(String) -> Change| {
+        Vec::from_iter(names.iter().cloned().map(change))
+    };
+    let changes = options.order.merge([
+        ("types-clear", changes(&given.types_clear, Change::Clear)),
+        ("types-add", changes(&given.types_add, Change::Add)),
+        ("types", changes(&given.types, Change::Select)),
+        ("types-not", changes(&given.types_not, Change::Negate)),
+    ]);
+    for change in changes {
+        match change {
+            Change::Clear(name) => types.clear(&name),
+            Change::Select(name) => types.select(&name),
+            Change::Negate(name) => types.negate(&name),
+            Change::Add(definition) => {
+                let added = types.add_def(&definition);
+                added.with_context(|| format!("--type-add {definition}"))?;
+                continue;
+            }
+        };
     }
     types
         .build()

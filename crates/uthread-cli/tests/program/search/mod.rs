@@ -1,6 +1,7 @@
 //! `uthread search`: what it finds, prints and reports, by itself and beside ripgrep.
 
 mod changes;
+mod command_lines;
 mod corpus;
 mod descriptors;
 mod from_disk;

@@ -1,4 +1,4 @@
-//! The options that editors and pickers pass: what each prints, and that the last of several decides.
+//! The options of ripgrep: what each prints.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,17 +7,17 @@ use std::process::Output;
 use std::time::{Duration, SystemTime};
 
 use super::{DRIVERS, search_on};
-use crate::harness::{command, site};
+use crate::harness::site;
 
 /// The output with these arguments, separated by spaces. Each case runs on another driver.
-fn output(index: usize, arguments: &str, folder: &Path) -> Output {
+pub(super) fn output(index: usize, arguments: &str, folder: &Path) -> Output {
     let driver = DRIVERS[index % DRIVERS.len()];
     let arguments = Vec::from_iter(arguments.split_whitespace());
     search_on(driver, &arguments, folder).output().unwrap()
 }
 
 #[track_caller]
-fn check(cases: &[(&str, &str)], folder: &Path) {
+pub(super) fn check(cases: &[(&str, &str)], folder: &Path) {
     for (index, (arguments, printed)) in cases.iter().enumerate() {
         let output = output(index, arguments, folder);
         let shown = String::from_utf8_lossy(&output.stdout);
@@ -211,24 +211,6 @@ fn files_are_sorted_by_their_times() {
 }
 
 #[test]
-fn the_last_of_the_options_for_binary_files_decides() {
-    let files = site(&[("binary", "text\n\0\n")]);
-    let matches = "binary file matches (found \"\\0\" byte around offset 5)\n";
-    let matches_with_path = format!("binary: {matches}");
-    check(
-        &[
-            ("-uuu text binary", matches),
-            ("-a -uuu text", &matches_with_path),
-            ("-uuu -a text", "binary:text\n"),
-            ("-a --no-text text binary", matches),
-            ("--binary --no-binary -c text .", ""),
-            ("-a --binary text", &matches_with_path),
-        ],
-        files.path(),
-    );
-}
-
-#[test]
 fn programs_read_files_for_the_search() {
     let files = site(&[
         ("upper", "#!/bin/sh\ntr a-z A-Z\n"),
@@ -306,40 +288,6 @@ fn compressed_files_are_searched() {
 }
 
 #[test]
-fn options_come_from_a_file_first() {
-    let files = site(&[
-        ("a", "Text\n"),
-        (
-            "options",
-            "# a comment\n\n  --ignore-case\n--max-columns=2\n",
-        ),
-    ]);
-    let search = |arguments: &[&str], configuration: &str| {
-        let mut command = command(&["search"]);
-        command.args(arguments).current_dir(files.path());
-        let output = command
-            .env("RIPGREP_CONFIG_PATH", configuration)
-            .output()
-            .unwrap();
-        let [stdout, stderr] =
-            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-        (stdout, stderr)
-    };
-    let (stdout, stderr) = search(&["text", "a"], "options");
-    assert_eq!((&*stdout, &*stderr), ("[Omitted long matching line]\n", ""));
-    let (stdout, _) = search(&["text", "a", "-M0"], "options");
-    assert_eq!(stdout, "Text\n");
-    let (stdout, _) = search(&["text", "a", "--no-config"], "options");
-    assert_eq!(stdout, "");
-    let (stdout, stderr) = search(&["Text", "a"], "missing");
-    assert_eq!(stdout, "Text\n");
-    assert!(
-        stderr.contains("cannot read missing, which RIPGREP_CONFIG_PATH names"),
-        "{stderr}"
-    );
-}
-
-#[test]
 fn hyperlinks_and_colors_have_their_formats() {
     let files = site(&[("a", "text\n")]);
     let folder = fs::canonicalize(files.path()).unwrap();
@@ -369,6 +317,10 @@ fn hyperlinks_and_colors_have_their_formats() {
         ),
         ("--path-separator ab text", "it has 2 bytes instead of one"),
         ("-P text", "PCRE2 is not available"),
+        (
+            "-uuuu text",
+            "-u (--unrestricted) can be given up to three times",
+        ),
     ] {
         let output = output(0, arguments, files.path());
         let messages = String::from_utf8_lossy(&output.stderr);
