@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use uthread_report::program::output;
 
@@ -27,6 +28,8 @@ pub struct Job {
 
 /// Performs a job in this process, and prints its report.
 pub(crate) fn perform(json: &str) -> Result<()> {
+    // Whatever ends the program that waits for the report, `kill -9` included, ends this process, too.
+    set_parent_process_death_signal(Some(Signal::KILL)).context("ask to end with the parent")?;
     let job: Job = serde_json::from_str(json).context("a job")?;
     println!("{}", serde_json::to_string(&job.measure()?)?);
     Ok(())

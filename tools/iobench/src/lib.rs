@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use uthread_report::file::write_whole;
+use uthread_report::file::{check_output, write_whole};
 use uthread_report::page::{Page, Section, counts, draw};
 use uthread_report::results::Results;
 use uthread_report::study::{Extent, Journal, Study, run as run_studies, stop_on_interrupt};
@@ -51,8 +51,13 @@ use scenario::Scenario;
 const LEAD: &str = "The same requests to one disk by every technique that Linux has, past the page cache, in interleaved rounds. What \
                     could not be measured is named, not guessed.";
 
-/// How the figures came about, for readers who doubt them.
-const METHOD: &str = include_str!("method.html");
+/// Lead of a page without the scenarios of a disk.
+const LEAD_URGENT: &str = "What the priorities of fibers change, by latencies beside rivals and by the order in which the kernel takes requests.";
+
+/// How the figures came about, for readers who doubt them: in all scenarios, of a disk, and of `urgent-trace`.
+const METHOD: &str = include_str!("method/all.html");
+const METHOD_DISK: &str = include_str!("method/disk.html");
+const METHOD_TRACE: &str = include_str!("method/trace.html");
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +84,8 @@ pub fn run(options: &Options) -> Result<Outcome> {
     [&options.json, &options.html]
         .into_iter()
         .flatten()
-        .try_for_each(|path| check_folder(path))?;
+        .try_for_each(|path| check(path))?;
+    check_names(options)?;
     let scenarios = options.scenarios();
     let fio = fio::find();
     let place = prepare(options, &scenarios, &fio, &stop)?;
@@ -175,15 +181,20 @@ fn facts(options: &Options, place: Option<&Place>) -> Vec<(String, String)> {
     facts
 }
 
-fn check_folder(path: &Path) -> Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    match folder.is_none_or(Path::is_dir) {
-        true => Ok(()),
-        false => {
-            let reason = format!("there is no folder for {}", path.display());
-            Err(Unavailable(reason).into())
+fn check(path: &Path) -> Result<()> {
+    let unavailable = |error| Unavailable(format!("cannot write {}: {error}", path.display()));
+    Ok(check_output(path).map_err(unavailable)?)
+}
+
+/// Checks that there is a technique of each name of `--only`.
+fn check_names(options: &Options) -> Result<()> {
+    let names = study::names();
+    let mut only = options.only.iter();
+    match only.find(|name| !names.contains(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let names = names.join(", ");
+            Err(Unavailable(format!("there is no technique {name:?}: {names}")).into())
         }
     }
 }
@@ -197,8 +208,19 @@ fn write(options: &Options, results: &Results) -> Result<()> {
         write_whole(path, text.as_bytes()).with_context(|| format!("write {}", path.display()))?;
     }
     if let Some(path) = &options.html {
+        let scenarios = options.scenarios();
+        let has_disk = scenarios.iter().any(|scenario| scenario.files() > 0);
+        let parts = [
+            (has_disk, METHOD_DISK),
+            (true, METHOD),
+            (scenarios.contains(&Scenario::UrgentTrace), METHOD_TRACE),
+        ];
+        let parts = parts.iter().filter(|(applies, _)| *applies);
         let mut body = counts(results);
-        body.0 += METHOD;
+        body.0 += &format!(
+            "<ul>\n{}</ul>\n",
+            parts.map(|(_, part)| *part).collect::<String>()
+        );
         let method = Section {
             id: "method",
             title: "Method",
@@ -206,7 +228,7 @@ fn write(options: &Options, results: &Results) -> Result<()> {
         };
         let page = Page {
             title: "uthread iobench",
-            lead: LEAD,
+            lead: if has_disk { LEAD } else { LEAD_URGENT },
             command: "uthread iobench",
             sections: vec![method],
         };

@@ -90,6 +90,17 @@ impl Who {
     }
 }
 
+/// Returns the names of all techniques, as the tables have them.
+pub(crate) fn names() -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in Scenario::ALL.into_iter().flat_map(Who::of).map(Who::name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Plans a scenario, and finds out which techniques this machine has.
 pub(crate) fn of(
     scenario: Scenario,

@@ -125,9 +125,9 @@ fn a_run_without_any_measurement_fails() {
         errors.lines().last().unwrap().starts_with(reason),
         "{errors}"
     );
-    let mut command = iobench(&["--only", "no such technique"], disk.path());
+    let mut command = iobench(&["kv", "--only", "pread"], disk.path());
     let (code, errors) = run(&mut command);
-    let reason = "uthread: nothing was measured: no scenario has the techniques of --only";
+    let reason = "uthread: kv: nothing was measured: it has none of the techniques of --only";
     assert_eq!(code, 1, "{errors}");
     assert_eq!(errors.lines().last(), Some(reason));
 }

@@ -40,7 +40,24 @@ fn a_directory_that_cannot_be_written_is_named() {
     );
     let json = folder.path().join("missing/a.json");
     let mut command = iobench(&["rand-read"], folder.path());
-    refused(command.arg("--json").arg(json), "there is no folder for");
+    refused(command.arg("--json").arg(json), "cannot write");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_the_measurement() {
+    let folder = folder();
+    for path in [folder.path(), Path::new("/proc/a.html")] {
+        let mut command = iobench(&["rand-read"], folder.path());
+        let expected = format!("cannot write {}", path.display());
+        refused(command.arg("--html").arg(path), &expected);
+    }
+}
+
+#[test]
+fn a_technique_that_does_not_exist_is_refused() {
+    let folder = folder();
+    let mut command = iobench(&["rand-read", "--only", "pread,typo"], folder.path());
+    refused(&mut command, "there is no technique \"typo\": pread, ");
 }
 
 #[test]
