@@ -216,8 +216,8 @@ impl Builder {
     /// fibers share what the kernel keeps per thread, such as signal masks and CPU affinity; the [guide](crate::guide::soundness)
     /// has the list. A fiber takes more memory, at least a page, and a switch takes longer.
     ///
-    /// Works on x86-64 with glibc and with musl; the [guide](crate::guide::soundness) tells what is different there. It compiles for
-    /// aarch64, where nobody has run it yet. With the driver `threads` fibers are threads anyway.
+    /// Works on x86-64 with glibc and with musl, and on an emulated aarch64; the [guide](crate::guide::soundness) tells what was run, and
+    /// what is different. With the driver `threads` fibers are threads anyway.
     ///
     /// ```
     /// use std::thread;
