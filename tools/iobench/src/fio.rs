@@ -174,6 +174,7 @@ fn parse(printed: &Value, is_mixed: bool) -> Result<Report> {
         usr_us: Some(cpu_us("usr_cpu")? / requests),
         sys_us: Some(cpu_us("sys_cpu")? / requests),
         context_switches: Some(number("ctx")? / requests),
+        involuntary_switches: None,
         max_rss_mib: None,
         written_per_put: None,
     })

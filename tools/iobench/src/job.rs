@@ -70,6 +70,7 @@ impl Job {
             usr_us: each(end.usr_us, begin.usr_us),
             sys_us: each(end.sys_us, begin.sys_us),
             context_switches: each(end.context_switches, begin.context_switches),
+            involuntary_switches: each(end.involuntary_switches, begin.involuntary_switches),
             max_rss_mib: Some(end.max_rss_mib),
             written_per_put: tally.written_per_put,
         })

@@ -5,6 +5,7 @@
 
 mod batch;
 mod check;
+mod example;
 mod record;
 mod recorder;
 mod ring;
@@ -29,8 +30,10 @@ use crate::Finish;
 use crate::options::Options;
 use crate::scenario::Scenario;
 use batch::Batch;
+use example::Example;
 use recorder::Recorder;
 use scatter::Scatter;
+use tag::Tag;
 
 /// The subjects: fibers with priorities, and as a control the same requests without.
 const SUBJECTS: [&str; 2] = ["priorities", "no priorities (control)"];
@@ -62,16 +65,21 @@ pub(crate) fn study(options: &Options, stop: &Arc<AtomicBool>) -> Result<(Study,
     let plan = results::Study::new(words, notes.collect(), subjects.to_vec(), vec![panel]);
 
     let scatter = Arc::new(Mutex::new(Scatter::default()));
+    let example = Arc::new(Mutex::new(Example::default()));
     let trial = Trial {
         batches: options.batches,
         seed: options.seed,
         stop: Arc::clone(stop),
         scatter: Arc::clone(&scatter),
+        example: Arc::clone(&example),
     };
     let measure = move |cell: Cell| runtime()?.run(|| trial.run(cell));
     let finish: Finish = Box::new(move |study| {
         let scatter = scatter.lock().unwrap_or_else(PoisonError::into_inner);
         say!("{}", scatter.text());
+        let example = example.lock().unwrap_or_else(PoisonError::into_inner);
+        say!("{}", example.text(SUBJECTS));
+        study.notes.extend(example.finding(SUBJECTS));
         study.plots = scatter.plots(SUBJECTS);
         judge(study)
     });
@@ -90,6 +98,7 @@ struct Trial {
     seed: u64,
     stop: Arc<AtomicBool>,
     scatter: Arc<Mutex<Scatter>>,
+    example: Arc<Mutex<Example>>,
 }
 
 impl Trial {
@@ -104,7 +113,7 @@ impl Trial {
             ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
             let batch = Batch::random(number, &mut random);
             perform(&batch, &zero, has_priorities)?;
-            let flushes = recorder.read(number, batch.entries.len())?;
+            let flushes = recorder.read(number, batch.entries.len())?.flushes();
             entries += batch.entries.len();
             calls += flushes.len();
             let verdict = check::check(&batch, &flushes);
@@ -119,6 +128,11 @@ impl Trial {
                 verdict.map_err(anyhow::Error::msg)?;
             }
         }
+        if cell.round == 0 {
+            let timeline = record_example(&mut recorder, &zero, has_priorities)?;
+            let mut example = self.example.lock().unwrap_or_else(PoisonError::into_inner);
+            example.subjects[cell.subject] = timeline;
+        }
         let counts = [self.batches as usize, entries, wrong as usize, calls];
         Ok(Taken {
             figures: counts.map(|count| count as f64).to_vec(),
@@ -129,6 +143,26 @@ impl Trial {
             },
         })
     }
+}
+
+/// Performs the batch that is shown in full, again if the worker did not submit it by one call.
+fn record_example(
+    recorder: &mut Recorder,
+    zero: &File,
+    has_priorities: bool,
+) -> Result<Vec<(Tag, f64)>> {
+    const ATTEMPTS: usize = 100;
+    let batch = Batch::example();
+    let mut timeline = Vec::new();
+    for _ in 0..ATTEMPTS {
+        perform(&batch, zero, has_priorities)?;
+        let record = recorder.read(batch.number, batch.entries.len())?;
+        timeline = record.timeline();
+        if record.flushes().len() == 1 {
+            break;
+        }
+    }
+    Ok(timeline)
 }
 
 /// Requests the chains of a batch, each by a fiber, and waits for them.

@@ -14,6 +14,8 @@ pub(crate) struct Meter {
     pub(crate) usr_us: f64,
     pub(crate) sys_us: f64,
     pub(crate) context_switches: f64,
+    /// Those of them in which the kernel took the CPU away.
+    pub(crate) involuntary_switches: f64,
     pub(crate) max_rss_mib: f64,
 }
 
@@ -21,12 +23,14 @@ impl Meter {
     pub(crate) fn now() -> io::Result<Meter> {
         let usage = getrusage(UsageWho::RUSAGE_SELF)?;
         let us = |time: TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
-        let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
+        let involuntary = usage.involuntary_context_switches();
+        let switches = usage.voluntary_context_switches() + involuntary;
         Ok(Meter {
             at: Instant::now(),
             usr_us: us(usage.user_time()),
             sys_us: us(usage.system_time()),
             context_switches: switches as f64,
+            involuntary_switches: involuntary as f64,
             max_rss_mib: max_rss_mib()?,
         })
     }

@@ -62,8 +62,13 @@ pub(super) fn metrics(scenario: Scenario) -> Vec<Metric> {
         ("usr per I/O", "usec", Less),
         ("sys per I/O", "usec", Less),
         ("ctx per I/O", "", Neither),
+        ("involuntary ctx per I/O", "", Neither),
         ("calls per I/O", "", Neither),
+        ("CPU per call", "usec", Less),
         ("max RSS", "MiB", Less),
+        ("elapsed", "s", Less),
+        ("CPU time", "s", Less),
+        ("CPU", "percent", Neither),
     ];
     let drawn: &[&str] = match scenario {
         Scenario::SyscallOverhead => &["IOPS", "CPU per I/O", "calls per I/O"],
@@ -84,6 +89,8 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
         latencies.as_ref().map(|latencies| latencies.at(percent))
     };
     let (reads, writes, syncs) = (&report.reads, &report.writes, &report.syncs);
+    let requests = reads.as_ref().map(|reads| reads.count as f64);
+    let cpu_seconds = requests.map(|requests| report.cpu_us() * requests / 1e6);
     let figures = match scenario {
         Scenario::Mixed => vec![
             rate(reads),
@@ -130,8 +137,13 @@ pub(super) fn of(scenario: Scenario, report: &Report) -> Vec<f64> {
             report.usr_us,
             report.sys_us,
             report.context_switches,
+            report.involuntary_switches,
             report.calls,
+            report.calls.map(|calls| report.cpu_us() / calls),
             report.max_rss_mib,
+            Some(report.seconds),
+            cpu_seconds,
+            cpu_seconds.map(|cpu| cpu / report.seconds * 100.0),
         ],
     };
     let known = figures.into_iter().map(|figure| figure.unwrap_or(f64::NAN));
@@ -170,6 +182,7 @@ mod tests {
             usr_us: Some(1.0),
             sys_us: Some(2.0),
             calls: Some(0.5),
+            involuntary_switches: Some(0.25),
             ..Report::default()
         };
         for scenario in Scenario::ALL
@@ -204,6 +217,11 @@ mod tests {
                     assert_eq!((figure("IOPS"), figure("BW")), (Some(256.0), Some(1.0)));
                     assert_eq!(figure("lat p99.9"), Some(99.9));
                     assert_eq!(figure("calls per I/O"), Some(0.5));
+                    assert_eq!(figure("CPU per call"), Some(6.0));
+                    assert_eq!(figure("elapsed"), Some(2.0));
+                    assert_eq!(figure("CPU time"), Some(512.0 * 3.0 / 1e6));
+                    assert_eq!(figure("CPU"), Some(512.0 * 3.0 / 1e6 / 2.0 * 100.0));
+                    assert_eq!(figure("involuntary ctx per I/O"), Some(0.25));
                     assert!(figure("max RSS").unwrap().is_nan());
                 }
             }

@@ -42,6 +42,17 @@ impl Batch {
         Batch { number, entries }
     }
 
+    /// Returns ten normal entries, and an urgent one after them.
+    pub(super) fn example() -> Batch {
+        let entry = |class| Entry {
+            class,
+            is_linked: false,
+        };
+        let mut entries = vec![entry(Class::Normal); 10];
+        entries.push(entry(Class::Urgent));
+        Batch { number: 0, entries }
+    }
+
     /// Returns the chains, in the program's order; a single entry is a chain of one.
     pub(super) fn chains(&self) -> impl Iterator<Item = Range<usize>> {
         let mut start = 0;

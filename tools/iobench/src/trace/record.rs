@@ -21,6 +21,8 @@ pub(super) struct Record {
 #[derive(Debug)]
 struct Entry {
     user_data: u64,
+    /// When it was taken, in microseconds of the trace's clock.
+    at_us: f64,
     state: State,
 }
 
@@ -45,7 +47,12 @@ impl Record {
         match result(line) {
             None => {
                 let state = State::Taken;
-                let entry = Entry { user_data, state };
+                let at_us = time(line).unwrap_or(f64::NAN);
+                let entry = Entry {
+                    user_data,
+                    at_us,
+                    state,
+                };
                 match self.calls.last_mut() {
                     Some(call) => call.push(entry),
                     // The call began before the record.
@@ -72,6 +79,19 @@ impl Record {
         self.tagged
     }
 
+    /// Returns the entries in the order in which the kernel took them, with the time since the first in microseconds.
+    pub(super) fn timeline(&self) -> Vec<(Tag, f64)> {
+        let entries = || self.calls.iter().flatten();
+        let tagged = || {
+            entries().filter_map(|entry| match entry.state {
+                State::Tagged(tag) => Some((tag, entry.at_us)),
+                State::Taken | State::Other => None,
+            })
+        };
+        let first = tagged().next().map_or(0.0, |(_, at)| at);
+        tagged().map(|(tag, at)| (tag, at - first)).collect()
+    }
+
     /// Returns the entries of each system call that submitted some, in the order in which the kernel took them.
     pub(super) fn flushes(&self) -> Vec<Vec<Tag>> {
         let tag = |entry: &Entry| match entry.state {
@@ -82,6 +102,13 @@ impl Record {
         let tags = tags.map(Iterator::collect::<Vec<Tag>>);
         tags.filter(|tags| !tags.is_empty()).collect()
     }
+}
+
+/// Returns the time at the head of a line, in microseconds.
+fn time(line: &str) -> Option<f64> {
+    let (head, _) = line.split_once(": ")?;
+    let seconds: f64 = head.split_whitespace().next_back()?.parse().ok()?;
+    Some(seconds * 1e6)
 }
 
 /// Returns `user_data` of a line.
@@ -143,10 +170,13 @@ mod tests {
             completed(7, of(urgent)),
             completed(5, of(urgent)),
         ];
-        for line in lines {
-            record.add(&format!("  uthread-17 [001] ..... 5.25: {line}"));
+        for (line, number) in lines.into_iter().zip(0..) {
+            record.add(&format!("  uthread-17 [001] ..... 5.{number:06}: {line}"));
         }
         assert_eq!(record.len(), 3);
         assert_eq!(record.flushes(), [vec![urgent, normal], vec![urgent]]);
+        let timeline = record.timeline().into_iter();
+        let timeline: Vec<(Tag, f64)> = timeline.map(|(tag, at)| (tag, at.round())).collect();
+        assert_eq!(timeline, [(urgent, 0.0), (normal, 1.0), (urgent, 9.0)]);
     }
 }

@@ -12,7 +12,6 @@ use rustix::thread::gettid;
 use uthread_report::Unavailable;
 
 use super::record::Record;
-use super::tag::Tag;
 
 /// Where tracefs is, with the older place below debugfs.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -93,13 +92,12 @@ impl Recorder {
         })
     }
 
-    /// Returns the `count` entries of a batch, which have completed: those of each system call in the order in which the kernel took
-    /// them.
+    /// Returns the record of a batch of `count` entries, which have completed.
     ///
     /// # Errors
     ///
     /// The errors of reading the record; or if records were lost.
-    pub(super) fn read(&mut self, batch: u32, count: usize) -> Result<Vec<Vec<Tag>>> {
+    pub(super) fn read(&mut self, batch: u32, count: usize) -> Result<Record> {
         let mut record = Record::default();
         for _ in 0..READS_MAX {
             self.fill()?;
@@ -107,7 +105,7 @@ impl Recorder {
             self.text[..whole].lines().for_each(|line| record.add(line));
             self.text.drain(..whole);
             if record.len() >= count {
-                return Ok(record.flushes());
+                return Ok(record);
             }
         }
         let found = record.len();

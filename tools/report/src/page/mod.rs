@@ -238,11 +238,7 @@ fn draw_charts(study: &Study, metric: &Metric, charts: Charts) -> Markup {
         @if !charts.each.is_empty() {
             details .each {
                 summary { (metric.name) ": each beside " (first) }
-                div .small {
-                    @for (name, drawing) in charts.each {
-                        figure .one { figcaption { (name) } (drawing) }
-                    }
-                }
+                figure .each { (small(charts.each)) }
             }
         }
     }
@@ -269,10 +265,21 @@ fn switches(study: &Study, looks: &Looks) -> Markup {
 
 fn draw_plot(plot: &Plot, looks: &Looks) -> Markup {
     html! {
-        @if let Some(drawing) = plot::draw(plot, looks) {
+        @if let Some(plots) = plot::draw(plot, looks) {
             figure {
                 figcaption { (plot.title) " " span .d { (plot::words(&plot.y)) } }
-                (drawing)
+                (plots.all)
+                @if !plots.each.is_empty() { (small(plots.each)) }
+            }
+        }
+    }
+}
+
+fn small(drawings: Vec<(String, Markup)>) -> Markup {
+    html! {
+        div .small {
+            @for (name, drawing) in drawings {
+                div { div .name { (name) } (drawing) }
             }
         }
     }
