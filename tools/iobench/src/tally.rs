@@ -96,7 +96,7 @@ pub struct Report {
     pub sys_us: Option<f64>,
     /// Context switches per request.
     pub context_switches: Option<f64>,
-    /// Those context switches of each request in which the kernel took the CPU away.
+    /// Involuntary context switches per request: the kernel took the CPU away.
     #[serde(default)]
     pub involuntary_switches: Option<f64>,
     /// Peak of resident memory.

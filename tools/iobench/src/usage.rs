@@ -14,7 +14,7 @@ pub(crate) struct Meter {
     pub(crate) usr_us: f64,
     pub(crate) sys_us: f64,
     pub(crate) context_switches: f64,
-    /// Those of them in which the kernel took the CPU away.
+    /// Number of them in which the kernel took the CPU away.
     pub(crate) involuntary_switches: f64,
     pub(crate) max_rss_mib: f64,
 }
