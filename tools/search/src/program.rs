@@ -11,6 +11,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use uthread::process::{Child, ChildStderr, ChildStdout, Command};
 use uthread::thread::JoinHandle;
 
+use crate::descriptors::is_shortage;
 use crate::options::InputOptions;
 
 /// Maximum size of the messages of a program that are kept: enough for people, whatever it prints.
@@ -60,6 +61,8 @@ impl Programs {
             let mut command = Command::new(program);
             command.arg(path).stdin(std::fs::File::open(path)?);
             return match Running::start(&mut command, path) {
+                // Tried again.
+                Err(error) if is_shortage(&error) => Err(error),
                 Err(error) => Err(io::Error::new(
                     error.kind(),
                     format!("cannot start {}: {error}", program.display()),

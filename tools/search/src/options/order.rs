@@ -98,7 +98,10 @@ impl Args for Order {
         command.args(NEGATIONS.iter().map(|(name, options)| {
             Arg::new(*name)
                 .long(*name)
-                .action(ArgAction::SetTrue)
+                // Without a default value, which is prepared for each flag at every start.
+                .action(ArgAction::Set)
+                .num_args(0)
+                .default_missing_value("")
                 .overrides_with_all(*options)
                 .hide(true)
         }))

@@ -89,6 +89,25 @@ fn few_descriptors_are_enough_for_all_files() {
     }
 }
 
+#[test]
+fn few_descriptors_are_enough_for_programs_that_read_files() {
+    let files = site(&[]);
+    for number in 0..40 {
+        fs::write(files.path().join(number.to_string()), "text\n").unwrap();
+    }
+    for driver in DRIVERS {
+        for (limit, sort) in [(40, "none"), (50, "path")] {
+            let arguments = ["--pre", "cat", "-c", "text", "-j4", "--sort", sort];
+            let output = limited(driver, &format!("-n {limit}"), &arguments, files.path());
+            let described = format!("{driver}, {limit} descriptors, --sort {sort}");
+            let messages = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(messages, "", "{described}");
+            let found = str::from_utf8(&output.stdout).unwrap().lines().count();
+            assert_eq!(found, 40, "{described}");
+        }
+    }
+}
+
 /// 8 descriptors are too few, as the next test shows.
 #[test]
 fn a_soft_limit_is_raised() {
