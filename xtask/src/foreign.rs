@@ -27,8 +27,8 @@ use std::io;
 use std::path::Path;
 
 use crate::kernels::programs::target;
-use plan::{CRATES, Crate, DRIVERS, STD};
-use sources::Sources;
+use plan::{CRATES, Crate, DRIVERS};
+use sources::{Form, Sources};
 use table::{Table, Verdict};
 
 /// Paths of the data and the document.
@@ -95,14 +95,14 @@ fn try_crate(
     folder: &Path,
 ) -> io::Result<Vec<(&'static str, Tests)>> {
     let mut all = Vec::new();
-    for ported in [false, true] {
-        let drivers = of.drivers().iter().copied();
-        let drivers = drivers.filter(|it| (*it != STD) == ported);
+    for form in Form::ALL {
+        let drivers = DRIVERS.into_iter().filter(|it| Form::on(it) == form);
+        let drivers = drivers.filter(|it| of.has_driver(it));
         let drivers: Vec<_> = drivers.filter(|it| choice.has_driver(it)).collect();
         if drivers.is_empty() {
             continue;
         }
-        let (copy, refused) = sources.copy(of, ported && of.behind.is_none())?;
+        let (copy, refused) = sources.copy(of, form)?;
         let mut programs = match programs::build(of, &copy, &folder.join("build")) {
             Ok(programs) => programs,
             Err(error) => {
@@ -112,7 +112,7 @@ fn try_crate(
                 continue;
             }
         };
-        if let Some(behind) = of.behind.as_ref().filter(|_| ported) {
+        if let Some(behind) = of.behind.as_ref().filter(|_| form == Form::Ported) {
             let place = folder.join("behind").join(of.name);
             programs = programs::put_behind(programs, behind, &sources.program, &place)?;
         }

@@ -10,6 +10,10 @@ pub(super) struct Crate {
     pub(super) features: &'static [&'static str],
     /// True if its thread-locals become fiber-local.
     pub(super) locals: bool,
+    /// False if the column [`OWN_TLS`] is the only one on fibers.
+    pub(super) ported: bool,
+    /// Files and folders in which threads become fibers for the column [`OWN_TLS`], and nothing else does; none if it is not run there.
+    pub(super) threads: &'static [&'static str],
     /// Dependencies to port along with it, from [`DEPENDENCIES`].
     pub(super) with: &'static [&'static str],
     /// Packages to update, because the version in its lock file does not compile today.
@@ -37,11 +41,14 @@ pub(super) struct Edit {
 }
 
 impl Crate {
-    /// Returns the columns of the table that it has. Our own tests compare what `uthread` prints on each driver.
-    pub(super) fn drivers(&self) -> &'static [&'static str] {
-        match self.behind {
-            Some(_) => &DRIVERS[..2],
-            None => &DRIVERS,
+    /// Returns true if it has this column of the table.
+    pub(super) fn has_driver(&self, driver: &str) -> bool {
+        match driver {
+            STD => true,
+            OWN_TLS => !self.threads.is_empty(),
+            // Our own tests compare what `uthread` prints on each driver.
+            _ if self.behind.is_some() => driver == "uring",
+            _ => self.ported,
         }
     }
 }
@@ -52,6 +59,8 @@ const fn plain(name: &'static str, version: &'static str) -> Crate {
         version,
         features: &[],
         locals: false,
+        ported: true,
+        threads: &[],
         with: &[],
         updated: &[],
         at_once: 2,
@@ -69,9 +78,10 @@ const fn asleep(name: &'static str, version: &'static str) -> Crate {
 }
 
 /// Crates written for blocking `std`, published with tests that need no network beyond this machine.
-pub(super) const CRATES: [Crate; 26] = [
+pub(super) const CRATES: [Crate; 27] = [
     Crate {
         locals: true,
+        threads: &["src"],
         ..plain(STD_CRATE, "1.85.1")
     },
     asleep("threadpool", "1.8.1"),
@@ -111,6 +121,7 @@ pub(super) const CRATES: [Crate; 26] = [
     plain("flume", "0.11.1"),
     Crate {
         locals: true,
+        threads: &["tests"],
         with: &["crossbeam-utils"],
         ..plain("crossbeam-channel", "0.5.17")
     },
@@ -120,6 +131,11 @@ pub(super) const CRATES: [Crate; 26] = [
             subcommand: "search",
         }),
         ..plain("ripgrep", "15.2.0")
+    },
+    Crate {
+        ported: false,
+        threads: &["src", "tests"],
+        ..plain("parking_lot", "0.12.5")
     },
 ];
 
@@ -135,6 +151,7 @@ pub(super) const DEPENDENCIES: [Crate; 6] = [
     },
     Crate {
         locals: true,
+        threads: &["src/thread.rs"],
         edits: &[Edit {
             file: "src/thread.rs",
             old: "#[cfg(unix)]",
@@ -183,11 +200,14 @@ pub(super) const STD_TESTS: [(&str, &str); 25] = [
     ("time", "std::time"),
 ];
 
-/// Columns of the table: the unchanged crate, and its port on each driver.
-pub(super) const DRIVERS: [&str; 4] = [STD, "uring", "epoll", "threads"];
+/// Columns of the table: the unchanged crate, its port on each driver, and the crate of which only threads became fibers.
+pub(super) const DRIVERS: [&str; 5] = [STD, "uring", "epoll", "threads", OWN_TLS];
 
 /// Column of the unchanged crate.
 pub(super) const STD: &str = "std";
+
+/// Column of fibers with thread-local storage of their own, on the driver `uring`.
+pub(super) const OWN_TLS: &str = "own-tls";
 
 /// Time limit of a test: some exchange 100,000 messages without optimization.
 pub(super) const TEST_LIMIT: Duration = Duration::from_secs(60);

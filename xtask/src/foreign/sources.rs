@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cargo::{cargo, executable};
 use super::files::{copy, files, write};
-use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, STD_CRATE, STD_SUITE};
+use super::plan::{CRATES, Crate, DEPENDENCIES, Edit, OWN_TLS, STD, STD_CRATE, STD_SUITE};
 use super::std_tests;
 use crate::kernels::archive::Archive;
 use crate::kernels::tools::output;
@@ -21,7 +21,39 @@ const PROGRAM_PACKAGE: &str = "uthread-cli";
 /// Makes a crate the root of its own workspace, although it is in our folder.
 const ROOT: &str = "\n[workspace]\n";
 
-/// Folders of crates: `std/NAME` unchanged, `ported/NAME` after porting.
+/// How a copy of a crate differs from the published one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The published crate.
+    Plain,
+    /// Paths are replaced by `uthread port`.
+    Ported,
+    /// Its threads become fibers, and everything else stays `std`'s.
+    Fibers,
+}
+
+impl Form {
+    pub(super) const ALL: [Form; 3] = [Form::Plain, Form::Ported, Form::Fibers];
+
+    /// Returns the form of the crates that run in this column.
+    pub(super) fn on(driver: &str) -> Form {
+        match driver {
+            STD => Form::Plain,
+            OWN_TLS => Form::Fibers,
+            _ => Form::Ported,
+        }
+    }
+
+    fn folder(self) -> &'static str {
+        match self {
+            Form::Plain => "std",
+            Form::Ported => "ported",
+            Form::Fibers => "fibers",
+        }
+    }
+}
+
+/// Folders of crates by their forms: `std/NAME`, `ported/NAME`, `fibers/NAME`.
 pub(super) struct Sources {
     root: PathBuf,
     folder: PathBuf,
@@ -50,19 +82,17 @@ impl Sources {
         })
     }
 
-    /// Returns the folder of a fresh copy of a crate, ported or unchanged, and the tests of `std` that the port does
-    /// not compile.
-    pub(super) fn copy(&self, of: &Crate, ported: bool) -> io::Result<(PathBuf, Vec<String>)> {
-        let place = if ported { "ported" } else { "std" };
-        let folder = self.folder.join(place);
-        if ported {
+    /// Returns the folder of a fresh copy of a crate in this form, and the tests of `std` that do not compile in it.
+    pub(super) fn copy(&self, of: &Crate, form: Form) -> io::Result<(PathBuf, Vec<String>)> {
+        let folder = self.folder.join(form.folder());
+        if form == Form::Plain || of.behind.is_some() {
+            self.plain(of, &folder.join(of.name))?;
+        } else {
             let among = |it: &&Crate| of.with.contains(&it.name);
             for dependency in DEPENDENCIES.iter().filter(among) {
-                self.port(dependency, &folder.join(dependency.name))?;
+                self.change(dependency, form, &folder.join(dependency.name))?;
             }
-            self.port(of, &folder.join(of.name))?;
-        } else {
-            self.plain(of, &folder.join(of.name))?;
+            self.change(of, form, &folder.join(of.name))?;
         }
         let folder = folder.join(of.name);
         let refused = match of.name {
@@ -92,14 +122,12 @@ impl Sources {
         Ok(text)
     }
 
-    fn port(&self, of: &Crate, folder: &Path) -> io::Result<()> {
+    fn change(&self, of: &Crate, form: Form, folder: &Path) -> io::Result<()> {
         let manifest = self.plain(of, folder)?;
-        let mut port = Command::new(&self.program);
-        port.current_dir(folder).args(["port", "--main", "--tests"]);
-        port.args(of.locals.then_some("--locals"));
-        let present = ["src", "tests"].map(|name| folder.join(name));
-        let present: Vec<_> = present.iter().filter(|path| path.exists()).collect();
-        output(port.args(&present))?;
+        match form {
+            Form::Fibers => replace_threads(of, folder)?,
+            _ => self.port(of, folder)?,
+        }
         for Edit { file, old, new, .. } in of.edits {
             let file = folder.join(file);
             let text = fs::read_to_string(&file)?;
@@ -119,6 +147,15 @@ impl Sources {
             }
         }
         Ok(())
+    }
+
+    fn port(&self, of: &Crate, folder: &Path) -> io::Result<()> {
+        let mut port = Command::new(&self.program);
+        port.current_dir(folder).args(["port", "--main", "--tests"]);
+        port.args(of.locals.then_some("--locals"));
+        let present = ["src", "tests"].map(|name| folder.join(name));
+        let present: Vec<_> = present.iter().filter(|path| path.exists()).collect();
+        output(port.args(&present)).map(drop)
     }
 
     /// Returns the crate of std's tests that compile outside `std`, which is made once.
@@ -187,6 +224,42 @@ fn dependent(manifest: &str, library: &Path, with: &[&str]) -> String {
     text + &format!("\n[dependencies.uthread]\npath = \"{library}\"\n")
 }
 
+/// Makes fibers of the threads in the planned files.
+fn replace_threads(of: &Crate, folder: &Path) -> io::Result<()> {
+    for path in of.threads {
+        let path = folder.join(path);
+        let files = match path.is_dir() {
+            true => files(&path)?,
+            false => vec![path],
+        };
+        for file in files {
+            let text = fs::read_to_string(&file)?;
+            fs::write(file, on_fibers(&text))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text with fibers instead of threads, also for the tests themselves.
+fn on_fibers(text: &str) -> String {
+    /// Items that have no counterpart, as thread-locals stay those of `std`.
+    const KEPT: [&str; 2] = ["LocalKey", "AccessError"];
+    let mut text = text.replace("#[test]", "#[uthread::test]");
+    for end in [";", "::"] {
+        text = text.replace(
+            &format!("std::thread{end}"),
+            &format!("uthread::thread{end}"),
+        );
+    }
+    for item in KEPT {
+        text = text.replace(
+            &format!("uthread::thread::{item}"),
+            &format!("std::thread::{item}"),
+        );
+    }
+    text
+}
+
 fn is_of_2015(manifest: &str) -> bool {
     let mut editions = manifest.lines();
     !editions.any(|line| line.starts_with("edition = ") && !line.contains("2015"))
@@ -202,6 +275,15 @@ mod tests {
         let expected = "[package]\nname = \"a\"\n\n[dependencies.b]\npath = \"../b\"\n\
                         version = \"1\"\n\n[dependencies.uthread]\npath = \"/u\"\n";
         assert_eq!(dependent(manifest, Path::new("/u"), &["b", "c"]), expected);
+    }
+
+    #[test]
+    fn only_threads_become_fibers() {
+        let text = "use std::thread;\nuse std::thread::LocalKey;\nuse std::sync::Mutex;\n\
+                    #[test]\nfn f() { std::thread::spawn(g); std::thread_local!(); }\n";
+        let expected = "use uthread::thread;\nuse std::thread::LocalKey;\nuse std::sync::Mutex;\n\
+                        #[uthread::test]\nfn f() { uthread::thread::spawn(g); std::thread_local!(); }\n";
+        assert_eq!(on_fibers(text), expected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use super::plan::{STD, TEST_LIMIT, TRIES};
+use super::plan::{OWN_TLS, STD, TEST_LIMIT, TRIES};
 use super::programs::Program;
 use super::table::Verdict;
 
@@ -94,8 +94,10 @@ fn once(
         command.env(name, value.expect("a value is set"));
     }
     command.env("TMPDIR", temporary);
+    command.env_remove("UTHREAD_OWN_TLS");
     match driver {
         STD => command.env_remove("UTHREAD_DRIVER"),
+        OWN_TLS => command.envs([("UTHREAD_DRIVER", "uring"), ("UTHREAD_OWN_TLS", "1")]),
         driver => command.env("UTHREAD_DRIVER", driver),
     };
     command.stdin(Stdio::null());
