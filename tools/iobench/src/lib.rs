@@ -35,7 +35,7 @@ use uthread_report::file::{check_output, write_whole};
 use uthread_report::page::{Page, Section, counts, draw};
 use uthread_report::results::Results;
 use uthread_report::study::{Extent, Journal, Study, run as run_studies, stop_on_interrupt};
-use uthread_report::{machine, markdown, say, tell};
+use uthread_report::{check_said, machine, markdown, say, tell};
 
 pub use fio::{Engine, run_fio};
 pub use job::Job;
@@ -124,6 +124,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         return Ok(Outcome::Interrupted);
     }
     judge(verdicts, &results)?;
+    check_said()?;
     Ok(Outcome::Measured)
 }
 

@@ -1,7 +1,8 @@
 //! The time that a call takes: a list in turn, a distribution, or recorded samples.
 
 use std::fmt::{self, Display, Formatter};
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::values::{nanos, parse_duration};
 
 /// Maximum number of latencies in a list or file: some millions describe any service, and take 80 MB.
 const COUNT_MAX: usize = 10_000_000;
+/// Maximum size of a file: as many latencies, and space for any way to write one.
+const BYTES_MAX: u64 = 20 * COUNT_MAX as u64;
 /// Size of the sample that gives the mean of a distribution, to a percent or better.
 const SAMPLE_COUNT: usize = 100_000;
 /// Maximum deviation of the logarithm: at one of 10, a value in a thousand is 10^13 times the median.
@@ -109,7 +112,7 @@ fn normal(rng: &mut Rng) -> f64 {
 }
 
 fn read_samples(path: &Path) -> anyhow::Result<Vec<u64>> {
-    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let text = read_bounded(path).with_context(|| format!("read {}", path.display()))?;
     let lines = text
         .lines()
         .zip(1..)
@@ -126,6 +129,18 @@ fn read_samples(path: &Path) -> anyhow::Result<Vec<u64>> {
         samples.len()
     );
     Ok(samples)
+}
+
+/// Reads a file that may be a device or a pipe without an end.
+fn read_bounded(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    ensure!(
+        text.len() as u64 <= BYTES_MAX,
+        "it has more than {BYTES_MAX} bytes"
+    );
+    Ok(text)
 }
 
 impl FromStr for Latency {

@@ -22,12 +22,14 @@ mod events;
 mod outcome;
 mod simulated;
 
+mod latencies;
 mod limit;
 mod series;
 mod steady;
 mod tally;
 
 mod page;
+mod plan;
 mod table;
 
 mod latency;
@@ -36,7 +38,7 @@ mod words;
 
 pub use mode::Mode;
 pub use options::{Options, run};
-pub use outcome::{Failed, Level, Outcome, Percentile};
+pub use outcome::{Failed, Level, Outcome, Percentile, Spread};
 pub use scenario::Scenario;
 pub use series::{Interval, Series};
 pub use simulation::simulate;

@@ -3,22 +3,24 @@
 use std::ffi::OsStr;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
 use uthread_report::file::write_whole;
-use uthread_report::{Unavailable, say};
+use uthread_report::{Unavailable, check_said, say};
 
 use crate::latency::Latency;
 use crate::mode::Mode;
 use crate::outcome::Outcome;
+use crate::plan::Plan;
 use crate::scenario::{
     Arrivals, CALL_TIMEOUT, CONCURRENCY_MAX, Client, Dependency, Fibers, REQUESTS_MAX, Scenario,
     Service, Threads,
 };
 use crate::simulated::Simulated;
 use crate::simulation::simulate;
-use crate::values::parse_rate;
+use crate::values::{parse_duration, parse_rate};
 use crate::{page, stories, table};
 
 /// Scenarios to simulate, and where the results go.
@@ -51,6 +53,16 @@ enum Command {
     },
     /// Simulate a service with a fiber for each request
     Async {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Search for the fewest threads whose p99 is within a bound
+    Plan {
+        /// Bound on the 99th percentile of latencies, such as 100ms
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        p99: Duration,
         #[command(flatten)]
         load: Load,
         #[command(flatten)]
@@ -128,16 +140,21 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             scenario.fibers = Some(Fibers::default());
             output.write(&[simulated(format!("async {load}"), scenario)?])
         }
+        Some(Command::Plan { p99, load, output }) => {
+            let plan = Plan::new(&load.scenario(), *p99).map_err(unavailable)?;
+            let command = format!("plan --p99 {} {load}", humantime::format_duration(*p99));
+            output.write_plan(&plan, load, &command)
+        }
         Some(Command::List) => {
             for (name, scenario) in stories::all() {
                 say!("{name:29}  {}", scenario.about);
             }
-            Ok(())
+            Ok(check_said()?)
         }
         Some(Command::Print { scenario }) => {
             let text = stories::text(scenario).map_err(unavailable)?;
             say!("{}", text.trim_end());
-            Ok(())
+            Ok(check_said()?)
         }
     }
 }
@@ -225,7 +242,24 @@ impl Output {
         if let Some(path) = &self.html {
             write(path, &page::draw(all))?;
         }
-        Ok(())
+        Ok(check_said()?)
+    }
+}
+
+impl Output {
+    fn write_plan(&self, plan: &Plan, load: &Load, command: &str) -> anyhow::Result<()> {
+        let title = match load.name.as_str() {
+            "" => command,
+            name => name,
+        };
+        say!("{title}\n\n{}\n{}", plan.text(), plan.verdict());
+        if let Some(path) = &self.json {
+            write(path, &(serde_json::to_string(plan)? + "\n"))?;
+        }
+        if let Some(path) = &self.html {
+            write(path, &plan.page(title, command))?;
+        }
+        Ok(check_said()?)
     }
 }
 

@@ -34,12 +34,19 @@ pub struct Outcome {
     pub rate_steady: Option<f64>,
     /// Latencies of successful requests; empty if there is none.
     pub percentiles: Vec<Percentile>,
+    /// Mean and standard deviation of these latencies in seconds; absent if there is none.
+    pub latency: Option<Spread>,
+    /// Percent and latency, in steps that a curve needs.
+    #[serde(skip)]
+    pub(crate) distribution: Vec<(f64, f64)>,
     /// Number of requests in progress, and so of threads or fibers in use.
     pub in_progress: Level,
     /// Number of requests that wait to be accepted.
     pub waiting: Level,
-    /// Bytes of each thread or fiber in use.
+    /// Bytes of each thread or fiber.
     pub bytes_each: u64,
+    /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at the same time.
+    pub bytes: u64,
     /// Mean seconds that an accepted request was in progress.
     pub seconds_in_progress: f64,
     /// Seconds that a request takes without waiting, outside of spikes.
@@ -70,6 +77,15 @@ pub struct Percentile {
     pub latency: f64,
     /// Seconds that the successful attempt waited to be accepted.
     pub wait: f64,
+}
+
+/// The mean of latencies, and their deviation from it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean in seconds.
+    pub mean: f64,
+    /// The standard deviation in seconds.
+    pub deviation: f64,
 }
 
 /// A number that changed over time.

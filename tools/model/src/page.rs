@@ -96,19 +96,25 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
             outcomes.iter().map(curve).collect(),
         )
     };
-    let per_second =
-        |outcome: &Outcome, count: u64| count as f64 * 1e9 / outcome.series.interval_ns as f64;
-    let mut rates = over_time("responses", "1/s", &|outcome, interval| {
-        per_second(outcome, interval.succeeded)
-    });
+    let rate = |name: &str, outcome: &Outcome, count: &dyn Fn(&Interval) -> u64| Curve {
+        name: name.to_owned(),
+        points: rates(outcome, count),
+    };
+    let responses = outcomes
+        .iter()
+        .map(|outcome| rate(outcome.mode.name(), outcome, &|interval| interval.succeeded));
+    let mut rates = plot(
+        "responses",
+        scale("seconds"),
+        scale("1/s"),
+        responses.collect(),
+    );
     // The longest time: arrivals are the same for all.
     let longest = outcomes
         .iter()
         .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    rates.curves.extend(longest.map(|outcome| Curve {
-        name: "arrivals".to_owned(),
-        points: points(outcome, |interval| per_second(outcome, interval.arrived)),
-    }));
+    let arrivals = longest.map(|outcome| rate("arrivals", outcome, &|interval| interval.arrived));
+    rates.curves.extend(arrivals);
     vec![
         rates,
         latencies(outcomes),
@@ -124,6 +130,23 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
     ]
 }
 
+/// Returns the rate around each whole interval: twice a mean over a second. Requests come and go in steps, and a count of intervals that are
+/// no multiple of a step would show a saw-tooth that is not there.
+fn rates(outcome: &Outcome, count: &dyn Fn(&Interval) -> u64) -> Vec<(f64, f64)> {
+    let length = outcome.series.interval_ns as f64 / 1e9;
+    let points = points(outcome, |interval| count(interval) as f64 / length);
+    let half = (0.5 / length).round() as usize;
+    let mean = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+        let around = |index: usize| {
+            let around = index.saturating_sub(half)..(index + half + 1).min(points.len());
+            let sum: f64 = points[around.clone()].iter().map(|(_, rate)| rate).sum();
+            (points[index].0, sum / around.len() as f64)
+        };
+        (0..points.len()).map(around).collect()
+    };
+    mean(&mean(&points))
+}
+
 /// Returns a point for each whole interval, at its middle.
 fn points(outcome: &Outcome, value: impl Fn(&Interval) -> f64) -> Vec<(f64, f64)> {
     let length = outcome.series.interval_ns as f64 / 1e9;
@@ -135,14 +158,9 @@ fn points(outcome: &Outcome, value: impl Fn(&Interval) -> f64) -> Vec<(f64, f64)
 }
 
 fn latencies(outcomes: &[Outcome]) -> Plot {
-    let curve = |outcome: &Outcome| {
-        let percentiles = outcome.percentiles.iter();
-        Curve {
-            name: outcome.mode.name().to_owned(),
-            points: percentiles
-                .map(|known| (known.percent, known.latency))
-                .collect(),
-        }
+    let curve = |outcome: &Outcome| Curve {
+        name: outcome.mode.name().to_owned(),
+        points: outcome.distribution.clone(),
     };
     let curves = Vec::from_iter(outcomes.iter().map(curve));
     let values = || {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use uthread_report::results::significant;
 
-use crate::outcome::{Level, Outcome};
+use crate::outcome::{Level, Outcome, Spread};
 use crate::scenario::Scenario;
 use crate::words::{number, rate, size, time};
 
@@ -28,10 +28,10 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     let level =
         |level: Level| format!("{}, at most {}", significant(level.mean), number(level.max));
     add("", &|outcome| outcome.service.clone());
-    add("rate", &|outcome| rate(outcome.rate));
-    add("rate without start and end", &|outcome| {
-        outcome.rate_steady.map_or("-".to_owned(), rate)
+    add("rate", &|outcome| {
+        rate(outcome.rate_steady.unwrap_or(outcome.rate))
     });
+    add("rate with start and end", &|outcome| rate(outcome.rate));
     add("success", &|outcome| {
         format!("{:.1} %", 100.0 * outcome.success())
     });
@@ -59,6 +59,14 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
             found.map_or("-".to_owned(), |found| time(found.latency))
         });
     }
+    let mut add_spread = |name: &str, of: fn(Spread) -> f64| {
+        add(name, &|outcome| {
+            let spread = outcome.latency;
+            spread.map_or("-".to_owned(), |spread| time(of(spread)))
+        });
+    };
+    add_spread("latency mean", |spread| spread.mean);
+    add_spread("latency std deviation", |spread| spread.deviation);
     for percent in WAITS {
         let waited = |outcome: &Outcome| {
             let mut known = outcome.percentiles.iter();
@@ -74,9 +82,7 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     add("in progress", &|outcome| level(outcome.in_progress));
     add("by Little's law", &|outcome| significant(outcome.demand));
     add("waiting", &|outcome| level(outcome.waiting));
-    add("memory, at most", &|outcome| {
-        size(outcome.in_progress.max as f64 * outcome.bytes_each as f64)
-    });
+    add("memory", &|outcome| size(outcome.bytes as f64));
     rows
 }
 
@@ -98,6 +104,24 @@ pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
     sentences
 }
 
+/// Returns rows of cells as lines in which the cells of a column are below one another.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths = Vec::from_iter((0..columns).map(width));
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let cells = cells.map(|(cell, &width)| format!("{cell:width$}"));
+        let line = Vec::from_iter(cells).join("   ");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
 /// Returns the results of a scenario as text.
 pub(crate) fn text(title: &str, scenario: &Scenario, outcomes: &[Outcome]) -> String {
     let mut text = format!("{title}: {}\n", load(scenario, outcomes));
@@ -106,17 +130,7 @@ pub(crate) fn text(title: &str, scenario: &Scenario, outcomes: &[Outcome]) -> St
     }
     text.push('\n');
     let rows = rows(outcomes);
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths = Vec::from_iter((0..=outcomes.len()).map(width));
-    for row in &rows {
-        let cells = row.iter().zip(&widths);
-        let cells = cells.map(|(cell, &width)| format!("{cell:width$}"));
-        let line = Vec::from_iter(cells).join("   ");
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+    text += &aligned(&rows);
     for outcome in outcomes {
         text += &format!("\n{}\n", sentences(outcome).join("\n  "));
     }

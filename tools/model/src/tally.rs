@@ -1,7 +1,6 @@
 //! Counts of a simulation in progress, and the results that follow from them.
 
-use hdrhistogram::Histogram;
-
+use crate::latencies::Latencies;
 use crate::limit::limit;
 use crate::mode::Mode;
 use crate::outcome::{Failed, Level, Outcome, Percentile};
@@ -12,8 +11,6 @@ use crate::words::count;
 
 /// The percentiles of latencies that are reported.
 const PERCENTILES: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
-/// Latencies are exact to three digits.
-const DIGITS: u8 = 3;
 
 /// The cause of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +44,15 @@ pub(crate) struct Tally {
     last_arrival: u64,
     steady: Steady,
     last_end: u64,
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     /// Times that successful requests waited to be accepted.
-    waits: Histogram<u64>,
+    waits: Latencies,
     /// Sum of the times in progress of all jobs, in nanoseconds.
     in_progress: f64,
 }
 
 impl Tally {
     pub(crate) fn new() -> Tally {
-        let histogram = || Histogram::new(DIGITS).expect("three digits are possible");
         Tally {
             attempts: 0,
             accepted: 0,
@@ -67,8 +63,8 @@ impl Tally {
             last_arrival: 0,
             steady: Steady::new(),
             last_end: 0,
-            latencies: histogram(),
-            waits: histogram(),
+            latencies: Latencies::new(),
+            waits: Latencies::new(),
             in_progress: 0.0,
         }
     }
@@ -88,9 +84,8 @@ impl Tally {
         self.last_end = now;
         self.succeeded += 1;
         self.steady.add(now);
-        for (histogram, time) in [(&mut self.latencies, latency), (&mut self.waits, waited)] {
-            histogram.record(time).expect("the histogram grows");
-        }
+        self.latencies.add(latency);
+        self.waits.add(waited);
     }
 
     pub(crate) fn failed(&mut self, now: u64, failure: Failure) {
@@ -122,6 +117,11 @@ impl Tally {
         };
         let failed = CAUSES.into_iter().zip(self.failed);
         let failed = failed.map(|(cause, requests)| Failed { cause, requests });
+        let in_progress = level(Gauge::InProgress);
+        let all = match (mode, scenario.sync) {
+            (Mode::Sync, Some(pool)) => pool.threads,
+            _ => in_progress.max,
+        };
         let mut outcome = Outcome {
             mode,
             service,
@@ -136,9 +136,12 @@ impl Tally {
             rate: per_second(self.succeeded, end),
             rate_steady: self.steady.rate(),
             percentiles: percentiles(self),
-            in_progress: level(Gauge::InProgress),
+            latency: self.latencies.spread(),
+            distribution: self.latencies.distribution(),
+            in_progress,
             waiting: level(Gauge::Waiting),
             bytes_each,
+            bytes: bytes_each.saturating_mul(all),
             seconds_in_progress: self.in_progress / 1e9 / self.accepted.max(1) as f64,
             service_seconds,
             demand: 0.0,
@@ -154,8 +157,8 @@ impl Tally {
 fn percentiles(tally: &Tally) -> Vec<Percentile> {
     let percentile = |percent| Percentile {
         percent,
-        latency: seconds(tally.latencies.value_at_quantile(percent / 100.0)),
-        wait: seconds(tally.waits.value_at_quantile(percent / 100.0)),
+        latency: tally.latencies.at(percent),
+        wait: tally.waits.at(percent),
     };
     match tally.succeeded {
         0 => Vec::new(),

@@ -21,4 +21,5 @@ pub mod program;
 mod say;
 mod unavailable;
 
+pub use say::{check_said, say_line};
 pub use unavailable::Unavailable;

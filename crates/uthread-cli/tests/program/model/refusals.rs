@@ -1,7 +1,9 @@
 //! A refusal is one line that names the place, and has exit code 2.
 
+use std::fs::File;
+
 use super::model;
-use crate::harness::site;
+use crate::harness::{command, site};
 
 /// Checks that the run ends with this code and one line that contains `expected`.
 #[track_caller]
@@ -80,5 +82,31 @@ fn wrong_usage_is_refused() {
         let (code, _, errors) = model(arguments, folder.path());
         assert_eq!(code, 2, "{arguments:?}: {errors}");
         assert!(errors.contains(expected), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let expected = "read /dev/zero: it has more than 200000000 bytes";
+    refused(
+        &["sync", "-n", "10", "-l", "file:/dev/zero"],
+        &[],
+        2,
+        expected,
+    );
+}
+
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    for arguments in [&["fast"][..], &["list"], &["print", "fast"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = command(&["model"]);
+        let output = command.args(arguments).stdout(full).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(
+            errors.contains("cannot write to stdout: No space left"),
+            "{errors}"
+        );
     }
 }

@@ -10,11 +10,11 @@ const SLOWER: &str = "\
 slower dependency: 10,000 requests at 1,000/s
 Calls take 60 ms instead of 20 ms: 50 threads are no longer enough, and the queue grows as long as requests arrive.
 
-                             sync, 50 threads     async
-rate                         830/s                994/s
-rate without start and end   833/s                1,000/s
-success                      100.0 %              100.0 %
-latency p0                   60.0 ms              60.0 ms
+                          sync, 50 threads     async
+rate                      833/s                1,000/s
+rate with start and end   830/s                994/s
+success                   100.0 %              100.0 %
+latency p0                60.0 ms              60.0 ms
 ";
 
 #[test]
@@ -24,9 +24,9 @@ fn a_scenario_is_a_table_with_both_services() {
     assert_eq!((code, errors.as_str()), (0, ""));
     assert!(shown.starts_with(SLOWER), "{shown}");
     for line in [
-        "wait p50                     990 ms               0",
-        "wait p99                     1.97 s               0",
-        "by Little's law              60.0                 60.0",
+        "wait p50                  990 ms               0",
+        "wait p99                  1.97 s               0",
+        "by Little's law           60.0                 60.0",
         "sync, 50 threads: The 50 threads limit it: a request holds one for 60.0 ms, so they allow 833/s; 1,000/s arrive and need 60.0.",
         "async: Nothing limits it: at most 60 requests in progress.",
     ] {
@@ -57,7 +57,7 @@ fn the_options_describe_a_scenario() {
         "{shown}"
     );
     assert!(
-        shown.contains("success                      90.0 %"),
+        shown.contains("success                   90.0 %"),
         "{shown}"
     );
     assert!(
@@ -125,4 +125,46 @@ fn all_listed_scenarios_run() {
         let about = line.split_once("  ").unwrap().1.trim();
         assert!(shown.contains(about), "{about}: {shown}");
     }
+}
+
+#[test]
+fn a_pool_takes_the_memory_of_all_its_threads() {
+    let folder = site(&[]);
+    let arguments = ["sync", "-t", "1000000", "-n", "10"];
+    let (code, shown, _) = model(&arguments, folder.path());
+    assert_eq!(code, 0);
+    let memory = shown.lines().find(|line| line.starts_with("memory "));
+    assert!(
+        memory.is_some_and(|line| line.ends_with("23,438 MiB")),
+        "{shown}"
+    );
+    // The only latency has no deviation, and no percentile beside it.
+    for line in ["latency p0", "latency p100", "latency mean"] {
+        let mut lines = shown.lines();
+        let line = lines.find(|shown| shown.starts_with(&format!("{line} ")));
+        assert!(
+            line.is_some_and(|line| line.ends_with(" 20.0 ms")),
+            "{shown}"
+        );
+    }
+    assert!(shown.contains("latency std deviation     0\n"), "{shown}");
+}
+
+#[test]
+fn a_plan_names_the_fewest_threads() {
+    let folder = site(&[]);
+    let arguments = [
+        "plan", "--p99", "61ms", "-l", "60ms", "--html", "a.html", "--json", "a.json",
+    ];
+    let (code, shown, errors) = model(&arguments, folder.path());
+    assert_eq!((code, errors.as_str()), (0, ""));
+    assert!(
+        shown.contains("\n60 threads keep p99 within 61.0 ms, in "),
+        "{shown}"
+    );
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("a.json")).unwrap();
+    assert_eq!(json["fewest"], 60);
+    let page = read("a.html");
+    assert!(page.contains("60 threads keep p99 within") && page.matches("<svg").count() == 2);
 }
