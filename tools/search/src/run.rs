@@ -38,7 +38,7 @@ pub(crate) fn run(search: &Search<'_>) -> Outcome {
             );
         }
     }
-    if !search.output.is_interrupted() {
+    if !search.output.is_interrupted() && search.plan.matcher.is_some() {
         print_totals(search);
     }
     match search.has_match.load(Ordering::Relaxed) {

@@ -85,6 +85,7 @@ fn lines_are_printed_as_the_options_say() {
         ("--json --no-json three a", "three\n"),
         ("-F --no-fixed-strings n. a", "one fox\n"),
         ("-v --no-invert-match three a", "three\n"),
+        ("-m 0 --stats three a", ""),
     ];
     check(&cases, files.path());
 }
@@ -317,6 +318,7 @@ fn hyperlinks_and_colors_have_their_formats() {
         ),
         ("--path-separator ab text", "it has 2 bytes instead of one"),
         ("-P text", "PCRE2 is not available"),
+        ("--regex-size-limit 1K \\w{20}", "exceeds size limit"),
         (
             "-uuuu text",
             "-u (--unrestricted) can be given up to three times",
@@ -331,4 +333,56 @@ fn hyperlinks_and_colors_have_their_formats() {
     assert!(String::from_utf8_lossy(&version.stdout).contains("ripgrep 15."));
     let version = output(0, "--pcre2-version", files.path());
     assert_eq!(version.status.code(), Some(1));
+}
+
+#[test]
+fn the_user_names_a_program_for_the_name_of_the_host() {
+    let files = site(&[("a", "text\n"), ("host", "#!/bin/sh\necho nowhere\n")]);
+    fs::set_permissions(files.path().join("host"), Permissions::from_mode(0o755)).unwrap();
+    let arguments =
+        "--hyperlink-format x://{host}{path} --hostname-bin ./host --color always -H text a";
+    let output = output(0, arguments, files.path());
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("\x1b]8;;x://nowhere/"), "{shown}");
+}
+
+#[test]
+fn other_file_systems_are_left_out_if_wanted() {
+    let files = site(&[]);
+    let lists_processes = |arguments: &str| {
+        let output = output(0, arguments, files.path());
+        String::from_utf8_lossy(&output.stdout).contains("/proc/version\n")
+    };
+    assert!(lists_processes("--files --no-messages -d 2 -u /"));
+    assert!(!lists_processes(
+        "--files --no-messages -d 2 -u --one-file-system /"
+    ));
+    assert!(lists_processes(
+        "--files --no-messages -d 1 -u --one-file-system /proc"
+    ));
+}
+
+#[test]
+fn ignore_files_above_and_other_cases_are_respected_as_the_options_say() {
+    let files = site(&[
+        ("a/.ignore", "FILE\nb/other\n"),
+        ("a/b/file", "x\n"),
+        ("a/b/other", "x\n"),
+    ]);
+    let below = files.path().join("a/b");
+    check(
+        &[
+            ("--files .", "./file\n"),
+            (
+                "--files --no-ignore-parent --sort path .",
+                "./file\n./other\n",
+            ),
+            ("--files --ignore-file-case-insensitive .", ""),
+            (
+                "--files --ignore-file-case-insensitive --no-ignore-file-case-insensitive .",
+                "./file\n",
+            ),
+        ],
+        &below,
+    );
 }
