@@ -251,9 +251,10 @@ Closed loop (the default) and open loop (--rate):
   were answered, and measures latency from the time when a request was due. It shows every stall.
 
 Checks:
-  tcp: numbered messages must come back byte for byte. http: the status must be 200, and the body
-  must equal that of the first response; a response without Content-Length is an error. The
-  generator reopens failed connections after 100 ms, and counts errors by kind.
+  tcp: numbered messages must come back byte for byte. http: the status must be one of --status,
+  and the body must equal that of the first response (not with --no-check); it has a
+  Content-Length or chunks. The generator reopens failed connections after 100 ms, and counts
+  errors by kind.
 
 Reading the report:
   \"saturated\" means that the generator itself was the limit, and tells what to do. The CPU share is
@@ -295,8 +296,39 @@ pub(crate) enum LoadTarget {
         url: String,
 
         #[command(flatten)]
+        ask: LoadAsk,
+
+        #[command(flatten)]
         options: LoadOptions,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadAsk {
+    /// Method of the requests
+    #[arg(long, short = 'X', default_value = "GET", value_name = "METHOD")]
+    pub(crate) method: String,
+
+    /// Further header field, such as "Accept: text/html"; can be repeated
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+
+    /// Body of the requests, or @FILE to send the content of a file
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) body: String,
+
+    /// Statuses of responses that are no failures
+    #[arg(long, default_value = "200", value_delimiter = ',', value_name = "N,N")]
+    pub(crate) status: Vec<u16>,
+
+    /// Accept any body: for a server whose responses change
+    #[arg(long)]
+    pub(crate) no_check: bool,
 }
 
 #[derive(Debug, Args)]

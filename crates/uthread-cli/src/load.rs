@@ -1,12 +1,12 @@
 //! `uthread load`: generates load with the crate `uthread-load`, and prints the report.
 
 use std::io::Write;
-use std::{process, thread};
+use std::{fs, process, thread};
 
 use uthread::signal::{Signal, Signals};
-use uthread_load::{Crowd, Error, Pattern, Plan, Report, Stop, Target};
+use uthread_load::{Ask, Crowd, Error, Pattern, Plan, Report, Stop, Target};
 
-use crate::args::{LoadArgs, LoadOptions, LoadTarget};
+use crate::args::{LoadArgs, LoadAsk, LoadOptions, LoadTarget};
 use crate::exit::Exit;
 use crate::output::{print, tell};
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &LoadArgs) -> Exit {
             size,
             options,
         } => (Target::tcp(address, size.get()), options),
-        LoadTarget::Http { url, options } => (Target::http(url), options),
+        LoadTarget::Http { url, ask, options } => (http(url, ask), options),
     };
     match target.and_then(|target| load(&plan(target, options))) {
         Ok(report) => finish(&report, options.json),
@@ -26,6 +26,23 @@ pub(crate) fn run(args: &LoadArgs) -> Exit {
             Exit::CouldNotStart
         }
     }
+}
+
+fn http(url: &str, arguments: &LoadAsk) -> Result<Target, Error> {
+    let body = match arguments.body.strip_prefix('@') {
+        None => arguments.body.clone().into_bytes(),
+        Some(path) => {
+            let wrong = |error| Error::Usage(format!("cannot read {path}: {error}"));
+            fs::read(path).map_err(wrong)?
+        }
+    };
+    Target::http(url)?.asking(Ask {
+        method: arguments.method.clone(),
+        headers: arguments.headers.clone(),
+        body,
+        statuses: arguments.status.clone(),
+        is_checked: !arguments.no_check,
+    })
 }
 
 fn plan(target: Target, options: &LoadOptions) -> Plan {

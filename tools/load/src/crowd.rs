@@ -13,11 +13,13 @@ use uthread::{JoinHandle, Runtime};
 use crate::clock::{Clock, End};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, Kind};
+use crate::http::Accepted;
 use crate::link;
 use crate::open_files::raise_open_files;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::tally::Tally;
+use crate::target::Unknown;
 use crate::task::Task;
 use crate::usage::Usage;
 use crate::worker::{self, Outcome};
@@ -223,20 +225,27 @@ impl Crowd {
 
     /// Returns the exchange; for HTTP without an expected body, requests the path once to learn it.
     fn learn_exchange(&self) -> Result<Exchange, Failure> {
-        self.plan.target.exchange().or_else(|request| {
-            let (address, timeout) = (self.plan.target.address, self.plan.timeout);
-            if self.end.is_stopped() {
-                let text = "stopped before the first request";
-                return Err(Failure::new(Kind::NotConnected, text));
-            }
-            let ask = || {
-                let stream = TcpStream::connect_timeout(&address, timeout)
-                    .map_err(|error| Failure::of("connect", &error))?;
-                first_body(&stream, &request, timeout)
-            };
-            let body = self.runtimes[0].run(ask)?;
-            Ok(Exchange::Get { request, body })
-        })
+        self.plan
+            .target
+            .exchange()
+            .or_else(|Unknown { request, accepted }| {
+                let (address, timeout) = (self.plan.target.address, self.plan.timeout);
+                if self.end.is_stopped() {
+                    let text = "stopped before the first request";
+                    return Err(Failure::new(Kind::NotConnected, text));
+                }
+                let ask = || {
+                    let stream = TcpStream::connect_timeout(&address, timeout)
+                        .map_err(|error| Failure::of("connect", &error))?;
+                    first_body(&stream, &request, &accepted, timeout)
+                };
+                let body = Some(self.runtimes[0].run(ask)?);
+                Ok(Exchange::Http {
+                    request,
+                    accepted,
+                    body,
+                })
+            })
     }
 
     fn open(&mut self, exchange: Exchange) {
@@ -321,6 +330,7 @@ fn start_runtime(plan: &Plan) -> io::Result<Runtime> {
 fn first_body(
     mut stream: &TcpStream,
     request: &[u8],
+    accepted: &Accepted,
     timeout: Duration,
 ) -> Result<Vec<u8>, Failure> {
     use std::io::Read;
@@ -329,32 +339,34 @@ fn first_body(
     set_up.map_err(|error| Failure::of("set up the connection", &error))?;
     link::send(stream, request)?;
     let mut received = Vec::new();
-    let mut whole_bytes = None;
+    let (mut rest, mut content) = (None, Vec::new());
     let mut piece = vec![0; http::HEAD_BYTES_MAX];
     let begin = Instant::now();
     loop {
-        if whole_bytes.is_none()
-            && let Some(head) = http::parse_head(&received)?
+        if rest.is_none()
+            && let Some(head) = http::parse_head(&received, accepted)?
         {
-            if head.body_bytes > BODY_BYTES_MAX {
-                let text = format!(
-                    "a body of {} bytes; at most {BODY_BYTES_MAX}",
-                    head.body_bytes
-                );
-                return Err(Failure::new(Kind::Wrong, text));
-            }
-            whole_bytes = Some((head.bytes, head.bytes + head.body_bytes as usize));
+            received.drain(..head.bytes);
+            rest = Some(head.body);
         }
-        if let Some((head_bytes, whole_bytes)) = whole_bytes
-            && received.len() >= whole_bytes
-        {
-            return match received.len() > whole_bytes {
-                true => Err(Failure::new(
-                    Kind::Wrong,
-                    "more bytes than the Content-Length tells",
-                )),
-                false => Ok(received.split_off(head_bytes)),
-            };
+        if let Some(body) = &mut rest {
+            let (bytes, is_whole) = body.take(&received, |data| {
+                content.extend_from_slice(data);
+                check_size(content.len() as u64)
+            })?;
+            received.drain(..bytes);
+            if let http::Body::Length(left) = body {
+                check_size(*left)?;
+            }
+            if is_whole {
+                return match received.is_empty() {
+                    true => Ok(content),
+                    false => Err(Failure::new(
+                        Kind::Wrong,
+                        "more bytes than the response should have",
+                    )),
+                };
+            }
         }
         if begin.elapsed() >= timeout {
             return Err(link::unanswered(timeout));
@@ -368,6 +380,16 @@ fn first_body(
             }
             Ok(count) => received.extend_from_slice(&piece[..count]),
             Err(error) => return Err(Failure::of("receive", &error)),
+        }
+    }
+}
+
+fn check_size(bytes: u64) -> Result<(), Failure> {
+    match bytes <= BODY_BYTES_MAX {
+        true => Ok(()),
+        false => {
+            let text = format!("a body of {bytes} bytes or more; at most {BODY_BYTES_MAX}");
+            Err(Failure::new(Kind::Wrong, text))
         }
     }
 }

@@ -9,11 +9,19 @@ use crate::http;
 /// shifted message differs, too.
 const BLOCK_BYTES: usize = 16;
 
+/// Initial room for a body that is not checked.
+const BODY_BYTES_USUAL: usize = 4096;
+
 pub(crate) enum Exchange {
     /// Messages of this size that the server sends back.
     Echo { bytes: usize },
-    /// A path over HTTP, on a persistent connection.
-    Get { request: Vec<u8>, body: Vec<u8> },
+    /// A request over HTTP, on a persistent connection.
+    Http {
+        request: Vec<u8>,
+        accepted: http::Accepted,
+        /// The body of each response, unless that is not checked.
+        body: Option<Vec<u8>>,
+    },
 }
 
 /// Progress through the current response.
@@ -21,8 +29,8 @@ pub(crate) enum Exchange {
 pub(crate) struct Progress {
     /// Bytes received of the message or the body.
     done: usize,
-    /// Set when the head of an HTTP response is complete: whether the server will close the connection.
-    head: Option<http::Closes>,
+    /// Set when the head of an HTTP response is complete: the rest of the body, and whether the server will close the connection.
+    head: Option<(http::Body, http::Closes)>,
 }
 
 /// A complete response.
@@ -36,14 +44,16 @@ impl Exchange {
     pub(crate) fn message_bytes(&self) -> usize {
         match self {
             Exchange::Echo { bytes } => *bytes,
-            Exchange::Get { request, .. } => request.len(),
+            Exchange::Http { request, .. } => request.len(),
         }
     }
 
     pub(crate) fn answer_bytes(&self) -> usize {
         match self {
             Exchange::Echo { bytes } => *bytes,
-            Exchange::Get { body, .. } => http::HEAD_BYTES_USUAL + body.len(),
+            Exchange::Http { body, .. } => {
+                http::HEAD_BYTES_USUAL + body.as_ref().map_or(BODY_BYTES_USUAL, Vec::len)
+            }
         }
     }
 
@@ -58,7 +68,7 @@ impl Exchange {
                     out.extend_from_slice(&block[..rest]);
                 }
             }
-            Exchange::Get { request, .. } => out.extend_from_slice(request),
+            Exchange::Http { request, .. } => out.extend_from_slice(request),
         }
     }
 
@@ -75,9 +85,11 @@ impl Exchange {
             Exchange::Echo { bytes } => {
                 let rest = (bytes - progress.done).min(received.len());
                 check_echo(&block(connection, number), progress.done, &received[..rest])?;
-                Ok((rest, progress.advance(rest, *bytes, false)))
+                Ok((rest, progress.advance(rest, *bytes)))
             }
-            Exchange::Get { body, .. } => take_response(body, progress, received),
+            Exchange::Http { accepted, body, .. } => {
+                take_response(accepted, body.as_deref(), progress, received)
+            }
         }
     }
 }
@@ -89,51 +101,78 @@ impl Progress {
     }
 
     /// Advances by `bytes` of `all`.
-    fn advance(&mut self, bytes: usize, all: usize, closes: bool) -> Option<Answer> {
+    fn advance(&mut self, bytes: usize, all: usize) -> Option<Answer> {
         self.done += bytes;
         let whole = self.done == all;
         if whole {
             *self = Progress::default();
         }
-        whole.then_some(Answer { closes })
+        whole.then_some(Answer { closes: false })
     }
 }
 
 fn take_response(
-    body: &[u8],
+    accepted: &http::Accepted,
+    expected: Option<&[u8]>,
     progress: &mut Progress,
     received: &[u8],
 ) -> Result<(usize, Option<Answer>), Failure> {
     let mut taken = 0;
-    let closes = match progress.head {
-        Some(closes) => closes,
+    let (mut body, closes) = match progress.head {
+        Some(head) => head,
         None => {
-            let Some(head) = http::parse_head(received)? else {
+            let Some(head) = http::parse_head(received, accepted)? else {
                 return Ok((0, None));
             };
-            if head.body_bytes != body.len() as u64 {
-                let text = format!(
-                    "the response has {} bytes, but the first one had {}",
-                    head.body_bytes,
-                    body.len()
-                );
-                return Err(Failure::new(Kind::Wrong, text));
+            if let (http::Body::Length(bytes), Some(expected)) = (head.body, expected)
+                && bytes != expected.len() as u64
+            {
+                return Err(other_length(bytes, expected));
             }
             taken = head.bytes;
-            progress.head = Some(head.closes);
-            head.closes
+            (head.body, head.closes)
         }
     };
-    let rest = (body.len() - progress.done).min(received.len() - taken);
-    let expected = &body[progress.done..progress.done + rest];
-    if received[taken..taken + rest] != *expected {
-        return Err(Failure::new(
-            Kind::Wrong,
-            "the body differs from that of the first response",
-        ));
+    let done = &mut progress.done;
+    let check = |data: &[u8]| {
+        let place = *done..*done + data.len();
+        *done = place.end;
+        match expected {
+            Some(expected) if expected.get(place.clone()) != Some(data) => {
+                Err(match place.end > expected.len() {
+                    true => other_length(place.end as u64, expected),
+                    false => Failure::new(
+                        Kind::Wrong,
+                        "the body differs from that of the first response",
+                    ),
+                })
+            }
+            _ => Ok(()),
+        }
+    };
+    let (bytes, is_whole) = body.take(&received[taken..], check)?;
+    progress.head = Some((body, closes));
+    if !is_whole {
+        return Ok((taken + bytes, None));
     }
-    let answer = progress.advance(rest, body.len(), closes.0);
-    Ok((taken + rest, answer))
+    match expected {
+        Some(expected) if progress.done < expected.len() => {
+            Err(other_length(progress.done as u64, expected))
+        }
+        _ => {
+            *progress = Progress::default();
+            let answer = Answer { closes: closes.0 };
+            Ok((taken + bytes, Some(answer)))
+        }
+    }
+}
+
+fn other_length(bytes: u64, expected: &[u8]) -> Failure {
+    let text = format!(
+        "the response has {bytes} bytes, but the first one had {}",
+        expected.len()
+    );
+    Failure::new(Kind::Wrong, text)
 }
 
 fn block(connection: u64, number: u64) -> [u8; BLOCK_BYTES] {
@@ -217,12 +256,46 @@ mod tests {
         }
     }
 
+    fn http(body: Option<&[u8]>) -> Exchange {
+        Exchange::Http {
+            request: Vec::new(),
+            accepted: http::Accepted {
+                statuses: vec![200],
+                is_head: false,
+            },
+            body: body.map(<[u8]>::to_vec),
+        }
+    }
+
+    #[test]
+    fn a_chunked_body_is_compared_and_a_changing_one_only_counted() {
+        let chunked = |body: &str| {
+            let (first, second) = body.split_at(2);
+            let (one, two) = (first.len(), second.len());
+            format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{one:x}\r\n{first}\r\n{two:x}\r\n{second}\r\n0\r\n\r\n"
+            )
+        };
+        let same = [chunked("hello"), chunked("hello")].concat();
+        for piece in 1..same.len() {
+            let answers = take_all(&http(Some(b"hello")), same.as_bytes(), piece).unwrap();
+            assert_eq!(answers.len(), 2, "{piece}");
+        }
+        for (other, reason) in [
+            ("hallo", "differs"),
+            ("hell", "4 bytes"),
+            ("hello!", "6 bytes"),
+        ] {
+            let bytes = chunked(other);
+            let failure = take_all(&http(Some(b"hello")), bytes.as_bytes(), 7).unwrap_err();
+            assert!(failure.text.contains(reason), "{failure:?}");
+            assert_eq!(take_all(&http(None), bytes.as_bytes(), 7).unwrap().len(), 1);
+        }
+    }
+
     #[test]
     fn a_response_is_complete_with_its_body() {
-        let exchange = Exchange::Get {
-            request: Vec::new(),
-            body: b"hello".to_vec(),
-        };
+        let exchange = http(Some(b"hello"));
         let response = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let last = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
         let bytes = [response, response, last].concat();

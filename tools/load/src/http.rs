@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig, Response, Status};
 
+use crate::chunked::Chunked;
 use crate::failure::{Failure, Kind};
 
 /// Servers send a quarter of this; nginx accepts no longer head from an upstream server.
@@ -20,16 +21,50 @@ pub(crate) struct Closes(pub(crate) bool);
 #[derive(Debug, PartialEq)]
 pub(crate) struct Head {
     pub(crate) bytes: usize,
-    pub(crate) body_bytes: u64,
+    pub(crate) body: Body,
     pub(crate) closes: Closes,
 }
 
-pub(crate) fn request(host: &str, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: uthread-load\r\n\r\n").into_bytes()
+/// The rest of a body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Body {
+    /// Number of bytes.
+    Length(u64),
+    Chunked(Chunked),
+}
+
+impl Body {
+    /// Consumes bytes from the start of `received`, and passes the content to `data`. Returns their number, and `true` at the end of
+    /// the body.
+    pub(crate) fn take(
+        &mut self,
+        received: &[u8],
+        mut data: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(usize, bool), Failure> {
+        match self {
+            Body::Length(left) => {
+                let bytes = received
+                    .len()
+                    .min(usize::try_from(*left).unwrap_or(usize::MAX));
+                data(&received[..bytes])?;
+                *left -= bytes as u64;
+                Ok((bytes, *left == 0))
+            }
+            Body::Chunked(chunked) => chunked.take(received, data),
+        }
+    }
+}
+
+/// The responses that a request accepts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Accepted {
+    pub(crate) statuses: Vec<u16>,
+    /// `true` for `HEAD`, whose responses have no body whatever their fields tell.
+    pub(crate) is_head: bool,
 }
 
 /// Parses the head at the start of `received`; returns `None` if it is incomplete.
-pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>, Failure> {
+pub(crate) fn parse_head(received: &[u8], accepted: &Accepted) -> Result<Option<Head>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
     let mut response = Response::new(&mut []);
     let parsed = ParserConfig::default().parse_response_with_uninit_headers(
@@ -52,25 +87,27 @@ pub(crate) fn parse_head(received: &[u8]) -> Result<Option<Head>, Failure> {
             )));
         }
     };
-    if response.code != Some(200) {
-        let code = response.code.unwrap_or_default();
+    let code = response.code.unwrap_or_default();
+    if !accepted.statuses.contains(&code) {
         let reason = response.reason.unwrap_or_default();
         return Err(Failure::new(
             Kind::Status,
             format!("status {code} {reason}"),
         ));
     }
-    let (body_bytes, closes) = frame(response.headers, response.version == Some(0))?;
+    let has_body = !accepted.is_head && !matches!(code, 100..200 | 204 | 304);
+    let (body, closes) = frame(response.headers, response.version == Some(0), has_body)?;
     Ok(Some(Head {
         bytes,
-        body_bytes,
+        body,
         closes: Closes(closes),
     }))
 }
 
-/// Returns the length of the body, and whether the connection ends with it.
-fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure> {
+/// Returns the framing of the body, and whether the connection ends with it.
+fn frame(fields: &[Header<'_>], mut closes: bool, has_body: bool) -> Result<(Body, bool), Failure> {
     let mut body_bytes = None;
+    let mut is_chunked = false;
     for field in fields {
         let value = field.value.trim_ascii();
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -84,10 +121,13 @@ fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure
             }
             body_bytes = number;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            let coding = String::from_utf8_lossy(value);
-            return Err(wrong(format!(
-                "the body has the transfer coding {coding:?}: only a body with a Content-Length can be checked"
-            )));
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                let coding = String::from_utf8_lossy(value);
+                return Err(wrong(format!(
+                    "the body has the transfer coding {coding:?}, not \"chunked\""
+                )));
+            }
+            is_chunked = true;
         } else if field.name.eq_ignore_ascii_case("connection") {
             closes = match value {
                 value if value.eq_ignore_ascii_case(b"close") => true,
@@ -96,13 +136,17 @@ fn frame(fields: &[Header<'_>], mut closes: bool) -> Result<(u64, bool), Failure
             };
         }
     }
-    match body_bytes {
-        Some(body_bytes) => Ok((body_bytes, closes)),
-        None => Err(wrong(
-            "the body ends with the connection: only a body with a Content-Length can be checked"
-                .to_owned(),
-        )),
-    }
+    let body = match body_bytes {
+        _ if !has_body => Body::Length(0),
+        _ if is_chunked => Body::Chunked(Chunked::default()),
+        Some(bytes) => Body::Length(bytes),
+        None => {
+            let text =
+                "the body ends with the connection: it has neither a Content-Length nor chunks";
+            return Err(wrong(text.to_owned()));
+        }
+    };
+    Ok((body, closes))
 }
 
 fn wrong(text: String) -> Failure {
@@ -113,22 +157,51 @@ fn wrong(text: String) -> Failure {
 mod tests {
     use super::*;
 
+    fn ok() -> Accepted {
+        Accepted {
+            statuses: vec![200],
+            is_head: false,
+        }
+    }
+
+    #[test]
+    fn a_response_may_have_chunks_or_no_body_at_all() {
+        let body = |head: &str, accepted: &Accepted| {
+            let head = parse_head(head.as_bytes(), accepted).unwrap().unwrap();
+            head.body
+        };
+        let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n";
+        assert_eq!(body(chunks, &ok()), Body::Chunked(Chunked::Size));
+        let head = Accepted {
+            is_head: true,
+            ..ok()
+        };
+        assert_eq!(body(chunks, &head), Body::Length(0));
+        let none = Accepted {
+            statuses: vec![204, 404],
+            ..ok()
+        };
+        assert_eq!(body("HTTP/1.1 204 No\r\n\r\n", &none), Body::Length(0));
+        let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\n";
+        assert_eq!(body(missing, &none), Body::Length(9));
+    }
+
     #[test]
     fn a_complete_head_tells_where_the_answer_ends() {
         let check = |head: &str, body_bytes, closes| {
             for end in 0..head.len() {
                 assert_eq!(
-                    parse_head(&head.as_bytes()[..end]),
+                    parse_head(&head.as_bytes()[..end], &ok()),
                     Ok(None),
                     "{end} of {head:?}"
                 );
             }
             let expected = Head {
                 bytes: head.len(),
-                body_bytes,
+                body: Body::Length(body_bytes),
                 closes: Closes(closes),
             };
-            let found = parse_head(format!("{head}body").as_bytes());
+            let found = parse_head(format!("{head}body").as_bytes(), &ok());
             assert_eq!(found, Ok(Some(expected)), "{head:?}");
         };
         check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", 5, false);
@@ -148,7 +221,7 @@ mod tests {
     #[test]
     fn what_cannot_be_checked_is_an_error_that_says_why() {
         let check = |received: &[u8], kind, reason: &str| {
-            let failure = parse_head(received).unwrap_err();
+            let failure = parse_head(received, &ok()).unwrap_err();
             assert_eq!(failure.kind, kind, "{failure:?}");
             assert!(
                 failure.text.contains(reason),
@@ -167,9 +240,9 @@ mod tests {
             "ends with the connection",
         );
         check(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             Kind::Wrong,
-            "chunked",
+            "gzip",
         );
         for length in [
             "+5",

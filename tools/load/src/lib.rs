@@ -9,6 +9,7 @@
 mod crowd;
 mod plan;
 mod report;
+mod target;
 
 mod worker;
 
@@ -22,6 +23,8 @@ mod link;
 
 mod exchange;
 mod http;
+
+mod chunked;
 
 mod pacer;
 mod schedule;
@@ -39,9 +42,10 @@ use std::io;
 pub use crowd::{Crowd, Stop};
 pub use failure::Kind;
 pub use open_files::raise_open_files;
-pub use plan::{Pattern, Plan, Target};
+pub use plan::{Pattern, Plan};
 pub use random::SplitMix;
 pub use report::{ErrorCount, Lateness, Percentiles, Report, Saturation};
+pub use target::{Ask, Target};
 
 /// Reasons why a load cannot start.
 ///

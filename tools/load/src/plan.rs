@@ -1,6 +1,5 @@
 //! The plan of a load. Everything is checked here, before anything starts.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use uthread::Driver;
 
 use crate::Error;
 use crate::exchange::Exchange;
-use crate::http;
+use crate::target::Target;
 
 /// Bytes in flight on one connection. A server's socket accepts this much while the server itself reads nothing, so a
 /// closed loop never waits to send while the server waits for it to receive.
@@ -17,148 +16,6 @@ const IN_FLIGHT_BYTES_MAX: usize = 64 * 1024;
 const WORKERS_MAX: usize = 1024;
 /// Longer than any measurement, and within the range of latencies.
 const TIME_MAX: Duration = Duration::from_secs(3600);
-
-/// The server to load, and the requests to send.
-///
-/// ```
-/// use uthread_load::Target;
-///
-/// let echo = Target::tcp("127.0.0.1:7000", 16)?;
-/// assert_eq!(echo.to_string(), "tcp 127.0.0.1:7000, 16 bytes");
-/// let page = Target::http("http://127.0.0.1:8080/index.html")?;
-/// assert_eq!(page.to_string(), "http://127.0.0.1:8080/index.html");
-/// assert!(Target::http("https://127.0.0.1/").is_err());
-/// # Ok::<(), uthread_load::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub struct Target {
-    pub(crate) address: SocketAddr,
-    pub(crate) what: What,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum What {
-    Echo {
-        bytes: usize,
-    },
-    Get {
-        host: String,
-        path: String,
-        body: Option<Vec<u8>>,
-    },
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.what {
-            What::Echo { bytes } => write!(formatter, "tcp {}, {bytes} bytes", self.address),
-            What::Get { host, path, .. } => write!(formatter, "http://{host}{path}"),
-        }
-    }
-}
-
-impl Target {
-    /// Sends messages of this size to the echo server at `HOST:PORT`. See the example of [`Target`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the address is invalid or cannot be resolved, and for messages of zero bytes.
-    pub fn tcp(address: &str, message_bytes: usize) -> Result<Target, Error> {
-        if message_bytes == 0 {
-            return Err(Error::Usage("a message needs at least one byte".to_owned()));
-        }
-        Ok(Target {
-            address: resolve(address)?,
-            what: What::Echo {
-                bytes: message_bytes,
-            },
-        })
-    }
-
-    /// Requests `HOST:PORT/PATH` over HTTP/1.1, with or without a leading `http://`. The port defaults to 80, the path
-    /// to `/`. See the example of [`Target`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the address is invalid or cannot be resolved.
-    pub fn http(url: &str) -> Result<Target, Error> {
-        let rest = match url.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some((scheme, _)) => {
-                return Err(Error::Usage(format!(
-                    "{scheme}:// is not supported, only http://"
-                )));
-            }
-            None => url,
-        };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_text(rest) || rest.contains('#') {
-            return Err(Error::Usage(format!(
-                "{url:?} contains a byte that a request cannot contain: encode it, such as a blank as %20"
-            )));
-        }
-        // The last colon of `[::1]` does not separate a port.
-        let has_port = host
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| !port.ends_with(']'));
-        let address = match has_port {
-            true => resolve(host)?,
-            false => resolve(&format!("{host}:80"))?,
-        };
-        let path = if path.is_empty() { "/" } else { path };
-        Ok(Target {
-            address,
-            what: What::Get {
-                host: host.to_owned(),
-                path: path.to_owned(),
-                body: None,
-            },
-        })
-    }
-
-    /// Sets the expected body of every HTTP response. By default it is that of the first response.
-    ///
-    /// ```
-    /// use uthread_load::Target;
-    ///
-    /// let page = Target::http("127.0.0.1:8080/hello")?.expecting(b"hello\n".to_vec());
-    /// # drop(page);
-    /// # Ok::<(), uthread_load::Error>(())
-    /// ```
-    #[must_use]
-    pub fn expecting(mut self, expected: Vec<u8>) -> Target {
-        if let What::Get { body, .. } = &mut self.what {
-            *body = Some(expected);
-        }
-        self
-    }
-
-    /// Returns the exchange, if it is known without a first request.
-    pub(crate) fn exchange(&self) -> Result<Exchange, Vec<u8>> {
-        match &self.what {
-            What::Echo { bytes } => Ok(Exchange::Echo { bytes: *bytes }),
-            What::Get { host, path, body } => {
-                let request = http::request(host, path);
-                match body {
-                    Some(body) => Ok(Exchange::Get {
-                        request,
-                        body: body.clone(),
-                    }),
-                    None => Err(request),
-                }
-            }
-        }
-    }
-}
-
-fn resolve(address: &str) -> Result<SocketAddr, Error> {
-    let mut addresses = address
-        .to_socket_addrs()
-        .map_err(|error| Error::Usage(format!("{address:?} is not HOST:PORT: {error}")))?;
-    let first = addresses.next();
-    first.ok_or_else(|| Error::Usage(format!("{address:?} has no address")))
-}
 
 /// The rule by which connections send.
 ///
@@ -278,48 +135,6 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_url_has_a_host_a_port_and_a_path_or_their_defaults() {
-        let check = |url: &str, address: &str, expected_host: &str, expected_path: &str| {
-            let target = Target::http(url).unwrap();
-            assert_eq!(target.address.to_string(), address, "{url}");
-            let What::Get { host, path, .. } = target.what else {
-                panic!("{url}");
-            };
-            assert_eq!(
-                (host.as_str(), path.as_str()),
-                (expected_host, expected_path),
-                "{url}"
-            );
-        };
-        check(
-            "127.0.0.1:81/a/b?c=d",
-            "127.0.0.1:81",
-            "127.0.0.1:81",
-            "/a/b?c=d",
-        );
-        check("http://127.0.0.1:81", "127.0.0.1:81", "127.0.0.1:81", "/");
-        check("http://127.0.0.1/x", "127.0.0.1:80", "127.0.0.1", "/x");
-        check("http://[::1]:81/", "[::1]:81", "[::1]:81", "/");
-        check("[::1]/", "[::1]:80", "[::1]", "/");
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused() {
-        for url in [
-            "https://127.0.0.1/",
-            "127.0.0.1:x/",
-            "127.0.0.1/a b",
-            "127.0.0.1/#x",
-            "127.0.0.1/\r\nA:b",
-            "/",
-        ] {
-            assert!(matches!(Target::http(url), Err(Error::Usage(_))), "{url}");
-        }
-        assert!(Target::tcp("127.0.0.1", 16).is_err());
-        assert!(Target::tcp("127.0.0.1:1", 0).is_err());
-    }
 
     #[test]
     fn what_cannot_be_is_refused() {

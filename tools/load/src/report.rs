@@ -283,6 +283,10 @@ impl fmt::Display for Report {
             formatter,
             "{target}: {connections} connections, {pattern}, {seconds:.1} s{early}"
         )?;
+        if self.answered == 0 {
+            writeln!(formatter, "  no response")?;
+            return self.write_faults(formatter);
+        }
         writeln!(
             formatter,
             "  {:.1} responses/s ({} measured, {} in total)",
@@ -393,8 +397,8 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, End};
     use crate::failure::Failure;
-    use crate::plan::Target;
     use crate::tally::Tally;
+    use crate::target::Target;
     use crate::usage::Usage;
     use std::time::Instant;
 
@@ -448,7 +452,7 @@ mod tests {
         assert_eq!((one.least_served, one.fairness), (0, None));
         let none = report(0, 0, &[], &[]);
         assert_eq!(none.latency_us, None);
-        assert!(none.to_string().contains("no latency"), "{none}");
+        assert!(none.to_string().contains("\n  no response\n"), "{none}");
     }
 
     #[test]

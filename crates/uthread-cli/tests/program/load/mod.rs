@@ -1,5 +1,7 @@
 //! The load generator: what it counts, what it reports as wrong, and how it ends.
 
+mod dynamic;
+
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
