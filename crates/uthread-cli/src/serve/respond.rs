@@ -168,7 +168,9 @@ impl Answer<'_, '_, '_> {
     }
 
     fn listing(&mut self, root: &Root, dir: &File, path: &[u8]) -> Result<Response, Status> {
-        let html = uthread::blocking(|| listing::page(root, dir, path)).map_err(|error| {
+        let (_, query) = target::split_query(self.request.path_and_query);
+        let view = listing::View::of(query);
+        let html = uthread::blocking(|| listing::page(root, dir, path, view)).map_err(|error| {
             tell(format_args!(
                 "cannot list /{}: {error}",
                 path.escape_ascii()

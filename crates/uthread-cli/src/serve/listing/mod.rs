@@ -1,6 +1,7 @@
-//! The page that lists a directory.
+//! The pages that list a directory.
 
-use std::cmp::Reverse;
+mod view;
+
 use std::ffi::CStr;
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,8 +13,10 @@ use super::page;
 use super::root::{Opened, Root};
 use super::target;
 
-/// Maximum number of entries on a page: about 2 MB of HTML, more than browsers and people handle well.
-const ENTRIES_MAX: usize = 10_000;
+pub(crate) use view::View;
+
+/// Maximum number of entries that are read and sorted: some 10 MB for each request, of which the pool performs few at a time.
+const ENTRIES_MAX: usize = 100_000;
 
 #[derive(Debug)]
 struct Entry {
@@ -30,13 +33,11 @@ struct Entries {
     cut: bool,
 }
 
-/// Returns the page of the directory at `path`, which `dir` has open.
-pub(crate) fn page(root: &Root, dir: &File, path: &[u8]) -> rustix::io::Result<String> {
+/// Returns a page of the directory at `path`, which `dir` has open.
+pub(crate) fn page(root: &Root, dir: &File, path: &[u8], view: View) -> rustix::io::Result<String> {
     let mut entries = read_entries(root, dir, path)?;
-    entries.list.sort_unstable_by(|a, b| {
-        (Reverse(a.directory), &a.name).cmp(&(Reverse(b.directory), &b.name))
-    });
-    Ok(render(path, &entries))
+    view.sort(&mut entries.list);
+    Ok(render(path, &entries, view))
 }
 
 /// Reads the directory with plain system calls, which the kernel answers from its caches.
@@ -105,32 +106,35 @@ fn modified_s(stat: &Stat) -> i64 {
     i64::from(stat.st_mtime)
 }
 
-fn render(path: &[u8], entries: &Entries) -> String {
-    let mut body = String::with_capacity(entries.list.len() * 200 + 512);
+fn render(path: &[u8], entries: &Entries, view: View) -> String {
+    let count = entries.list.len();
+    let shown = &entries.list[view.range(count)];
+    let mut body = String::with_capacity(shown.len() * 200 + 1024);
     push_breadcrumbs(path, &mut body);
-    body.push_str(
-        "<table>\n<thead><tr><th>Name</th><th class=\"n\">Size</th>\
-         <th class=\"n date\">Modified (UTC)</th></tr></thead>\n<tbody>\n",
-    );
+    if entries.cut {
+        writeln!(
+            body,
+            "<p>The directory has more than {ENTRIES_MAX} entries; these are from the first that it names.</p>"
+        )
+        .expect("a string takes every write");
+    }
+    view.push_pages(count, &mut body);
+    body.push_str("<table>\n");
+    view.push_head(&mut body);
+    body.push_str("<tbody>\n");
     if !path.is_empty() {
         body.push_str(
             "<tr><td><a href=\"../\">../</a></td><td></td><td class=\"date\"></td></tr>\n",
         );
     }
-    for entry in &entries.list {
+    for entry in shown {
         push_row(entry, &mut body);
     }
     body.push_str("</tbody>\n</table>\n");
     if entries.list.is_empty() {
         body.push_str("<p>This directory is empty.</p>\n");
     }
-    if entries.cut {
-        writeln!(
-            body,
-            "<p>Only {ENTRIES_MAX} entries are shown; the directory has more.</p>"
-        )
-        .expect("a string takes every write");
-    }
+    view.push_pages(count, &mut body);
     page::document(&format!("/{}", String::from_utf8_lossy(path)), &body)
 }
 
@@ -262,7 +266,8 @@ mod tests {
             list: Vec::new(),
             cut: true,
         };
-        assert!(render(b"a", &entries).contains("Only 10000 entries"));
+        let html = render(b"a", &entries, View::default());
+        assert!(html.contains("more than 100000 entries"), "{html}");
     }
 
     #[test]
