@@ -84,9 +84,16 @@ pub(super) const CRATES: [Crate; 27] = [
         threads: &["src"],
         ..plain(STD_CRATE, "1.85.1")
     },
-    asleep("threadpool", "1.8.1"),
-    plain("scoped_threadpool", "0.1.9"),
     Crate {
+        threads: &["src"],
+        ..asleep("threadpool", "1.8.1")
+    },
+    Crate {
+        threads: &["src", "tests"],
+        ..plain("scoped_threadpool", "0.1.9")
+    },
+    Crate {
+        threads: &["src"],
         with: &["crossbeam-channel", "crossbeam-utils"],
         ..asleep("rusty_pool", "0.7.0")
     },
@@ -114,11 +121,23 @@ pub(super) const CRATES: [Crate; 27] = [
         ..plain("duct", "1.1.2")
     },
     plain("os_pipe", "1.2.3"),
-    plain("shared_child", "1.1.2"),
+    Crate {
+        threads: &["src/lib.rs"],
+        ..plain("shared_child", "1.1.2")
+    },
     plain("parking", "2.2.1"),
-    plain("oneshot", "0.1.13"),
-    plain("kanal", "0.1.1"),
-    plain("flume", "0.11.1"),
+    Crate {
+        threads: &["tests"],
+        ..plain("oneshot", "0.1.13")
+    },
+    Crate {
+        threads: &["tests"],
+        ..plain("kanal", "0.1.1")
+    },
+    Crate {
+        threads: &["tests"],
+        ..plain("flume", "0.11.1")
+    },
     Crate {
         locals: true,
         threads: &["tests"],
