@@ -148,7 +148,7 @@ impl fmt::Display for DriverInfo {
         match &self.reason {
             Reason::Builder => write!(formatter, ", as the program asked"),
             Reason::Environment => write!(formatter, ", as {VARIABLE} asked"),
-            Reason::Best => write!(formatter, ", the best there is"),
+            Reason::Best => write!(formatter, ", the default"),
             Reason::Refused(error) => write!(formatter, ", as there is no io_uring: {error}"),
         }
     }

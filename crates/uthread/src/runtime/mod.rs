@@ -144,7 +144,7 @@ impl Runtime {
     ///
     /// ```
     /// let runtime = uthread::Runtime::new()?;
-    /// // Such as: uring (single issuer, deferred task work, wake by ring message), the best there is
+    /// // Such as: uring (single issuer, deferred task work, wake by ring message), the default
     /// eprintln!("driver: {}", runtime.driver());
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -23,7 +23,7 @@ impl Builder {
     ///
     /// let builder = uthread::Runtime::builder().workers(1);
     /// let runtime = builder.kernel_polling(Duration::from_millis(2)).build()?;
-    /// // Such as: uring (kernel polling for 2 ms, wake by ring message), the best there is
+    /// // Such as: uring (kernel polling for 2 ms, wake by ring message), the default
     /// eprintln!("{}", runtime.driver());
     /// assert!(runtime.driver().details().contains("kernel polling"));
     /// assert!(runtime.run(|| uthread::fs::read("Cargo.toml"))?.starts_with(b"[package]"));
