@@ -14,7 +14,7 @@ use crate::harness::command;
 const VERSION_MIN: u32 = 15;
 
 /// Options, each with every pattern.
-const OPTIONS: [&str; 84] = [
+const OPTIONS: [&str; 58] = [
     "",
     "-F",
     "-i",
@@ -73,6 +73,11 @@ const OPTIONS: [&str; 84] = [
     "-E none -c -uuu",
     "--no-messages -L -c",
     "-l -c",
+];
+
+/// Options of editors and pickers: the layout of the results and the choice of files, which depend on no pattern. Each is compared with one
+/// pattern on one driver.
+const LAYOUTS: [&str; 26] = [
     "--vimgrep",
     "-p",
     "-p --color never",
@@ -201,10 +206,12 @@ fn compare_options(driver: usize) {
         r"\w+ta\b".to_owned(),
     ];
     patterns.extend((0..2).map(|_| corpus.literal()));
-    for (index, options) in OPTIONS.iter().enumerate() {
+    let options = OPTIONS.iter().map(|options| (options, is_exhaustive()));
+    let layouts = LAYOUTS.iter().map(|options| (options, false));
+    for (index, (options, is_whole)) in options.chain(layouts).enumerate() {
         for (number, pattern) in patterns.iter().enumerate() {
             let is_turn = index % DRIVERS.len() == driver && index % patterns.len() == number;
-            if !is_turn && !is_exhaustive() {
+            if !is_turn && !is_whole {
                 continue;
             }
             let mut arguments = Vec::from_iter(options.split_whitespace());
