@@ -78,7 +78,7 @@ const OPTIONS: [&str; 58] = [
 /// Options of editors and pickers: the layout of the results and the choice of files, which depend on no pattern. Each is compared with one
 /// pattern on one driver.
 const LAYOUTS: [&str; 26] = [
-    "--vimgrep",
+    "--vimgrep -M 200",
     "-p",
     "-p --color never",
     "-M 20",
