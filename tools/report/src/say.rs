@@ -26,11 +26,7 @@ macro_rules! tell {
 
 /// Writes a line to stdout, by the macro [`say!`].
 pub fn say_line(line: fmt::Arguments<'_>) {
-    if let Err(error) = writeln!(io::stdout(), "{line}")
-        && error.kind() != ErrorKind::BrokenPipe
-    {
-        let _ = ERROR.set(error);
-    }
+    keep_error(writeln!(io::stdout(), "{line}"));
 }
 
 /// Checks that stdout has taken all lines, if it has a reader. Called once, at the end of a program.
@@ -40,7 +36,7 @@ pub fn say_line(line: fmt::Arguments<'_>) {
 /// The first error of writing a line.
 pub fn check_said() -> io::Result<()> {
     // What a line leaves in the buffer is written here.
-    say_rest();
+    keep_error(io::stdout().flush());
     match ERROR.get() {
         None => Ok(()),
         Some(error) => Err(io::Error::new(
@@ -50,8 +46,8 @@ pub fn check_said() -> io::Result<()> {
     }
 }
 
-fn say_rest() {
-    if let Err(error) = io::stdout().flush()
+fn keep_error(result: io::Result<()>) {
+    if let Err(error) = result
         && error.kind() != ErrorKind::BrokenPipe
     {
         let _ = ERROR.set(error);

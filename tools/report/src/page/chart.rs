@@ -8,7 +8,7 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::looks::{DIM, Look, Looks, hex};
-use super::picture::{Chart, Drawn, Line, Names, Picture, SMALL, WHOLE};
+use super::picture::{Axes, Chart, Drawn, Line, Names, Picture, SMALL, WHOLE, draw_line};
 use crate::measure::stats::{Ratio, Summary};
 use crate::results::{Limit, Panel, Subject, significant};
 
@@ -100,15 +100,15 @@ pub(super) fn draw(
 fn each(panel: &Panel, series: &[Series<'_>], values: &[f64]) -> Vec<(String, Markup)> {
     let others = series[1..].iter();
     let known = others.filter(|series| series.known().next().is_some());
+    let axes = axes(panel, series, &[], values);
     let drawn = known.map(|other| {
-        let whole = picture(panel, series, &[], values);
         let pair = [other, &series[0]];
         let lines = pair.into_iter().filter_map(|one| line(panel, one, values));
         let small = Picture {
             size: SMALL,
+            axes: axes.clone(),
             lines: lines.collect(),
             names: Names::Nowhere,
-            ..whole
         };
         (other.name.to_owned(), small.draw())
     });
@@ -127,16 +127,25 @@ fn ends(series: &[Series<'_>]) -> Vec<f64> {
         .collect()
 }
 
+/// Returns axes with room for all figures.
+fn axes(panel: &Panel, series: &[Series<'_>], rules: &[Rule], values: &[f64]) -> Axes {
+    let x = Axis::of_points(values);
+    let scale = if x.is_log { ", logarithmic" } else { "" };
+    let mut all = ends(series);
+    all.extend(rules.iter().flat_map(|rule| &rule.figures));
+    Axes {
+        below: format!("{}{scale}", panel.axis),
+        x,
+        y: Axis::of_figures(&medians(series), &all),
+    }
+}
+
 fn picture<'a>(
     panel: &Panel,
     series: &'a [Series<'a>],
     rules: &'a [Rule],
     values: &'a [f64],
 ) -> Picture<'a> {
-    let x = Axis::of_points(values);
-    let scale = if x.is_log { ", logarithmic" } else { "" };
-    let mut all = ends(series);
-    all.extend(rules.iter().flat_map(|rule| &rule.figures));
     let lines = series
         .iter()
         .filter_map(|series| line(panel, series, values));
@@ -146,9 +155,7 @@ fn picture<'a>(
     lines.extend(rules.iter().map(|rule| rule.line(values)));
     Picture {
         size: WHOLE,
-        below: format!("{}{scale}", panel.axis),
-        x,
-        y: Axis::of_figures(&medians(series), &all),
+        axes: axes(panel, series, rules, values),
         lines,
         names: Names::AtEnds,
     }
@@ -237,12 +244,7 @@ fn draw_series(
             chart.draw_series([PathElement::new(ends, whisker)])?;
             chart.draw_series([Circle::new((at, median), 2, look.colour().filled())])?;
         }
-        match look.dashes() {
-            Some((dash, gap)) => {
-                chart.draw_series(DashedLineSeries::new(line, dash, gap, look.line()))?
-            }
-            None => chart.draw_series(LineSeries::new(line, look.line()))?,
-        };
+        draw_line(chart, *look, line)?;
     }
     Ok(())
 }

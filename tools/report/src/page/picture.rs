@@ -63,13 +63,18 @@ pub(super) struct Line<'a> {
     pub(super) end: (f64, f64),
 }
 
+/// Both axes, and the name of the horizontal one.
+#[derive(Clone)]
+pub(super) struct Axes {
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) below: String,
+}
+
 /// Axes with lines, of which the first is drawn above all.
 pub(super) struct Picture<'a> {
     pub(super) size: Size,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    /// The name of the horizontal axis.
-    pub(super) below: String,
+    pub(super) axes: Axes,
     pub(super) lines: Vec<Line<'a>>,
     pub(super) names: Names,
 }
@@ -84,6 +89,12 @@ pub(super) enum Names {
     Nowhere,
 }
 
+impl Line<'_> {
+    fn class(&self) -> String {
+        self.look.map_or_else(String::new, Look::class)
+    }
+}
+
 impl Picture<'_> {
     pub(super) fn draw(&self) -> Markup {
         let drawn = self.try_draw();
@@ -92,17 +103,15 @@ impl Picture<'_> {
 
     fn try_draw(&self) -> Drawn<Markup> {
         let Size { width, height } = self.size();
-        let axes = self.layer(|chart| mesh(chart, &self.below))?;
+        let axes = self.layer(|chart| mesh(chart, &self.axes.below))?;
         let mut groups = Vec::new();
         for line in self.lines.iter().rev() {
-            let class = line.look.map_or_else(String::new, Look::class);
-            groups.push((class, &line.title, self.layer(&line.draw)?));
+            groups.push((line.class(), &line.title, self.layer(&line.draw)?));
         }
         let mut names = Vec::new();
         for (line, row) in self.lines.iter().zip(self.rows()?) {
-            let class = line.look.map_or_else(String::new, Look::class);
             let drawn = layer(self.size(), |root| self.draw_name(root, line, row))?;
-            names.push((class, drawn));
+            names.push((line.class(), drawn));
         }
         Ok(html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(height) viewBox=(format!("0 0 {width} {height}")) {
@@ -146,7 +155,7 @@ impl Picture<'_> {
             .margin(6)
             .x_label_area_size(AXIS_BELOW)
             .y_label_area_size(AXIS_LEFT)
-            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+            .build_cartesian_2d(self.axes.x.clone(), self.axes.y.clone())?;
         Ok(chart)
     }
 
@@ -175,25 +184,21 @@ impl Picture<'_> {
             Some(look) => (look.line(), look.colour()),
             None => (DIM.stroke_width(1), DIM),
         };
-        let way = match self.names {
-            Names::AtEnds => {
-                let style = colour.mix(0.5).stroke_width(1);
-                let way = vec![
-                    (end.0 + 4, end.1),
-                    (left + 4, row),
-                    (left + SAMPLE - 4, row),
-                ];
-                root.draw(&PathElement::new(way, style))?;
-                None
-            }
-            _ => Some(vec![(left, row), (left + SAMPLE - 6, row)]),
-        };
-        if let Some(way) = way {
+        if self.names == Names::AtEnds {
+            let places = [
+                (end.0 + 4, end.1),
+                (left + 4, row),
+                (left + SAMPLE - 4, row),
+            ];
+            let thin = colour.mix(0.5).stroke_width(1);
+            root.draw(&PathElement::new(places, thin))?;
+        } else {
+            let sample = [(left, row), (left + SAMPLE - 6, row)];
             match line.look.and_then(Look::dashes) {
                 Some((dash, gap)) => {
-                    root.draw(&DashedPathElement::new(way, dash, gap, style))?;
+                    root.draw(&DashedPathElement::new(sample, dash, gap, style))?;
                 }
-                None => root.draw(&PathElement::new(way, style))?,
+                None => root.draw(&PathElement::new(sample, style))?,
             }
         }
         let style = text(
@@ -204,6 +209,22 @@ impl Picture<'_> {
         root.draw(&Text::new(line.name.clone(), (left + SAMPLE, row), style))?;
         Ok(())
     }
+}
+
+/// Connects points by the line of a look.
+pub(super) fn draw_line(
+    chart: &mut Chart<'_>,
+    look: Look,
+    points: impl IntoIterator<Item = (f64, f64), IntoIter: Clone>,
+) -> Drawn {
+    let points = points.into_iter();
+    match look.dashes() {
+        Some((dash, gap)) => {
+            chart.draw_series(DashedLineSeries::new(points, dash, gap, look.line()))?
+        }
+        None => chart.draw_series(LineSeries::new(points, look.line()))?,
+    };
+    Ok(())
 }
 
 /// Draws into a drawing of this size, and returns the elements in it.

@@ -5,7 +5,7 @@ use plotters::prelude::*;
 
 use super::axis::Axis;
 use super::looks::{Look, Looks};
-use super::picture::{Line, Names, Picture, SMALL, WHOLE};
+use super::picture::{Axes, Line, Names, Picture, SMALL, WHOLE, draw_line};
 use crate::plot::{Curve, Plot, Scale};
 
 /// Radius of a point, of which a plot has thousands.
@@ -27,37 +27,41 @@ pub(super) fn draw(plot: &Plot, looks: &Looks) -> Option<Plots> {
         .map(|(index, curve)| (curve, looks.of_curve(&curve.name, index)))
         .collect();
     curves.first()?;
+    let axes = axes(plot, &curves);
     let mut each = Vec::new();
     if plot.is_scatter && curves.len() > 1 {
         for curve in &curves {
             let alone = Picture {
                 size: SMALL,
-                names: Names::Nowhere,
+                axes: axes.clone(),
                 lines: vec![line(plot, *curve)],
-                ..picture(plot, &curves)
+                names: Names::Nowhere,
             };
             each.push((curve.0.name.clone(), alone.draw()));
         }
     }
-    let all = picture(plot, &curves).draw();
-    Some(Plots { all, each })
-}
-
-fn picture<'a>(plot: &'a Plot, curves: &[(&'a Curve, Look)]) -> Picture<'a> {
-    let points = || curves.iter().flat_map(|(curve, _)| &curve.points);
-    let xs: Vec<f64> = points().map(|&(x, _)| x).collect();
-    let ys: Vec<f64> = points().map(|&(_, y)| y).collect();
-    Picture {
+    let all = Picture {
         size: WHOLE,
-        x: Axis::of_values(&xs, plot.x.is_log),
-        y: Axis::of_values(&ys, plot.y.is_log),
-        below: words(&plot.x),
+        axes,
         lines: curves.iter().map(|curve| line(plot, *curve)).collect(),
         // The points of a set have no end.
         names: match plot.is_scatter {
             true => Names::Listed,
             false => Names::AtEnds,
         },
+    };
+    let all = all.draw();
+    Some(Plots { all, each })
+}
+
+fn axes(plot: &Plot, curves: &[(&Curve, Look)]) -> Axes {
+    let points = || curves.iter().flat_map(|(curve, _)| &curve.points);
+    let xs: Vec<f64> = points().map(|&(x, _)| x).collect();
+    let ys: Vec<f64> = points().map(|&(_, y)| y).collect();
+    Axes {
+        x: Axis::of_values(&xs, plot.x.is_log),
+        y: Axis::of_values(&ys, plot.y.is_log),
+        below: words(&plot.x),
     }
 }
 
@@ -73,12 +77,9 @@ fn line<'a>(plot: &'a Plot, (curve, look): (&'a Curve, Look)) -> Line<'a> {
             if plot.is_scatter {
                 let style = look.colour().filled();
                 chart.draw_series(points.map(|point| Circle::new(point, POINT, style)))?;
-            } else if let Some((dash, gap)) = look.dashes() {
-                chart.draw_series(DashedLineSeries::new(points, dash, gap, look.line()))?;
-            } else {
-                chart.draw_series(LineSeries::new(points, look.line()))?;
+                return Ok(());
             }
-            Ok(())
+            draw_line(chart, look, points)
         }),
     }
 }
