@@ -1,11 +1,12 @@
 //! Calls that never wait: in a loop, each lets the other fibers of its worker run, and ends with a cancellation.
 
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc as native};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::harness::place::Place;
+use crate::harness::turns::lets_others_run;
 use crate::harness::{IN_FIBERS, ON_WORKERS, behaviours};
 use crate::support::{FREE, eventually, pair};
 use uthread::net::{TcpListener, UdpSocket, UnixDatagram, UnixStream};
@@ -35,35 +36,6 @@ behaviours![
         ]
     )
 ];
-
-/// Far more calls than a fiber may make before the others of its worker get a turn.
-const CALLS_MAX: usize = 2048;
-
-/// Checks that a fiber of the same worker runs beside a loop of these calls, which never wait.
-#[track_caller]
-fn lets_others_run(place: Place, call: impl FnMut()) {
-    lets_others_run_within(place, CALLS_MAX, call);
-}
-
-/// Where fibers have thread-local storage of their own, a spare worker may have taken the other fiber, and wait for a CPU: the loop goes on
-/// for a while then.
-#[track_caller]
-fn lets_others_run_within(place: Place, calls_max: usize, mut call: impl FnMut()) {
-    let ran = AtomicBool::new(false);
-    scope(|scope| {
-        scope.spawn(|| ran.store(true, Ordering::Relaxed));
-        let begin = Instant::now();
-        let goes_on = |calls: usize| {
-            calls < calls_max || place.has_own_tls() && begin.elapsed() < Duration::from_secs(20)
-        };
-        let mut calls = 0;
-        while !ran.load(Ordering::Relaxed) {
-            assert!(goes_on(calls), "it keeps the worker");
-            call();
-            calls += 1;
-        }
-    });
-}
 
 /// Runs `behaviour` in a fiber of a runtime with one worker.
 fn on_one_worker(place: Place, behaviour: impl FnOnce() + Send) {

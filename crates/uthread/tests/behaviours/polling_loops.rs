@@ -1,10 +1,10 @@
 //! Loops of non-blocking checks: they let the fibers run that could make progress, as a loop on a thread
 //! does.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::harness::place::Place;
+use crate::harness::turns::lets_others_run;
 use crate::harness::{EVERYWHERE, ON_WORKERS, behaviours};
 use uthread::fs::File;
 use uthread::process::{Command, Stdio};
@@ -17,9 +17,6 @@ behaviours![
     (EVERYWHERE, [readers_of_a_cell_wait_for_its_writers])
 ];
 
-/// Far more rounds than a fiber may look before the others of its worker get a turn.
-const ROUNDS_MAX: usize = 2048;
-
 /// When a loop gives up that waits for another fiber, which takes no longer on any machine.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -29,24 +26,6 @@ fn a_loop_of_looks_lets_the_others_run(place: Place) {
         looks_at_what_is_locked(place);
         looks_at_what_is_sent(place);
         looks_at_what_ends(place);
-    });
-}
-
-/// Checks that a fiber of the same worker gets to run beside a loop of these looks. Where fibers have thread-local storage of their own, a
-/// spare worker may have taken it, and wait for a CPU: the loop goes on for a while then.
-#[track_caller]
-fn lets_others_run(place: Place, mut look: impl FnMut()) {
-    let ran = AtomicBool::new(false);
-    uthread::scope(|scope| {
-        scope.spawn(|| ran.store(true, Ordering::Relaxed));
-        let begin = Instant::now();
-        let mut rounds = 0;
-        while !ran.load(Ordering::Relaxed) {
-            let has_time = place.has_own_tls() && begin.elapsed() < TIME_MAX;
-            assert!(rounds < ROUNDS_MAX || has_time, "it keeps the worker");
-            look();
-            rounds += 1;
-        }
     });
 }
 

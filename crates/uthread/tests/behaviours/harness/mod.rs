@@ -5,6 +5,7 @@ mod panics;
 pub(crate) mod place;
 mod table;
 mod trial;
+pub(crate) mod turns;
 
 use std::env;
 use std::process::ExitCode;

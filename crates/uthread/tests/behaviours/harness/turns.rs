@@ -1,0 +1,31 @@
+//! Turns of fibers: whether a loop of calls that never wait lets the others of its worker run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::place::Place;
+
+/// Far more calls than a fiber may make before the others of its worker get a turn.
+const CALLS_MAX: usize = 2048;
+
+/// How long the loop goes on where fibers have thread-local storage of their own: a spare worker may have taken the other fiber, and wait for
+/// a CPU.
+const TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Checks that a fiber of the same worker runs beside a loop of these calls, which never wait.
+#[track_caller]
+pub(crate) fn lets_others_run(place: Place, mut call: impl FnMut()) {
+    let ran = AtomicBool::new(false);
+    uthread::scope(|scope| {
+        scope.spawn(|| ran.store(true, Ordering::Relaxed));
+        let begin = Instant::now();
+        for calls in 1.. {
+            call();
+            if ran.load(Ordering::Relaxed) {
+                break;
+            }
+            let has_time = place.has_own_tls() && begin.elapsed() < TIME_MAX;
+            assert!(calls < CALLS_MAX || has_time, "it keeps the worker");
+        }
+    });
+}
