@@ -22,7 +22,7 @@ use crate::fiber::locals::Locals;
 use crate::fiber::{Control, WakeHandle};
 use crate::priorities::Priority;
 use crate::sched::threads;
-pub(crate) use crate::sched::worker::current::running;
+use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;
 use crate::sched::worker::{Worker, current};
 
