@@ -104,6 +104,13 @@ impl Outcome {
         self.succeeded as f64 / self.requests.max(1) as f64
     }
 
+    /// Returns a percentile that is reported; `None` if no request has succeeded.
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> Option<Percentile> {
+        let mut known = self.percentiles.iter();
+        known.find(|known| known.percent == percent).copied()
+    }
+
     /// Returns the number of attempts per second: the offered requests and their retries.
     pub(crate) fn load(&self) -> f64 {
         self.offered * self.attempts as f64 / self.requests.max(1) as f64

@@ -231,9 +231,8 @@ impl Search {
 
 impl Pool {
     fn of(threads: u64, outcome: &Outcome) -> Pool {
-        let at = |percent: f64| {
-            let mut known = outcome.percentiles.iter();
-            let found = known.find(|known| known.percent == percent);
+        let at = |percent| {
+            let found = outcome.percentile(percent);
             found.map_or(f64::INFINITY, |found| found.latency)
         };
         Pool {

@@ -68,11 +68,7 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     add_spread("latency mean", |spread| spread.mean);
     add_spread("latency std deviation", |spread| spread.deviation);
     for percent in WAITS {
-        let waited = |outcome: &Outcome| {
-            let mut known = outcome.percentiles.iter();
-            let found = known.find(|known| known.percent == percent)?;
-            Some(found.wait)
-        };
+        let waited = |outcome: &Outcome| Some(outcome.percentile(percent)?.wait);
         if outcomes.iter().filter_map(waited).any(|wait| wait > 0.0) {
             add(&format!("wait p{percent}"), &|outcome| {
                 waited(outcome).map_or("-".to_owned(), time)

@@ -29,8 +29,7 @@ fn steady(outcome: &Outcome) -> f64 {
 }
 
 fn percentile(outcome: &Outcome, percent: f64) -> Percentile {
-    let mut known = outcome.percentiles.iter();
-    *known.find(|known| known.percent == percent).unwrap()
+    outcome.percentile(percent).unwrap()
 }
 
 #[test]

@@ -18,14 +18,14 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         if rows.is_empty() {
             continue;
         }
+        let declared = declared(tree, path);
         let named: BTreeSet<&str> = rows.iter().map(|(name, _)| *name).collect();
-        for name in declared(tree, path).difference(&named) {
+        for name in declared.difference(&named) {
             if *name != "tests" {
                 let what = format!("the map lacks the module `{name}`");
                 findings.push(Finding::new(path, 1, what, "add a row"));
             }
         }
-        let declared = declared(tree, path);
         for (name, line) in rows.iter().filter(|(name, _)| !declared.contains(name)) {
             let what = format!("the map names `{name}`, which is no module here");
             findings.push(Finding::new(path, *line, what, "delete the row"));

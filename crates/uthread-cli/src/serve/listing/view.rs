@@ -85,15 +85,10 @@ impl View {
 
     fn push_column(self, key: Key, name: &str, class: &str, body: &mut String) {
         let is_current = self.key == key;
-        let sorted = match (is_current, self.is_descending) {
-            (false, _) => "",
-            (true, false) => " aria-sort=\"ascending\"",
-            (true, true) => " aria-sort=\"descending\"",
-        };
-        let mark = match (is_current, self.is_descending) {
-            (false, _) => "",
-            (true, false) => " \u{2191}",
-            (true, true) => " \u{2193}",
+        let (sorted, mark) = match (is_current, self.is_descending) {
+            (false, _) => ("", ""),
+            (true, false) => (" aria-sort=\"ascending\"", " \u{2191}"),
+            (true, true) => (" aria-sort=\"descending\"", " \u{2193}"),
         };
         // The largest and the newest are what people look for.
         let is_descending = match is_current {
