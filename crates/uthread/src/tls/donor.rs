@@ -11,10 +11,16 @@
 //!
 //! So the format of the block does not matter here, but for one field: the thread's id, by which locks know their owners. The
 //! kernel may give the id of the task that has exited to another one, so the block gets an id that no task can have. The field is
-//! found by its value. At the end of a thread, the kernel clears a word for the C library, and wakes those who wait for that: glibc's
-//! is the thread's id, musl's is the lock of its list of threads. The kernel tells its address.
+//! found by its value. At the end of a thread, the kernel clears a word for the C library, and wakes those who wait for that. The
+//! kernel tells its address:
+//!
+//! | C library | the word that is cleared |
+//! | --- | --- |
+//! | glibc, up to 2.41 | the thread's id |
+//! | glibc 2.43 | the state of the thread, a field of its own |
+//! | musl | the lock of the list of threads |
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -24,6 +30,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::keys::{self, Keys};
 use super::symbol::symbol;
+use super::task::{continue_thread, leave_task};
 use super::{modules, thread_pointer};
 
 /// Number of bytes between a fiber's frames and the saved registers.
@@ -89,7 +96,7 @@ impl Donor {
             frame: donation.frame,
             id,
             cleared: match layout.cleared {
-                Cleared::Id => id,
+                Cleared::InBlock(offset) => thread as usize + offset,
                 Cleared::Lock(address) => address,
             },
         };
@@ -219,152 +226,6 @@ extern "C" fn run_donor(donation: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns when the thread is continued.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-#[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn leave_task(frame: *mut usize) {
-    std::arch::naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "mov [rdi], rsp",
-        "mov eax, {exit}",
-        "xor edi, edi",
-        "syscall",
-        "ud2",
-        exit = const libc::SYS_exit,
-    )
-}
-
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
-/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-#[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn continue_thread(
-    frame: usize,
-    pointer: usize,
-    id: usize,
-    cleared: usize,
-) -> isize {
-    std::arch::naked_asm!(
-        // clone(flags, stack, parent_tid, child_tid, tls)
-        "mov r8, rsi",
-        "mov rsi, rdi",
-        "mov r10, rcx",
-        "mov edi, {flags}",
-        "mov eax, {clone}",
-        "syscall",
-        "test rax, rax",
-        "jz 2f",
-        "ret",
-        "2:",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
-        flags = const CLONE_FLAGS,
-        clone = const libc::SYS_clone,
-    )
-}
-
-/// Saves the registers, stores the stack pointer at `frame`, and exits the kernel task. Returns when the thread is continued.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-#[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn leave_task(frame: *mut usize) {
-    std::arch::naked_asm!(
-        "sub sp, sp, #160",
-        "stp x19, x20, [sp]",
-        "stp x21, x22, [sp, #16]",
-        "stp x23, x24, [sp, #32]",
-        "stp x25, x26, [sp, #48]",
-        "stp x27, x28, [sp, #64]",
-        "stp x29, x30, [sp, #80]",
-        "stp d8, d9, [sp, #96]",
-        "stp d10, d11, [sp, #112]",
-        "stp d12, d13, [sp, #128]",
-        "stp d14, d15, [sp, #144]",
-        "mov x9, sp",
-        "str x9, [x0]",
-        "mov x0, #0",
-        "mov x8, #{exit}",
-        "svc #0",
-        "brk #1",
-        exit = const libc::SYS_exit,
-    )
-}
-
-/// Continues the thread whose registers are saved at `frame`, with the thread pointer `pointer`. The kernel stores the thread's id at
-/// the address `id`, and clears the word at `cleared` at its end. Returns a negative errno if there is no task for it.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-#[allow(unsafe_code, reason = "saving and restoring registers")]
-unsafe extern "C" fn continue_thread(
-    frame: usize,
-    pointer: usize,
-    id: usize,
-    cleared: usize,
-) -> isize {
-    std::arch::naked_asm!(
-        // clone(flags, stack, parent_tid, tls, child_tid)
-        "mov x4, x3",
-        "mov x3, x1",
-        "mov x1, x0",
-        "ldr w0, ={flags}",
-        "mov x8, #{clone}",
-        "svc #0",
-        "cbz x0, 2f",
-        "ret",
-        "2:",
-        "ldp x19, x20, [sp]",
-        "ldp x21, x22, [sp, #16]",
-        "ldp x23, x24, [sp, #32]",
-        "ldp x25, x26, [sp, #48]",
-        "ldp x27, x28, [sp, #64]",
-        "ldp x29, x30, [sp, #80]",
-        "ldp d8, d9, [sp, #96]",
-        "ldp d10, d11, [sp, #112]",
-        "ldp d12, d13, [sp, #128]",
-        "ldp d14, d15, [sp, #144]",
-        "add sp, sp, #160",
-        "ret",
-        flags = const CLONE_FLAGS,
-        clone = const libc::SYS_clone,
-    )
-}
-
-/// Never called, as the CPU is not [known](thread_pointer::IS_KNOWN).
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[allow(unsafe_code, reason = "the signature of the others")]
-unsafe extern "C" fn leave_task(_: *mut usize) {}
-
-/// Never called, as the CPU is not [known](thread_pointer::IS_KNOWN).
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[allow(unsafe_code, reason = "the signature of the others")]
-unsafe extern "C" fn continue_thread(_: usize, _: usize, _: usize, _: usize) -> isize {
-    -1
-}
-
-/// The flags of the C library, so that the block gets the id of the task, and the end of the task is noticed.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const CLONE_FLAGS: libc::c_int = libc::CLONE_VM
-    | libc::CLONE_FS
-    | libc::CLONE_FILES
-    | libc::CLONE_SIGHAND
-    | libc::CLONE_THREAD
-    | libc::CLONE_SYSVSEM
-    | libc::CLONE_SETTLS
-    | libc::CLONE_PARENT_SETTID
-    | libc::CLONE_CHILD_CLEARTID;
-
 /// Blocks all signals of the calling thread until it is dropped.
 struct BlockedSignals(libc::sigset_t);
 
@@ -405,8 +266,8 @@ pub(super) struct Layout {
 /// The word that the kernel clears at the end of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cleared {
-    /// The thread's id, as in glibc.
-    Id,
+    /// A field of the thread's block at this offset from its `pthread_t`, as in glibc.
+    InBlock(usize),
     /// A lock of all threads at this address, as in musl: a thread holds it at its end.
     Lock(usize),
 }
@@ -467,11 +328,11 @@ fn find_layout() -> io::Result<Result<Layout, &'static str>> {
     }
     let donors: Vec<_> = threads.iter().copied().zip(&donations).collect();
     let with_id = |id| {
-        let words =
-            (donors.iter()).map(|(thread, donation)| (*thread as usize + id, donation.cleared));
+        let words = donors.iter();
+        let words = words.map(|(thread, donation)| (*thread as usize, donation.cleared));
         Ok(Layout {
             id,
-            cleared: find_cleared(words).ok_or(UNKNOWN_END)?,
+            cleared: find_cleared(words, untold(id)).ok_or(UNKNOWN_END)?,
             size,
             keys: keys::find(&threads),
         })
@@ -497,15 +358,51 @@ fn find_id(donors: &[(libc::pthread_t, &Donation)]) -> Option<usize> {
     offsets.find(is_id).is_none().then_some(id)
 }
 
-/// Returns what the kernel clears at the end of a thread, from the addresses of the ids of some threads and those of their words.
-fn find_cleared(words: impl Iterator<Item = (usize, usize)>) -> Option<Cleared> {
-    let mut found = words.map(|(id, word)| match word {
-        0 => cfg!(target_env = "gnu").then_some(Cleared::Id),
-        word if word == id => Some(Cleared::Id),
-        word => Some(Cleared::Lock(word)),
-    });
-    let first = found.next()??;
-    found.all(|other| other == Some(first)).then_some(first)
+/// Returns what the kernel clears at the end of a thread, from the `pthread_t` of some threads and the addresses of their words.
+/// If the kernel tells none, it is `untold`.
+fn find_cleared(
+    words: impl Iterator<Item = (usize, usize)> + Clone,
+    untold: Option<Cleared>,
+) -> Option<Cleared> {
+    let (thread, word) = words.clone().next()?;
+    let are_alike = |is_alike: &dyn Fn(usize, usize) -> bool| {
+        (words.clone()).all(|(thread, word)| is_alike(thread, word))
+    };
+    if are_alike(&|_, word| word == 0) {
+        return untold;
+    }
+    let offset = word.wrapping_sub(thread);
+    if are_alike(&|thread, word| word.wrapping_sub(thread) == offset) {
+        return Some(Cleared::InBlock(offset));
+    }
+    are_alike(&|_, other| other == word).then_some(Cleared::Lock(word))
+}
+
+/// Returns what this C library lets the kernel clear, if that is known: the id, whose offset is `id`.
+fn untold(id: usize) -> Option<Cleared> {
+    type Version = unsafe extern "C" fn() -> *const c_char;
+    let version = symbol::<c_void>(c"gnu_get_libc_version")?;
+    // SAFETY: it is the C library's function of this name, which has this type.
+    #[allow(unsafe_code, reason = "a function of the C library")]
+    let version = unsafe { std::mem::transmute::<*const c_void, Version>(version) };
+    // SAFETY: as above.
+    #[allow(unsafe_code, reason = "a function of the C library")]
+    let version = unsafe { version() };
+    // SAFETY: it returns a string, which lives as long as the process.
+    #[allow(unsafe_code, reason = "a string of the C library")]
+    let version = unsafe { CStr::from_ptr(version) };
+    clears_id(version.to_str().ok()?).then_some(Cleared::InBlock(id))
+}
+
+/// Returns `true` if glibc of this version is known to let the kernel clear the id of a thread.
+fn clears_id(version: &str) -> bool {
+    /// The newest release for which this was tried.
+    const LAST: (u32, u32) = (2, 41);
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) <= LAST,
+        _ => false,
+    }
 }
 
 /// Tells the C library that the kernel does not maintain the restartable sequences of this block (rseq(2)), so that it does not
@@ -656,17 +553,40 @@ mod tests {
     }
 
     #[test]
-    fn the_word_that_the_kernel_clears_is_the_id_or_the_same_for_all() {
+    fn the_word_that_the_kernel_clears_is_a_field_or_the_same_for_all() {
+        let untold = Some(Cleared::InBlock(720));
         let check = |words: &[(usize, usize)], expected| {
-            assert_eq!(find_cleared(words.iter().copied()), expected, "{words:?}");
+            let found = find_cleared(words.iter().copied(), untold);
+            assert_eq!(found, expected, "{words:?}");
         };
-        check(&[(8, 8), (16, 16)], Some(Cleared::Id));
+        check(&[(8, 8), (16, 16)], Some(Cleared::InBlock(0)));
+        check(&[(8, 32), (16, 40)], Some(Cleared::InBlock(24)));
         check(&[(8, 32), (16, 32)], Some(Cleared::Lock(32)));
-        check(&[(8, 32), (16, 40)], None);
-        check(&[(8, 8), (16, 8)], None);
-        let untold = cfg!(target_env = "gnu").then_some(Cleared::Id);
+        check(&[(8, 32), (16, 48)], None);
         check(&[(8, 0), (16, 0)], untold);
+        check(&[(8, 0), (16, 16)], None);
+        check(&[], None);
         let own = layout().unwrap().cleared;
-        assert_eq!(own == Cleared::Id, cfg!(target_env = "gnu"), "{own:?}");
+        let is_in_block = matches!(own, Cleared::InBlock(_));
+        assert_eq!(is_in_block, cfg!(target_env = "gnu"), "{own:?}");
+    }
+
+    #[test]
+    fn old_releases_of_glibc_clear_the_id() {
+        for (version, expected) in [
+            ("2.31", true),
+            ("2.41", true),
+            ("2.42", false),
+            ("2.43.9000", false),
+            ("3.0", false),
+            ("two", false),
+        ] {
+            assert_eq!(clears_id(version), expected, "{version}");
+        }
+        let own = layout().unwrap();
+        // Where the kernel tells, it confirms what is known without it.
+        if let Some(untold) = untold(own.id) {
+            assert_eq!(own.cleared, untold);
+        }
     }
 }

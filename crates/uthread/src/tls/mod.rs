@@ -9,7 +9,7 @@
 //!            initial values for the next fiber          [`images::reset`]
 //! ```
 //!
-//! [`donor`] makes blocks; [`keys`] and [`modules`] know what is in them; [`thread_pointer`] has the register.
+//! [`donor`] makes blocks by [`task`]; [`keys`] and [`modules`] know what is in them; [`thread_pointer`] has the register.
 
 use std::io;
 
@@ -20,6 +20,7 @@ pub(crate) mod images;
 mod keys;
 mod modules;
 mod symbol;
+mod task;
 pub(crate) mod thread_pointer;
 
 /// Number of bytes, at most, that a runner takes below a block, alignment included.
