@@ -4,6 +4,7 @@ mod ci;
 mod cost;
 mod figures;
 mod foreign;
+mod glibc;
 mod kernel_patch;
 mod kernels;
 mod tidy;
@@ -25,6 +26,8 @@ Commands:
   tidy               check the rules of CONTRIBUTING.md that no lint covers
   figures [--write]  check that README.md has the figures of docs/results/report.json, or write them there
   kernels [NAME ..]  run the library's tests in qemu on Debian's kernels, all or the named ones
+  glibc [SUITE ..]   run the tests of own thread-local storage with the C libraries of newer Debian releases, all or
+                     the named ones
   kernel-patch       build Debian's kernel without and with the patches of kernel/, and test both in qemu
   foreign [--only CRATE] [--driver DRIVER] [--write]
                      port other crates, run their tests, and compare with docs/results/foreign.tsv, or write it
@@ -53,6 +56,10 @@ fn main() -> ExitCode {
         ["figures"] => figures(figures::check),
         ["figures", "--write"] => figures(figures::write),
         ["kernels", ref names @ ..] => kernels(names).unwrap_or_else(|error| {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }),
+        ["glibc", ref names @ ..] => glibc(names).unwrap_or_else(|error| {
             eprintln!("xtask: {error}");
             ExitCode::from(2)
         }),
@@ -124,6 +131,15 @@ fn figures(run: fn(&Path) -> io::Result<Result<String, tidy::Finding>>) -> ExitC
 
 fn kernels(names: &[&str]) -> io::Result<ExitCode> {
     let passed = kernels::run(&workspace_root(&env::current_dir()?)?, names)?;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn glibc(names: &[&str]) -> io::Result<ExitCode> {
+    let passed = glibc::run(&workspace_root(&env::current_dir()?)?, names)?;
     Ok(if passed {
         ExitCode::SUCCESS
     } else {

@@ -20,6 +20,9 @@ const BUSYBOX: &str = "busybox-static";
 /// The sources of the longterm kernel that the patches in `kernel` are for.
 const LINUX: &str = "linux-source-6.12";
 
+/// The C library and its loader.
+const C_LIBRARY: &str = "libc6";
+
 /// The sources of the standard library, including its tests.
 const RUST: &str = "rust-src";
 
@@ -115,6 +118,19 @@ impl Suite {
         self.cached("linux.tar.xz", || {
             let sources = self.unpack(LINUX)?.join("usr/src");
             Ok(sources.join(format!("{LINUX}.tar.xz")))
+        })
+    }
+
+    /// Returns the folder with the C library of the suite and its loader.
+    pub(crate) fn c_library(&self) -> io::Result<PathBuf> {
+        self.cached("libc", || {
+            let unpacked = self.unpack(C_LIBRARY)?;
+            let places = ["lib", "usr/lib"].map(|place| unpacked.join(place));
+            let mut places = places
+                .map(|place| place.join("x86_64-linux-gnu"))
+                .into_iter();
+            let found = places.find(|place| place.join("libc.so.6").exists());
+            found.ok_or_else(|| io::Error::other(format!("{C_LIBRARY} contains no library")))
         })
     }
 

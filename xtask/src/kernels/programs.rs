@@ -50,7 +50,7 @@ pub(crate) fn only(root: &Path, profile: &str, package: &str) -> io::Result<Prog
 }
 
 /// Runs cargo, and returns the programs in its messages.
-fn built(command: &mut Command) -> io::Result<Vec<Program>> {
+pub(crate) fn built(command: &mut Command) -> io::Result<Vec<Program>> {
     Ok(output(command)?.lines().filter_map(program).collect())
 }
 

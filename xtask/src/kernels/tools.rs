@@ -5,34 +5,50 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs, with the Debian package of each.
-const TOOLS: [(&str, &str); 5] = [
+/// Programs for a guest, with the Debian package of each.
+const GUEST: [(&str, &str); 2] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
+    ("ldd", "libc-bin"),
+];
+
+/// Programs for packages of Debian's archive, with the package of each.
+const ARCHIVE: [(&str, &str); 3] = [
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
     ("dpkg-deb", "dpkg"),
-    ("ldd", "libc-bin"),
 ];
 
 /// Keys that sign Debian's archive, from the package `debian-archive-keyring`.
 pub(super) const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Checks that all tools exist, also those of `more`: programs or files, with the package of each.
+/// Checks that all tools for testing packages in a guest exist, also those of `more`: programs or files, with the package of each.
 ///
 /// # Errors
 ///
-/// `NotFound` if a tool is missing; the message names the packages to install.
+/// The errors of [`check_archive`].
 pub(crate) fn check(more: &[(&str, &'static str)]) -> io::Result<()> {
+    check_all(&[&GUEST[..], &ARCHIVE, more].concat())
+}
+
+/// Checks that all tools for packages exist.
+///
+/// # Errors
+///
+/// `Other` if a tool is missing, with the packages to install, or if the CPU is another one.
+pub(crate) fn check_archive() -> io::Result<()> {
+    check_all(&ARCHIVE)
+}
+
+fn check_all(tools: &[(&str, &'static str)]) -> io::Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(io::Error::other(
-            "this command needs x86-64: it builds the tests here, and runs them in machines of that kind",
+            "this command needs x86-64: it builds tests here, and runs them with Debian's packages for that kind of machine",
         ));
     }
     let path = env::var_os("PATH").unwrap_or_default();
     // Joining an absolute path to a folder results in that path.
     let exists = |tool: &str| env::split_paths(&path).any(|folder| folder.join(tool).is_file());
-    let tools = [&TOOLS[..], more].concat();
-    let missing = missing(&tools, exists, Path::new(KEYS).exists());
+    let missing = missing(tools, exists, Path::new(KEYS).exists());
     if missing.is_empty() {
         return Ok(());
     }
@@ -82,8 +98,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_by_its_package() {
-        assert_eq!(missing(&TOOLS, |_| true, true), [""; 0]);
-        let packages = missing(&TOOLS, |tool| tool == "ldd", false);
+        let tools = [&GUEST[..], &ARCHIVE].concat();
+        assert_eq!(missing(&tools, |_| true, true), [""; 0]);
+        let packages = missing(&tools, |tool| tool == "ldd", false);
         let expected = ["qemu-system-x86", "apt", "dpkg", "debian-archive-keyring"];
         assert_eq!(packages, expected);
     }

@@ -95,6 +95,7 @@
 //! | CPU and C library | what was run |
 //! | --- | --- |
 //! | x86-64, glibc 2.36 | all tests, in each run of the checks; all behaviours by hand in a release build, with LTO |
+//! | x86-64, glibc 2.41 and 2.43 | the unit tests and all behaviours of this mode, by `cargo xtask glibc` |
 //! | x86-64, musl 1.2.5, linked statically | all unit tests and all behaviours, by the commands in CONTRIBUTING.md |
 //! | aarch64, glibc 2.36, emulated by qemu-user | the behaviours about this mode on the driver epoll, by the commands in CONTRIBUTING.md; no machine |
 //!
