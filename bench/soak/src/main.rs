@@ -155,7 +155,7 @@ fn report_unplanned(panic: &PanicHookInfo<'_>) {
 fn print(number: u64, report: &Report, holdings: &Holdings) {
     let tally = &report.stage.tally;
     println!(
-        "epoch {number:4} {:8} fibers {:7} steals {:6} messages {:7} lost {:4} MB {:4} timeouts {:5} resets {:4} \
+        "epoch {number:4} {:8} fibers {:7} steals {:6} messages {:7} lost {:4} MB {:4} timeouts {:5} resets {:4} ({} lost) \
          refused {:4} panics {:5} rss {:4} MiB fds {:3} threads {:3} mappings {:4} addresses {:5} MiB",
         format!("{:?}", report.ending),
         tally.fibers.get(),
@@ -165,6 +165,7 @@ fn print(number: u64, report: &Report, holdings: &Holdings) {
         tally.bytes.get() / 1_000_000,
         tally.timeouts.get(),
         tally.resets.get(),
+        tally.resets_lost.get(),
         tally.refused.get(),
         tally.panics.get(),
         holdings.resident_mib,

@@ -34,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) bytes: Count,
     pub(crate) timeouts: Count,
     pub(crate) resets: Count,
+    /// Resets that the kernel has lost.
+    pub(crate) resets_lost: Count,
     pub(crate) refused: Count,
     pub(crate) panics: Count,
 }

@@ -2,14 +2,16 @@
 //! it is correct.
 
 use std::io::{self, ErrorKind, Read};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use uthread::net::{TcpListener, TcpStream};
+use uthread::{JoinHandle, sleep};
 
 use super::streams::connection;
 use crate::messages::{Ledger, Receiver, Sender};
@@ -17,6 +19,10 @@ use crate::random::{Choices as _, Random};
 use crate::stage::{Stage, broken, expect, is_reset, join, join_all, spawn};
 
 const MESSAGES_MAX: u64 = 100;
+
+/// Time after which a reset that the kernel does not report has not arrived.
+const RESET_PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Makes the next close a reset.
 fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
@@ -43,8 +49,32 @@ fn receive_until_reset(stage: &Stage, mut receiver: Receiver<TcpStream>) -> io::
         .or_else(|error| forgive_reset(stage, error))
 }
 
+/// Ends a stream whose sender has reset it, if the kernel has lost the reset: a receiver without room drops data, closes its
+/// window, and then also drops the reset behind that data. Its socket stays connected to nobody.
+fn end_without_reset(
+    stage: &Stage,
+    server: &TcpStream,
+    receiving: &JoinHandle<io::Result<()>>,
+) -> io::Result<()> {
+    let begin = Instant::now();
+    while !receiving.is_finished() {
+        sleep(PAUSE);
+        if begin.elapsed() < RESET_PATIENCE {
+            continue;
+        }
+        let mut events = [PollFd::new(server, PollFlags::IN)];
+        if poll(&mut events, Some(&Timespec::default()))? == 0 {
+            stage.tally.resets_lost.add(1);
+            let ended = server.shutdown(Shutdown::Both);
+            return ended.or_else(|error| forgive_reset(stage, error));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn sender_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Result<()> {
     let (client, server) = connection(random)?;
+    let observed = server.try_clone()?;
     let (mut sender, receiver) = Ledger::open(stage, client, server, true);
     let mut theirs = random.fork();
     let sending = spawn(stage, move |_| {
@@ -52,7 +82,10 @@ pub(super) fn sender_resets(stage: &Arc<Stage>, random: &mut Random) -> io::Resu
         reset_on_close(&sender.into_sink())
     });
     let receiving = spawn(stage, move |stage| receive_until_reset(stage, receiver));
-    join_all([sending, receiving])
+    let sent = join(sending);
+    let ended = end_without_reset(stage, &observed, &receiving);
+    let received = join(receiving);
+    sent?.and(ended).and(received?)
 }
 
 /// Resets by `SO_LINGER`, or by closing with unread bytes.
