@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -17,7 +17,11 @@ use crate::op::peer_address::PeerAddress;
 use crate::op::{self, Operation};
 use crate::resource::descriptor::Descriptor;
 use crate::sched::caller::{self, cancellation, wait};
+use crate::sched::worker::{Tick, current};
 use crate::thread::{self, Cancelled, spawn, yield_now};
+
+/// Longer than a simulation.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Receives into a buffer on the stack, as a socket would.
 fn receive(buffer: &mut [u8], timeout: Option<Duration>) -> io::Result<usize> {
@@ -72,6 +76,26 @@ fn an_operation_ends_once_and_touches_its_buffer_only_until_then() {
                 .collect();
             fibers.into_iter().for_each(|fiber| fiber.join().unwrap());
         });
+    });
+}
+
+/// Only its worker can cancel the operation, and would sleep until another event.
+#[test]
+fn a_worker_does_not_sleep_while_an_operation_is_late() {
+    under_seeds(|seed, mode| {
+        let mut simulation = Simulation::new(seed, 1, mode);
+        // Some of them wait.
+        let receive = || receive(&mut [0; 64], Some(TIMEOUT));
+        let fibers: Vec<_> = (0..20).map(|_| simulation.spawn(receive)).collect();
+        let worker = &simulation.workers[0].worker;
+        current::enter(worker, || {
+            while matches!(worker.tick(), Tick::Again) {}
+            worker.expire_for_it(Instant::now() + 2 * TIMEOUT);
+            assert!(!worker.close_reactor(), "it would sleep");
+            worker.wake_up();
+        });
+        simulation.step_until(|_| fibers.iter().all(thread::JoinHandle::is_finished));
+        simulation.shut_down();
     });
 }
 

@@ -200,7 +200,9 @@ impl Io {
     /// Keeps other workers from the reactor during a sleep. Returns `false` if the sleep is over already.
     #[inline(always)]
     pub(super) fn close_reactor(&self) -> bool {
-        self.reactor.lock().reap_gate.close()
+        let mut reactor = self.reactor.lock();
+        // Another worker may have found that an operation is late, which this one alone can cancel.
+        reactor.reap_gate.close() && !reactor.is_any_late()
     }
 
     /// Lets other workers access the reactor again.

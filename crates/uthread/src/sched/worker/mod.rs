@@ -62,6 +62,8 @@ mod trim;
 
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(test)]
+use std::time::Instant;
 
 use self::fibers::Fibers;
 use self::io::Io;
@@ -134,6 +136,12 @@ impl Worker {
     #[cfg(test)]
     pub(crate) fn assert_nothing_waits(&self) {
         self.io.reactor.lock().assert_nothing_waits();
+    }
+
+    /// Expires the timers of this worker, as another one does that searches for fibers.
+    #[cfg(test)]
+    pub(crate) fn expire_for_it(&self, at: Instant) {
+        self.io.reactor.lock().serve(at, |_, _| ());
     }
 
     #[cfg(test)]
