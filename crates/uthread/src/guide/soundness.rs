@@ -97,6 +97,7 @@
 //! | x86-64, glibc 2.36 | all tests, in each run of the checks; all behaviours by hand in a release build, with LTO |
 //! | x86-64, glibc 2.41 and 2.43 | the unit tests and all behaviours of this mode, by `cargo xtask glibc` |
 //! | x86-64, musl 1.2.5, linked statically | all unit tests and all behaviours, by the commands in CONTRIBUTING.md |
+//! | x86-64, musl 1.2.3, linked dynamically | the unit tests of this mode and the behaviours about it, by the commands in CONTRIBUTING.md |
 //! | aarch64, glibc 2.36, emulated by qemu-user | the behaviours about this mode on the driver epoll, by the commands in CONTRIBUTING.md; no machine |
 //!
 //! Elsewhere a runtime that asks for this mode does not start, and the error says why. With musl, these are different:
@@ -106,6 +107,8 @@
 //!   a fiber costs as much as a thread.
 //! - `raise` fails with `ESRCH`, and `abort` ends the process by SIGSEGV instead of SIGABRT, as both name the thread by the id in its block.
 //! - The kernel needs `CONFIG_CHECKPOINT_RESTORE`, which distributions enable.
+//!
+//! This mode does not work with AddressSanitizer, which sets a value for a key in each thread; `docs/results/own-tls.md` has the cause.
 //!
 //! # Migration
 //!
