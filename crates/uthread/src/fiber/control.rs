@@ -40,7 +40,11 @@ pub(crate) enum Pause {
 }
 
 /// Completes the outcome of a fiber. Called once, while there is a reference to the fiber.
-pub(crate) type Finish = Box<dyn FnOnce() + Send>;
+pub(crate) struct Finish {
+    pub(crate) complete: Box<dyn FnOnce() + Send>,
+    /// `true` if that drops values, whose destructors may wait.
+    pub(crate) drops_values: bool,
+}
 
 /// The scheduler of a fiber, in one word.
 pub(crate) type Destination = Arc<Arc<dyn Scheduler>>;

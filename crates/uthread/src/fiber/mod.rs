@@ -316,11 +316,17 @@ fn finish_after_thread<T>(
     outcome: &Outcome<thread::Result<T>>,
     result: thread::Result<T>,
 ) {
-    let finish: Box<dyn FnOnce() + '_> =
+    let drops_values = mem::needs_drop::<T>() || result.is_err() || control.locals().is_some();
+    let complete: Box<dyn FnOnce() + '_> =
         Box::new(move || publish(control, scope, outcome, result, || {}));
     // SAFETY: the worker calls it while it keeps the fiber, and before the outcome is complete nothing that the fiber borrows is
     // dropped. The value is sent to where it would be dropped or taken otherwise.
-    control.finish_later(unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Finish>(finish) });
+    let complete =
+        unsafe { mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce() + Send>>(complete) };
+    control.finish_later(Finish {
+        complete,
+        drops_values,
+    });
 }
 
 /// Completes the outcome of a fiber whose values have been dropped. Calls `renew` if something else has to be dropped, which may

@@ -108,7 +108,7 @@
 //! - `raise` fails with `ESRCH`, and `abort` ends the process by SIGSEGV instead of SIGABRT, as both name the thread by the id in its block.
 //! - The kernel needs `CONFIG_CHECKPOINT_RESTORE`, which distributions enable.
 //!
-//! This mode does not work with AddressSanitizer, which sets a value for a key in each thread; `docs/results/own-tls.md` has the cause.
+//! With AddressSanitizer, which sets a value for a key in each thread, each fiber is ended by the C library with glibc, too.
 //!
 //! # Migration
 //!

@@ -218,7 +218,8 @@ fn destructors_of_keys_run_before_a_join_returns(place: Place) {
     // SAFETY: the destructor takes any value.
     let created = unsafe { libc::pthread_key_create(&mut key, Some(drop_value)) };
     assert_eq!(created, 0);
-    place.run(|| {
+    let runtime = place.runtime();
+    runtime.run(|| {
         for number in 0..FIBERS {
             let fiber = spawn(move || {
                 NUMBER.set(number);
@@ -236,6 +237,8 @@ fn destructors_of_keys_run_before_a_join_returns(place: Place) {
             assert!(drops.load(Ordering::SeqCst) > before + number);
         }
     });
+    // No other fiber completes the outcome of one whose thread the C library ends.
+    assert_eq!(runtime.metrics().total().fibers, FIBERS as u64 + 1);
 }
 
 fn a_result_that_nobody_joins_is_dropped_on_a_thread(place: Place) {

@@ -175,8 +175,13 @@ impl Fibers {
         });
         queues.shared.remote(home).forget_name(fiber.control());
         self.return_runner(fiber.control().take_runner(), queues, io);
-        if let Some(finish) = fiber.control().take_finish() {
-            finish_in_fiber(FiberRef::clone(&ended), finish, queues);
+        match fiber.control().take_finish() {
+            Some(finish) if finish.drops_values => {
+                finish_in_fiber(FiberRef::clone(&ended), finish, queues);
+            }
+            // Not in another fiber, whose outcome might have to be completed likewise.
+            Some(finish) => (finish.complete)(),
+            None => {}
         }
         drop(ended);
         if deserted {
@@ -251,7 +256,7 @@ struct FinishOnDrop {
 impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         if let Some(finish) = self.finish.take() {
-            finish();
+            (finish.complete)();
         }
     }
 }
