@@ -1,7 +1,7 @@
 //! An open directory that confines the paths opened beneath it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{OFlags, ResolveFlags};
@@ -86,6 +86,22 @@ impl Dir {
             }
         }
         open(Some(self.as_fd()), path.as_ref(), how)
+    }
+}
+
+/// Takes over an open directory. Paths beneath a descriptor of anything else fail with `NotADirectory`.
+///
+/// ```
+/// use std::os::fd::OwnedFd;
+/// use uthread::fs::{Dir, OpenOptions};
+///
+/// let here = Dir::from(OwnedFd::from(std::fs::File::open("src")?));
+/// assert!(here.open_beneath("lib.rs", OpenOptions::new().read(true)).is_ok());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+impl From<OwnedFd> for Dir {
+    fn from(fd: OwnedFd) -> Dir {
+        Dir { inner: fd.into() }
     }
 }
 
