@@ -135,16 +135,16 @@ impl Output {
         }
     }
 
-    /// Prints the complete result of a file, which may be empty.
-    pub(crate) fn print(&self, place: Place, result: Vec<u8>) {
+    /// Prints the complete result of a file, which may be empty. Takes a result that waits for its turn.
+    pub(crate) fn print(&self, place: Place, result: &mut Vec<u8>) {
         let mut state = self.lock();
         match place {
             Place::Any(_) => {
                 state = self.wait_until_free(state);
-                self.write_result(&mut state, &result);
+                self.write_result(&mut state, result);
             }
             Place::Ordered(position) => {
-                state.early.insert(position, result);
+                state.early.insert(position, std::mem::take(result));
                 self.write_early(&mut state);
                 drop(state);
                 self.changed.notify_all();

@@ -1,6 +1,9 @@
 //! The printed results of some files, in memory until they are written to stdout together.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use termcolor::{Ansi, ColorSpec, HyperlinkSpec, WriteColor};
@@ -9,12 +12,22 @@ use crate::output::{Output, Place};
 
 /// Lines of a stream are collected up to this size while more are there.
 const STREAM_BYTES: usize = 32 * 1024;
+/// How much memory an empty page keeps for the next results: as much as those of usual files take.
+const EMPTY_MAX: usize = 256 * 1024;
 /// Maximum size of a result that is kept until its file has been searched. A larger one is printed in parts, while others wait.
 const KEPT_MAX: usize = 1024 * 1024;
+
+/// Stands for the path of a file in what a printer writes, recognized by its address. A printer resolves the links of a path before it
+/// prints it, whether or not it prints hyperlinks, which is a system call for each directory on the way. It fails at once for this one.
+static PATH: [u8; 10] = *b"\0the path\0";
 
 /// Text with or without colors, to be written at once unless it is large.
 pub(crate) struct Page<'a> {
     pub(crate) text: Vec<u8>,
+    /// Written in the place of [`PATH`].
+    path: Vec<u8>,
+    /// `true` if the page writes paths that printers write as they are.
+    pub(crate) writes_path: bool,
     colors: bool,
     output: &'a Output,
     /// Where the result goes that is being printed.
@@ -46,6 +59,8 @@ impl<'a> Page<'a> {
     pub(crate) fn new(output: &'a Output, place: Place, colors: bool) -> Page<'a> {
         Page {
             text: Vec::new(),
+            path: Vec::new(),
+            writes_path: false,
             colors,
             output,
             place,
@@ -59,10 +74,21 @@ impl<'a> Page<'a> {
         Page::new(self.output, self.place, self.colors)
     }
 
+    /// Returns the path that a printer is to be given for this one.
+    pub(crate) fn stand_in<'p>(&mut self, path: &'p Path) -> &'p Path {
+        if !self.writes_path {
+            return path;
+        }
+        self.path.clear();
+        self.path.extend_from_slice(path.as_os_str().as_bytes());
+        Path::new(OsStr::from_bytes(&PATH))
+    }
+
     /// Prints what the page has. Called only between results.
     pub(crate) fn print(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        self.output.print(self.place, text);
+        self.output.print(self.place, &mut self.text);
+        self.text.clear();
+        self.text.shrink_to(EMPTY_MAX);
     }
 
     /// Begins a result that is printed as it is found. The page has no text.
@@ -97,7 +123,7 @@ impl<'a> Page<'a> {
     #[cold]
     fn write_unusually(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(stream) = &self.stream {
-            stream.write(bytes);
+            stream.write(meant(bytes, &self.path));
         } else if self.text.len() >= KEPT_MAX {
             self.output.print_part(self.place, &self.text);
             self.text.clear();
@@ -128,12 +154,21 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Returns the bytes to write: the path in the place of [`PATH`].
+#[inline]
+fn meant<'b>(bytes: &'b [u8], path: &'b [u8]) -> &'b [u8] {
+    match bytes.as_ptr() == PATH.as_ptr() {
+        true => path,
+        false => bytes,
+    }
+}
+
 impl io::Write for Page<'_> {
     /// Called several times for each line, so that all but the usual case is elsewhere.
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stream.is_none() {
-            self.text.extend_from_slice(bytes);
+            self.text.extend_from_slice(meant(bytes, &self.path));
             if self.text.len() < KEPT_MAX && !self.output.is_ending() {
                 return Ok(bytes.len());
             }

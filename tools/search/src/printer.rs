@@ -40,6 +40,9 @@ impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &Plan, page: Page<'a>) -> Printer<'a> {
         let print = &plan.print;
         let stats = print.totals != Totals::None;
+        let mut page = page;
+        // The bytes of a path are counted, or changed.
+        page.writes_path = !print.has_hyperlinks && !stats && print.path_separator.is_none();
         match plan.mode {
             Mode::Lines => Printer::Lines(lines_printer(print, stats).build(page)),
             Mode::Summary(kind) => Printer::Summary(
@@ -90,7 +93,10 @@ impl<'a> Printer<'a> {
     /// `BrokenPipe` if stdout is closed.
     pub(crate) fn print_path(&mut self, path: &Path) -> io::Result<()> {
         match self {
-            Printer::Paths(builder, page) => builder.build(page).write(path),
+            Printer::Paths(builder, page) => {
+                let path = page.stand_in(path);
+                builder.build(page).write(path)
+            }
             _ => unreachable!("files are searched in this mode"),
         }
     }
@@ -112,6 +118,7 @@ impl<'a> Printer<'a> {
         let page = self.page();
         if has_match && (print.with_path || !is_counted) {
             let end = if is_counted { b':' } else { b'\n' };
+            let path = page.stand_in(path);
             path_printer(print, end).build(&mut *page).write(path)?;
         }
         if has_match && is_counted {
@@ -135,6 +142,10 @@ impl<'a> Printer<'a> {
         path: &Path,
         text: Text<'_>,
     ) -> io::Result<Found> {
+        let path = match self {
+            Printer::Lines(_) | Printer::Summary(_) => self.page().stand_in(path),
+            Printer::Json(_) | Printer::Paths(..) => path,
+        };
         match self {
             Printer::Lines(printer) => {
                 let mut sink = printer.sink_with_path(&matcher, path);

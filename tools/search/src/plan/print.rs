@@ -23,6 +23,8 @@ pub(crate) struct Print {
     pub(crate) colors: bool,
     pub(crate) color_specs: ColorSpecs,
     pub(crate) hyperlinks: HyperlinkConfig,
+    /// `true` if paths are hyperlinks where they can be.
+    pub(crate) has_hyperlinks: bool,
     pub(crate) column: bool,
     pub(crate) byte_offset: bool,
     pub(crate) heading: bool,
@@ -90,6 +92,10 @@ pub(super) fn print(
         colors: colors(options, to_terminal),
         color_specs: ColorSpecs::new(&color_specs),
         hyperlinks: hyperlinks(options),
+        has_hyperlinks: output
+            .hyperlink_format
+            .as_ref()
+            .is_some_and(|format| !format.is_empty()),
         column: output.column || output.vimgrep && !options.order.has("no-column"),
         byte_offset: output.byte_offset,
         heading,
