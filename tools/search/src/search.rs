@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
             totals: Mutex::new(Stats::new()),
             roots,
             workers,
-            readers: Mutex::new(Readers::new(workers, readers_max)),
+            readers: Mutex::new(Readers::new(workers, readers_max, plan.matcher.clone())),
             start: Instant::now(),
         };
         search.tell_of_ignore_files(&errors);

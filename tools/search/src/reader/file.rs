@@ -4,7 +4,6 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use grep_regex::RegexMatcher;
 use grep_searcher::BinaryDetection;
 use memchr::memchr;
 use uthread::fs::{AlignedBuffer, File};
@@ -82,7 +81,7 @@ impl<'a> Reader<'a> {
         if let Mode::Summary(kind) = search.plan.mode
             && search.plan.counts_lines
             && let Some(lines) =
-                count_lines(search, self.matcher(), kind, &file, binary_byte(binary))?
+                count_lines(search, &self.matcher, kind, &file, binary_byte(binary))?
         {
             let print = &search.plan.print;
             return self.printer.print_count(kind, print, &self.path, lines);
@@ -138,10 +137,10 @@ impl<'a> Reader<'a> {
             self.printer.page().begin_stream(is_endless, heading)
         });
         let mut stream = Watched::new(stream, page.as_deref(), self.search);
-        let (matcher, text) = (self.matcher(), Text::Stream(&mut stream));
+        let text = Text::Stream(&mut stream);
         let result = self
             .printer
-            .search(&mut self.searcher, matcher, &self.path, text);
+            .search(&mut self.searcher, &*self.matcher, &self.path, text);
         if stream.has_worn_out(*binary != BinaryDetection::none()) {
             self.searcher = plan.searcher.build();
         }
@@ -157,16 +156,9 @@ impl<'a> Reader<'a> {
         }
         let bytes = text.len() as u64;
         self.search.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let matcher = self.matcher();
+        let text = Text::Whole(text);
         self.printer
-            .search(&mut self.searcher, matcher, &self.path, Text::Whole(text))
-    }
-
-    fn matcher(&self) -> &'a RegexMatcher {
-        let Some(matcher) = &self.search.plan.matcher else {
-            unreachable!("nothing is searched without a matcher");
-        };
-        matcher
+            .search(&mut self.searcher, &*self.matcher, &self.path, text)
     }
 
     /// Sets what the searcher does with a binary file, and returns it.

@@ -5,10 +5,12 @@ mod file;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 use uthread::fs::AlignedBuffer;
 use uthread::thread::Scope;
@@ -43,10 +45,10 @@ pub(crate) fn add_task<'scope>(
     if !task.is_endless() {
         return add(search, scope, Vec::new(), vec![task]);
     }
-    let number = search.readers().start();
+    let (number, matcher) = search.readers().start();
     scope.spawn(move || {
         let _stop = StopOnPanic(search);
-        Reader::new(search, Place::Any(number)).run_one(scope, task);
+        Reader::new(search, Place::Any(number), matcher).run_one(scope, task);
     });
 }
 
@@ -83,11 +85,11 @@ fn grow<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
 fn read<'scope>(search: &'scope Search<'_>, scope: &'scope Scope<'scope, '_>) {
     let worker = thread::current().id();
     let started = search.readers().start_on(worker, search.workers);
-    let Some(number) = started else {
+    let Some((number, matcher)) = started else {
         return search.queue.leave();
     };
     let _stop = StopOnPanic(search);
-    Reader::new(search, Place::Any(number)).run(scope);
+    Reader::new(search, Place::Any(number), matcher).run(scope);
 }
 
 /// Ends the search if a reader panics: the others would wait for its work.
@@ -104,6 +106,8 @@ impl Drop for StopOnPanic<'_> {
 /// A fiber that searches one file after another.
 struct Reader<'a> {
     search: &'a Search<'a>,
+    /// The matcher of the worker where the reader has started.
+    matcher: Arc<RegexMatcher>,
     searcher: Searcher,
     printer: Printer<'a>,
     /// Allocated for the first file.
@@ -121,10 +125,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(search: &'a Search<'a>, place: Place) -> Reader<'a> {
+    fn new(search: &'a Search<'a>, place: Place, matcher: Arc<RegexMatcher>) -> Reader<'a> {
         let page = Page::new(search.output, place, search.plan.print.colors);
         Reader {
             search,
+            matcher,
             searcher: search.plan.searcher.build(),
             printer: Printer::new(search.plan, page),
             buffer: None,
