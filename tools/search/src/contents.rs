@@ -1,5 +1,6 @@
 //! Reading files: a small file by one submission, a large one ahead of the search.
 
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use uthread::fs::{AlignedBuffer, File, OpenOptions};
+use rustix::fs::{Mode, OFlags};
+use uthread::fs::{AlignedBuffer, Dir, File, OpenOptions};
 use uthread::ring;
 use uthread::sync::mpsc::{self, Receiver, SyncSender};
 
@@ -40,17 +42,26 @@ pub(crate) enum Start {
     Longer(usize, File),
 }
 
-/// Reads a file found in a directory into the buffer. `since` is a time before the call.
+/// Reads a file found in a directory into the buffer. `since` is a time before the call. With `reads_here`, a file of a disk is read
+/// by system calls of the worker.
 ///
 /// # Errors
 ///
 /// The file cannot be opened or read.
-pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> io::Result<Start> {
+pub(crate) fn start(
+    entry: &FileEntry,
+    since: SystemTime,
+    reads_here: bool,
+    buffer: &mut [u8],
+) -> io::Result<Start> {
     let folder = &entry.folder;
-    let count = match entry.is_link {
-        true => ring::read_file(entry.path(), buffer),
-        false => folder.with_dir(|dir| ring::read_file_beneath(dir, &entry.name, buffer)),
-    }?;
+    let read = || folder.with_dir(|dir| read_here(dir, &entry.name, buffer));
+    let reads_here = reads_here && folder.has_whole_reads && !entry.is_link;
+    let count = match reads_here.then(read) {
+        Some(Ok(count)) => count,
+        _ if entry.is_link => ring::read_file(entry.path(), buffer)?,
+        _ => folder.with_dir(|dir| ring::read_file_beneath(dir, &entry.name, buffer))?,
+    };
     if count < buffer.len() && folder.has_whole_reads {
         return Ok(Start::Whole(count));
     }
@@ -62,6 +73,16 @@ pub(crate) fn start(entry: &FileEntry, since: SystemTime, buffer: &mut [u8]) -> 
     };
     file.seek(SeekFrom::Start(count as u64))?;
     Ok(Start::Longer(count, file))
+}
+
+/// Reads once. If this fails for whatever reason, the file is read in the usual way.
+fn read_here(dir: &Dir, name: &OsStr, buffer: &mut [u8]) -> io::Result<usize> {
+    // The name may have become that of a link or of a pipe.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    Ok(rustix::io::retry_on_intr(|| {
+        rustix::io::read(&file, &mut *buffer)
+    })?)
 }
 
 /// Opens a file found in a directory.

@@ -52,7 +52,9 @@ impl<'a> Reader<'a> {
         let (count, file) = match &task.target {
             Target::Found(_) if task.text.is_some() => (0, None),
             Target::Found(entry) => {
-                match search.patiently(|| contents::start(entry, self.since, buffer))? {
+                let reads_here = !search.is_cold.load(Ordering::Relaxed);
+                let start = || contents::start(entry, self.since, reads_here, buffer);
+                match search.patiently(start)? {
                     Start::Whole(count) => (count, None),
                     Start::Longer(count, file) => (count, Some(file)),
                 }

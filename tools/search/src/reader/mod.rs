@@ -160,6 +160,8 @@ impl<'a> Reader<'a> {
                     if search.is_over() {
                         break;
                     }
+                    // Files in memory are searched without a wait.
+                    uthread::thread::yield_now();
                 }
             }
         }
