@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, RawDir, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use uthread::fs::Dir;
 
 use crate::descriptors::{Descriptors, Kept};
-use crate::filter::Filter;
+use crate::filter::{self, Filter};
 use crate::plan::Selection;
 
 /// A list that takes longer may have waited for a disk: one from memory takes about 10 us.
@@ -60,6 +60,10 @@ pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     /// The directories above, if symbolic links are followed.
     above: Option<Arc<Above>>,
+    /// The directory that this one is in, if that is open: a long path takes long to be resolved.
+    parent: Option<Arc<Opened>>,
+    /// `true` unless an ignore file above may have a rule for this directory.
+    is_plain: bool,
     /// Set once a part of it has been listed.
     pub(crate) opened: Option<Arc<Opened>>,
 }
@@ -152,7 +156,18 @@ impl Directory {
             root: Arc::clone(root),
             path: root.path.clone(),
             above: None,
+            parent: None,
+            is_plain: root.filter.is_plain,
             opened: None,
+        }
+    }
+
+    /// Returns the part of this directory that has not been listed.
+    fn rest(self, is_plain: bool, opened: &Arc<Opened>) -> Directory {
+        Directory {
+            is_plain,
+            opened: Some(Arc::clone(opened)),
+            ..self
         }
     }
 
@@ -186,15 +201,26 @@ impl Lister {
     ///
     /// # Errors
     ///
-    /// The errors of [`Dir::open`].
-    pub(crate) fn open(&self, path: &Path) -> io::Result<Arc<Opened>> {
-        let dir = Dir::open(path)?;
+    /// The errors of `openat(2)`.
+    pub(crate) fn open(&self, directory: &Directory) -> io::Result<Arc<Opened>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || match (&directory.parent, directory.path.file_name()) {
+            (Some(parent), Some(name)) => {
+                rustix::fs::openat(&parent.dir, name, flags, Mode::empty())
+            }
+            _ => rustix::fs::open(&directory.path, flags, Mode::empty()),
+        };
+        let dir = Dir::from(match self.waits() {
+            true => uthread::blocking(open),
+            false => open(),
+        }?);
         let kept = self.descriptors.keep();
         Ok(Arc::new(Opened { dir, kept }))
     }
 
     /// Lists a part of the directory, or the rest of it if it cannot be kept open.
-    pub(crate) fn list(&self, directory: Directory, opened: Arc<Opened>) -> Part {
+    pub(crate) fn list(&self, mut directory: Directory, opened: Arc<Opened>) -> Part {
+        directory.parent = None;
         let list = || {
             let start = Instant::now();
             let part = self.list_here(directory, opened);
@@ -208,10 +234,15 @@ impl Lister {
             }
             part
         };
-        match self.waits.load(Ordering::Relaxed) >= WAITS_MIN {
+        match self.waits() {
             true => uthread::blocking(list),
             false => list(),
         }
+    }
+
+    /// Returns `true` while directories have to be read from a disk.
+    fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) >= WAITS_MIN
     }
 
     /// Returns `true` if a read from a file of this directory returns fewer bytes than wanted only at the end of the file.
@@ -250,13 +281,15 @@ impl Lister {
         });
         let device = status.filter(|_| self.one_file_system);
         let device = device.map(|status| status.st_dev);
+        let is_plain = directory.is_plain && !filter::has_rules(dir);
         let place = Place {
+            is_plain,
             folder,
             dir,
             above,
             device,
         };
-        let (_, errors) = root.filter.with(|is_searched| {
+        let (_, errors) = root.filter.with(is_plain, |is_searched| {
             let mut buffer = Vec::with_capacity(BUFFER_BYTES);
             let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
             // With a separator at its end, and as the user wrote it.
@@ -286,10 +319,7 @@ impl Lister {
                     self.add(listed, &place, path, is_searched, &mut part);
                 }
                 if kept.is_some() && count >= PART_ENTRIES && entries.is_buffer_empty() {
-                    part.rest = Some(Directory {
-                        opened: Some(Arc::clone(&opened)),
-                        ..directory
-                    });
+                    part.rest = Some(directory.rest(is_plain, &opened));
                     return;
                 }
             }
@@ -349,6 +379,8 @@ impl Lister {
                     root: Arc::clone(&folder.root),
                     path: path.to_owned(),
                     above: place.above.clone(),
+                    parent: folder.kept.clone(),
+                    is_plain: place.is_plain,
                     opened: None,
                 });
             }
@@ -383,6 +415,7 @@ impl Lister {
 struct Place<'a> {
     folder: Arc<Folder>,
     dir: &'a Dir,
+    is_plain: bool,
     above: Option<Arc<Above>>,
     /// The device of the directory, unless those on others are searched, too.
     device: Option<u64>,

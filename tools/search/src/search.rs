@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
     pub(crate) fn list(&self, mut directory: Directory) -> Part {
         let opened = match directory.opened.take() {
             Some(opened) => Ok(opened),
-            None => self.patiently(|| self.lister.open(&directory.path)),
+            None => self.patiently(|| self.lister.open(&directory)),
         };
         let part = match opened {
             Ok(opened) => self.lister.list(directory, opened),

@@ -52,6 +52,16 @@ impl Selection {
             && self.globs.is_empty()
             && self.types.is_empty()
     }
+
+    /// Returns `true` if only ignore files that are found, and names of hidden files, exclude anything.
+    pub(crate) fn has_only_found_rules(&self) -> bool {
+        self.ignore.named.is_empty()
+            && !self.ignore.outside_git
+            && self.max_depth.is_none()
+            && self.max_filesize.is_none()
+            && self.globs.is_empty()
+            && self.types.is_empty()
+    }
 }
 
 pub(super) fn selection(options: &Options) -> anyhow::Result<Selection> {

@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use super::{DRIVERS, make_fifo};
 use crate::harness::{command, site};
@@ -53,6 +56,48 @@ fn matches_are_printed_with_paths_and_in_order() {
     let found = "b.txt-1-one\nb.txt:2:two\nb.txt-3-three\n";
     assert_prints(&["-nC1", "two", "b.txt", "-H"], files.path(), found, "", 0);
     assert_prints(&["four"], files.path(), "", "", 1);
+}
+
+#[test]
+fn ignore_files_hold_beneath_directories_without_any() {
+    let files = site(&[
+        ("a/b/.ignore", "x*\n"),
+        ("a/b/xa", "two\n"),
+        ("a/b/c/xb", "two\n"),
+        ("a/b/c/y", "two\n"),
+        ("a/x", "two\n"),
+        ("a/.hidden/x", "two\n"),
+        ("git/.git/head", "two\n"),
+        ("git/.gitignore", "z\n"),
+        ("git/s/z", "two\n"),
+        ("git/s/y", "two\n"),
+    ]);
+    let arguments = ["--sort=path", "-l", "two"];
+    let found = "a/b/c/y\na/x\ngit/s/y\n";
+    assert_prints(&arguments, files.path(), found, "", 0);
+    // They also hold where the search begins beneath them.
+    assert_prints(&arguments, &files.path().join("a/b/c"), "y\n", "", 0);
+    assert_prints(&arguments, &files.path().join("git/s"), "y\n", "", 0);
+    let arguments = ["--sort=path", "-l", "--hidden", "two", "a"];
+    let found = "a/.hidden/x\na/b/c/y\na/x\n";
+    assert_prints(&arguments, files.path(), found, "", 0);
+}
+
+#[test]
+fn a_path_may_be_longer_than_the_kernel_resolves() {
+    let files = site(&[("top", "two\n")]);
+    let name = "n".repeat(200);
+    let mut folder = OwnedFd::from(fs::File::open(files.path()).unwrap());
+    let levels = 25;
+    for _ in 0..levels {
+        mkdirat(&folder, &name, Mode::RWXU).unwrap();
+        folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    }
+    let flags = OFlags::CREATE | OFlags::WRONLY;
+    let file = openat(&folder, "file", flags, Mode::RWXU).unwrap();
+    fs::File::from(file).write_all(b"two\n").unwrap();
+    let found = format!("{}file:two\ntop:two\n", format!("{name}/").repeat(levels));
+    assert_prints(&["--sort=path", "two"], files.path(), &found, "", 0);
 }
 
 #[test]
