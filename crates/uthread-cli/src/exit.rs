@@ -7,5 +7,5 @@ pub(crate) enum Exit {
     FailedRunning = 1,
     /// Also clap's code for wrong usage.
     CouldNotStart = 2,
-    ResponsesCut = 3,
+    ConnectionsCut = 3,
 }

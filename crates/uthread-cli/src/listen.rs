@@ -1,11 +1,14 @@
-//! Binds listeners with helpful errors, and accepts connections despite shortages of descriptors or memory.
+//! Binds listeners with helpful errors, raises the limit of open files, and accepts connections despite shortages of
+//! descriptors or memory.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 use uthread::net::{AcceptFailure, SocketAddr, TcpListener, TcpStream};
 use uthread::sleep;
 
 use anyhow::{Context, anyhow};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::output::tell;
 
@@ -16,6 +19,9 @@ const BACKLOG: i32 = 4096;
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 /// Minimum time between two reports of a shortage: often enough to notice, too seldom to fill a disk.
 const SHORTAGE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Descriptors besides the connections: standard streams, listener, rings, and files open for responses.
+const DESCRIPTORS_RESERVED: u64 = 64;
 
 pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(addr).map_err(|error| {
@@ -62,5 +68,28 @@ pub(crate) fn accept_each(
                 sleep(SHORTAGE_PAUSE);
             }
         }
+    }
+}
+
+/// Raises the limit of open files as far as possible, and warns if it is too low for connections that use `each`
+/// descriptors.
+pub(crate) fn raise_descriptor_limit(max_connections: NonZeroUsize, each: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    // If this fails, the warning below reports the limit.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+    let needed = max_connections.get() as u64 * each + DESCRIPTORS_RESERVED;
+    if let Some(allowed) = getrlimit(Resource::Nofile).current
+        && allowed < needed
+    {
+        tell(format_args!(
+            "the limit of {allowed} open files is too low: {max_connections} connections need {needed}; \
+             raise `ulimit -n` or lower --max-connections"
+        ));
     }
 }

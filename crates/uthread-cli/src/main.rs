@@ -1,4 +1,4 @@
-//! The program `uthread`: a static web server, an echo server, a load generator, a disk benchmark, a search tool, a simulator
+//! The program `uthread`: a static web server, a proxy, an echo server, a load generator, a disk benchmark, a search tool, a simulator
 //! of services, a porting tool and a diagnosis, on user-level threads.
 //!
 //! This file has the dispatch; each subcommand has its own module.
@@ -7,9 +7,12 @@
 
 mod args;
 mod exit;
+mod input;
+mod line_log;
 mod listen;
 mod output;
 mod runtime;
+mod targets;
 
 mod completions;
 mod doctor;
@@ -21,6 +24,7 @@ mod model;
 mod port;
 mod search;
 mod serve;
+mod tunnel;
 
 mod http;
 
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
     let exit = match parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Tunnel(args) => tunnel::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Iobench(options) => iobench::run(&options),
         Command::Search(options) => search::run(&options),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::date;
 
-/// Every status that this server sends. The set is closed, so each has its phrase and its page.
+/// Every status that the servers of this program send. The set is closed, so each has its phrase and its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok = 200,
@@ -25,12 +25,14 @@ pub(crate) enum Status {
     HeaderFieldsTooLarge = 431,
     InternalError = 500,
     NotImplemented = 501,
+    BadGateway = 502,
     Unavailable = 503,
+    GatewayTimeout = 504,
     VersionNotSupported = 505,
 }
 
 impl Status {
-    /// Statuses with a page.
+    /// Statuses with a page: those of `uthread serve`.
     pub(crate) const ERRORS: [Status; 16] = [
         Status::BadRequest,
         Status::Forbidden,
@@ -74,7 +76,9 @@ impl Status {
             Status::HeaderFieldsTooLarge => "Request Header Fields Too Large",
             Status::InternalError => "Internal Server Error",
             Status::NotImplemented => "Not Implemented",
+            Status::BadGateway => "Bad Gateway",
             Status::Unavailable => "Service Unavailable",
+            Status::GatewayTimeout => "Gateway Timeout",
             Status::VersionNotSupported => "HTTP Version Not Supported",
         }
     }

@@ -7,13 +7,14 @@ use uthread::thread;
 
 use super::Server;
 use super::access_log::Record;
-use super::input::Input;
+
 use super::peers::{Admitted, Peer, Phase};
 use super::respond::{self, Response};
 use super::scratch::Scratch;
 use super::send::send;
 use crate::http::request::{self, Method, Request, Version};
 use crate::http::response::{Persistence, Status};
+use crate::input::Input;
 use crate::output::tell;
 
 /// Largest body to read and discard in order to keep the connection. Neither GET nor HEAD has a use for a body.

@@ -1,11 +1,10 @@
 //! `uthread serve`: serves a directory over HTTP/1.1, with one fiber per connection.
 //!
-//! A connection reads a head (`input`, `http::request`), finds the file (`locate`, `target`, `root`), builds the
+//! A connection reads a head (`Input`, `http::request`), finds the file (`locate`, `target`, `root`), builds the
 //! response (`respond`) and sends it (`send`). The other modules are the built-in pages, the log and the graceful
 //! shutdown.
 
 mod connection;
-mod input;
 
 mod cache;
 mod locate;
@@ -28,7 +27,6 @@ mod peers;
 mod stop;
 
 use std::io::Write;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,13 +36,12 @@ use uthread::net::{SocketAddr, TcpListener, TcpStream};
 use uthread::thread;
 
 use anyhow::{Context, anyhow};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
-use crate::listen::{accept_each, listen};
+use crate::listen::{accept_each, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
 use access_log::AccessLog;
@@ -59,8 +56,6 @@ use stop::Hurry;
 const REFUSALS_MAX: usize = 256;
 /// The response fits the empty send buffer of a new connection, so only a broken client reaches this timeout.
 const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Descriptors besides the connections: standard streams, listener, root, rings, and files open for responses.
-const DESCRIPTORS_RESERVED: u64 = 64;
 
 /// State shared by all connections.
 #[derive(Debug)]
@@ -105,7 +100,7 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
     if cut == 0 {
         Exit::Done
     } else {
-        Exit::ResponsesCut
+        Exit::ConnectionsCut
     }
 }
 
@@ -130,7 +125,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), Arc::clone(&peers))
         .context("cannot watch for signals")?;
     let log = AccessLog::start(args.log).context("cannot start the access log")?;
-    raise_descriptor_limit(args.max_connections);
+    raise_descriptor_limit(args.max_connections, 1);
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
         "serving {} on http://{addr}/ (workers {}, driver {})",
@@ -167,28 +162,6 @@ fn open_root(dir: &Path) -> anyhow::Result<Root> {
         };
         anyhow!("cannot serve {}: {why}", dir.display())
     })
-}
-
-/// Raises the limit of open files as far as possible, and warns if it is too low.
-fn raise_descriptor_limit(max_connections: NonZeroUsize) {
-    let limit = getrlimit(Resource::Nofile);
-    // If this fails, the warning below reports the limit.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
-    let needed = max_connections.get() as u64 + DESCRIPTORS_RESERVED;
-    if let Some(allowed) = getrlimit(Resource::Nofile).current
-        && allowed < needed
-    {
-        tell(format_args!(
-            "the limit of {allowed} open files is too low: {max_connections} connections need {needed}; \
-             raise `ulimit -n` or lower --max-connections"
-        ));
-    }
 }
 
 /// Starts the fiber of a new connection. Never waits, because the next connection is already there.

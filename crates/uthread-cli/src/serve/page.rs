@@ -94,7 +94,13 @@ fn explanation(status: Status) -> &'static str {
         Status::NotImplemented => "The request needs a feature that this server lacks.",
         Status::Unavailable => "The server is busy. Please try again in a moment.",
         Status::VersionNotSupported => "This server supports HTTP/1.1 and HTTP/1.0.",
-        Status::Ok | Status::PartialContent | Status::MovedPermanently | Status::NotModified => "",
+        // Without a page, or not of a server of files.
+        Status::Ok
+        | Status::PartialContent
+        | Status::MovedPermanently
+        | Status::NotModified
+        | Status::BadGateway
+        | Status::GatewayTimeout => "",
     }
 }
 

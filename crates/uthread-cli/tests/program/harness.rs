@@ -44,11 +44,13 @@ pub(crate) fn sparse_file(path: &Path, bytes: u64) {
     fs::File::create(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// A running `uthread serve` or `uthread echo`; killed when dropped.
+/// A running `uthread serve`, `uthread echo` or `uthread tunnel`; killed when dropped.
 pub(crate) struct Program {
     child: Child,
     pub(crate) addr: SocketAddr,
     pub(crate) startup_line: String,
+    /// The address of the counters of a tunnel, if they are served.
+    pub(crate) counters: Option<SocketAddr>,
     pub(crate) stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<BufReader<ChildStderr>>,
     site: Option<TempDir>,
@@ -79,6 +81,25 @@ impl Program {
         program
     }
 
+    /// Relays as the arguments say, without an access log unless they ask for one.
+    pub(crate) fn tunnel(args: &[&str]) -> Program {
+        let mut command = command(&["tunnel", "--listen", "127.0.0.1:0"]);
+        if !args.contains(&"--log") {
+            command.args(["--log", "off"]);
+        }
+        let mut program = Program::start(command.args(args));
+        program.stderr = program.child.stderr.take().map(BufReader::new);
+        if args.contains(&"--counters") {
+            let line = program.stderr_line("counters on http://");
+            let url = line.trim().trim_end_matches('/').split("http://").nth(1);
+            program.counters = Some(url.unwrap().parse().unwrap());
+        }
+        program.startup_line = program.stderr_line("(workers");
+        let words = program.startup_line.split(' ');
+        program.addr = words.filter_map(|word| word.parse().ok()).next().unwrap();
+        program
+    }
+
     pub(crate) fn echo(args: &[&str]) -> Program {
         let mut program = Program::start(command(&["echo", "--listen", "127.0.0.1:0"]).args(args));
         let stdout = program.stdout.as_mut().unwrap();
@@ -102,6 +123,7 @@ impl Program {
         Program {
             addr: SocketAddr::from(([0, 0, 0, 0], 0)),
             startup_line: String::new(),
+            counters: None,
             stdout: child.stdout.take().map(BufReader::new),
             stderr: None,
             site: None,
@@ -243,6 +265,10 @@ impl Client {
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub(crate) fn get_ref(&self) -> &TcpStream {
+        self.stream.get_ref()
     }
 
     /// Sends a byte every few milliseconds until a response arrives.

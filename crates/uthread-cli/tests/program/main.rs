@@ -13,6 +13,7 @@ mod model;
 mod port;
 mod search;
 mod serve;
+mod tunnel;
 
 mod memory;
 mod startup;

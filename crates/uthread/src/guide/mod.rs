@@ -17,6 +17,7 @@
 //!
 //! - [`blocking`]: what blocks a worker, how to find it, and what to do about it.
 //! - [`cancellation`]: how to end a fiber, a block or a scope, and what its calls return.
+//! - [`fault_tolerance`]: a service that survives slow, silent and failing peers.
 //! - [`tuning`]: workers, priorities, stack size, polling, registered memory, and what to measure first.
 //! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, unwinding and `fork`.
 
@@ -37,6 +38,8 @@ pub mod items;
 pub mod blocking;
 
 pub mod cancellation;
+
+pub mod fault_tolerance;
 
 pub mod tuning;
 

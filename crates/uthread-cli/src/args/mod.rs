@@ -1,7 +1,11 @@
-//! The command line: arguments, defaults and the text of `--help`.
+//! The command line: arguments, defaults and the text of `--help`. `tunnel` has those of its subcommand.
 //!
 //! Defaults are written only here. Values are checked while they are parsed, so the rest of the program never sees a zero
 //! timeout.
+
+mod tunnel;
+
+pub(crate) use tunnel::{TunnelArgs, TunnelLog};
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -19,6 +23,7 @@ Examples:
   uthread serve site --listen 0.0.0.0:80     serve a directory on all interfaces
   uthread serve site --log json | jq .status
   uthread echo --listen 127.0.0.1:7000       run a TCP echo server
+  uthread tunnel --allow '*:443'             run a proxy for HTTPS
   uthread load tcp 127.0.0.1:7000            measure its throughput, latency and fairness
   uthread iobench rand-read --dir /mnt       measure random reads of a disk
   uthread search -F unwrap src               find text in files
@@ -27,13 +32,13 @@ Examples:
   uthread doctor                             check this machine, and print remedies
 
 Exit codes:
-  0  success; serve: stopped after finishing every response; search: something was found
+  0  success; serve, tunnel: stopped after every response or connection had ended; search: something was found
   1  failed while running; doctor: something does not work; load: no response was received;
      port --check: there are changes to make; search: nothing was found; iobench: interrupted,
      measurements failed, or urgent-trace found a wrong order
   2  wrong usage, or cannot start (port in use, directory missing, permission denied);
      search: something could not be read
-  3  serve: stopped, but cut responses that took longer than the grace period";
+  3  serve, tunnel: stopped, but cut responses or connections after the grace period";
 
 /// Servers and tools on user-level threads
 #[derive(Debug, Parser)]
@@ -49,6 +54,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run a TCP echo server
     Echo(EchoArgs),
+    /// Relay TCP connections: an HTTP CONNECT proxy, or a forwarder to one target
+    Tunnel(TunnelArgs),
     /// Generate load on a TCP echo or HTTP server, and check every response
     Load(LoadArgs),
     /// Measure disk I/O by blocking calls, AIO, io_uring and fibers, side by side

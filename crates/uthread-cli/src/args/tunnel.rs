@@ -1,0 +1,130 @@
+//! The command line of `uthread tunnel`.
+
+use std::net::SocketAddr;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{RuntimeArgs, positive_duration};
+use crate::targets::{Rule, Target};
+
+const TUNNEL_NOTES: &str = "\
+Examples:
+  uthread tunnel --allow '*:443'                       HTTPS to the whole internet
+  uthread tunnel --allow '*.example.com:443' --allow 10.0.0.0/8:5432
+  uthread tunnel --to db.example.com:5432 --listen 127.0.0.1:5432
+  curl --proxy http://127.0.0.1:3128 https://example.com/
+
+Allowed targets:
+  HOST:PORT, *.DOMAIN:PORT, *:PORT or NETWORK/BITS:PORT, with * for all ports. A name may resolve to
+  a loopback, private or link-local address only if it is listed in full, or if the address is in a
+  listed network. Such an address itself must be listed, or be in a listed network.
+
+Responses:
+  400, 408, 414, 431  malformed, late or large request    405  not CONNECT
+  403  the target is not allowed                          502  no address, or not connected
+  503  too many connections, or out of descriptors        504  no answer in time
+  Proxy-Status (RFC 9209) and the body tell more.
+
+Signals:
+  SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts
+  them immediately.
+
+Exit codes:
+  0 stopped, all connections ended   2 wrong usage, or cannot start   3 connections cut";
+
+#[derive(Debug, Args)]
+#[command(after_help = TUNNEL_NOTES)]
+#[command(group = clap::ArgGroup::new("targets").required(true).args(["allow", "to"]))]
+pub(crate) struct TunnelArgs {
+    /// Target that clients may name in CONNECT; can be repeated
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) allow: Vec<Rule>,
+
+    /// Forward every connection to this target, instead of serving CONNECT
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) to: Option<Target>,
+
+    /// Address to listen on; port 0 picks a free port and prints it
+    #[arg(long, default_value = "127.0.0.1:3128", value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+
+    #[command(flatten)]
+    pub(crate) runtime: RuntimeArgs,
+
+    /// Format of the access log on stdout: text, json or off
+    #[arg(long, value_enum, default_value_t = TunnelLog::Text, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]
+    pub(crate) log: TunnelLog,
+
+    /// Serve counters over HTTP at this address, in the text format of Prometheus
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Log")]
+    pub(crate) counters: Option<SocketAddr>,
+
+    /// Maximum number of connections; respond 503 to further ones and close them
+    #[arg(
+        long,
+        default_value = "8000",
+        value_name = "N",
+        help_heading = "Limits"
+    )]
+    pub(crate) max_connections: NonZeroUsize,
+
+    /// Maximum number of connections of one client address [default: no limit]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub(crate) max_per_client: Option<NonZeroUsize>,
+
+    /// Maximum number of bytes per second and direction of a connection, such as 10M [default: no limit]
+    #[arg(long, value_parser = byte_count, value_name = "BYTES", help_heading = "Limits")]
+    pub(crate) rate: Option<NonZeroU64>,
+
+    /// Respond 408 if a request takes longer than this
+    #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) header_timeout: Duration,
+
+    /// Respond 504 if resolving a name, or connecting to its addresses, takes longer than this
+    #[arg(long, default_value = "10s", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) connect_timeout: Duration,
+
+    /// Close a connection in which no byte has moved in either direction for this time
+    #[arg(long, default_value = "5m", value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) idle_timeout: Duration,
+
+    /// Close a connection after this time [default: no limit]
+    #[arg(long, value_parser = positive_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) lifetime: Option<Duration>,
+
+    /// Resolve a name again after this time
+    #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) name_age: Duration,
+
+    /// Let connections end for this time after SIGTERM, then cut them
+    #[arg(long, default_value = "30s", value_parser = humantime::parse_duration, value_name = "TIME", help_heading = "Limits")]
+    pub(crate) grace: Duration,
+}
+
+/// Formats of the log of connections. The variants have no doc comments, as for [`LogFormat`](super::LogFormat).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TunnelLog {
+    Text,
+    Json,
+    Off,
+}
+
+/// Parses a number of bytes, with K, M or G for powers of 1024.
+fn byte_count(text: &str) -> Result<NonZeroU64, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (
+            digits,
+            1 << (10 * (1 + "KMG".find(&text[digits.len()..]).unwrap_or(0))),
+        ),
+        None => (text, 1),
+    };
+    let count = digits
+        .parse()
+        .ok()
+        .and_then(|count: u64| count.checked_mul(unit));
+    count
+        .and_then(NonZeroU64::new)
+        .ok_or_else(|| "must be a number of bytes, such as 500K or 10M".to_owned())
+}

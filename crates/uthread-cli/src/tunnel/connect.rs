@@ -1,0 +1,136 @@
+//! Resolves the names of targets, and connects to them.
+//!
+//! `getaddrinfo` cannot be interrupted, so each lookup has a fiber of its own, which outlives a client that has given up.
+//! Its answer is shared by all who ask meanwhile and for some time afterwards.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use uthread::net::{TcpStream, ToSocketAddrs};
+use uthread::sync::OnceLock;
+use uthread::{spawn, timeout};
+
+use super::failure::Failure;
+use crate::args::TunnelArgs;
+use crate::targets::{AllowList, Host, Target};
+
+/// Names to remember: a name and its addresses take less than a KiB.
+const NAMES_MAX: usize = 1024;
+/// Time for which a failed lookup is not repeated.
+const FAILURE_AGE_MAX: Duration = Duration::from_secs(1);
+
+type Answer = Result<Vec<IpAddr>, String>;
+
+#[derive(Debug)]
+pub(crate) struct Connector {
+    /// `None` where the target is not the client's choice.
+    allowed: Option<AllowList>,
+    time_max: Duration,
+    /// Time for which a name's addresses are used again.
+    name_age_max: Duration,
+    names: Mutex<HashMap<String, Lookup>>,
+}
+
+#[derive(Clone, Debug)]
+struct Lookup {
+    start: Instant,
+    answer: Arc<OnceLock<Answer>>,
+}
+
+impl Lookup {
+    fn is_usable(&self, age_max: Duration) -> bool {
+        self.start.elapsed()
+            < match self.answer.get() {
+                Some(Err(_)) => FAILURE_AGE_MAX,
+                Some(Ok(_)) | None => age_max,
+            }
+    }
+}
+
+impl Connector {
+    pub(crate) fn new(args: &TunnelArgs) -> Connector {
+        Connector {
+            allowed: args.to.is_none().then(|| AllowList(args.allow.clone())),
+            time_max: args.connect_timeout,
+            name_age_max: args.name_age,
+            names: Mutex::default(),
+        }
+    }
+
+    /// Connects to the first address of the target that accepts, within the time for all of it.
+    pub(crate) fn connect(&self, target: &Target) -> Result<(TcpStream, SocketAddr), Failure> {
+        if let Some(allowed) = &self.allowed
+            && !allowed.allows(target)
+        {
+            return Err(Failure::NotAllowed);
+        }
+        let deadline = Instant::now() + self.time_max;
+        let found = match &target.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => self.resolve(name)?,
+        };
+        let is_allowed = |&address: &IpAddr| match &self.allowed {
+            Some(allowed) => allowed.allows_at(target, address),
+            None => true,
+        };
+        let addresses: Vec<_> = found.into_iter().filter(is_allowed).collect();
+        let mut failure = Failure::NotAllowed;
+        for (at, &address) in addresses.iter().enumerate() {
+            let address = SocketAddr::new(address, target.port);
+            // An address that does not answer leaves time for the others.
+            let left = (addresses.len() - at) as u32;
+            let time = deadline.saturating_duration_since(Instant::now()) / left;
+            if time.is_zero() {
+                return Err(Failure::TimedOut(address));
+            }
+            failure = match TcpStream::connect_timeout(&address, time) {
+                Ok(stream) => return Ok((stream, address)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => Failure::TimedOut(address),
+                Err(error) => Failure::Refused(address, error),
+            };
+        }
+        Err(failure)
+    }
+
+    fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
+        let answer = self.lookup(name).answer;
+        match timeout(self.time_max, || answer.wait().clone()) {
+            Ok(answer) => answer.map_err(Failure::NoAddress),
+            Err(_) => Err(Failure::LookupTimedOut),
+        }
+    }
+
+    /// Returns the lookup of a name, and starts one if there is none in use.
+    fn lookup(&self, name: &str) -> Lookup {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lookup) = names.get(name)
+            && lookup.is_usable(self.name_age_max)
+        {
+            return lookup.clone();
+        }
+        if names.len() >= NAMES_MAX {
+            names.retain(|_, lookup| lookup.is_usable(self.name_age_max));
+        }
+        let lookup = Lookup {
+            start: Instant::now(),
+            answer: Arc::default(),
+        };
+        // With as many names in use, further ones are looked up each time.
+        if names.len() < NAMES_MAX {
+            names.insert(name.to_owned(), lookup.clone());
+        }
+        drop(names);
+        let answer = Arc::clone(&lookup.answer);
+        let name = name.to_owned();
+        spawn(move || {
+            let found = (name.as_str(), 0).to_socket_addrs();
+            let _ = answer.set(match found {
+                Ok(addresses) => Ok(addresses.map(|address| address.ip()).collect()),
+                Err(error) => Err(error.to_string()),
+            });
+        });
+        lookup
+    }
+}

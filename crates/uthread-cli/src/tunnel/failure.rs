@@ -1,0 +1,118 @@
+//! Reasons why a client gets no tunnel, as it is told: a status, a `Proxy-Status` (RFC 9209) and a sentence.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+use uthread::net::{Shutdown, TcpStream};
+use uthread::timeout;
+
+use rustix::io::Errno;
+
+use crate::http::date;
+use crate::http::response::Status;
+
+/// Limits of reading after a response. Closing with unread bytes would reset the connection, and the reset could
+/// destroy the response on its way.
+const LINGER_BYTES_MAX: u64 = 256 * 1024;
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The request is malformed, too large or late.
+    Request(Status),
+    NotConnect,
+    NotAllowed,
+    TooMany,
+    NoAddress(String),
+    LookupTimedOut,
+    Refused(SocketAddr, io::Error),
+    TimedOut(SocketAddr),
+}
+
+impl Failure {
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Failure::Request(status) => *status,
+            Failure::NotConnect => Status::MethodNotAllowed,
+            Failure::NotAllowed => Status::Forbidden,
+            Failure::TooMany => Status::Unavailable,
+            Failure::Refused(_, error) if is_shortage(error) => Status::Unavailable,
+            Failure::NoAddress(_) | Failure::Refused(..) => Status::BadGateway,
+            Failure::LookupTimedOut | Failure::TimedOut(_) => Status::GatewayTimeout,
+        }
+    }
+
+    /// Returns the error type of RFC 9209, section 2.3.
+    fn proxy_error(&self) -> &'static str {
+        match self {
+            Failure::Request(_) | Failure::NotConnect => "http_request_error",
+            Failure::NotAllowed => "http_request_denied",
+            Failure::TooMany => "connection_limit_reached",
+            Failure::NoAddress(_) => "dns_error",
+            Failure::LookupTimedOut => "dns_timeout",
+            Failure::Refused(_, error) if is_shortage(error) => "proxy_internal_error",
+            Failure::Refused(_, error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                "connection_refused"
+            }
+            Failure::Refused(..) => "destination_ip_unroutable",
+            Failure::TimedOut(_) => "connection_timeout",
+        }
+    }
+
+    /// Responds to the client, and waits for a bounded time until it has received the response.
+    pub(crate) fn send(&self, mut client: &TcpStream) -> io::Result<()> {
+        let status = self.status();
+        let allow = match self {
+            Failure::NotConnect => "Allow: CONNECT\r\n",
+            _ => "",
+        };
+        let body = format!("{self}\n");
+        let response = format!(
+            "HTTP/1.1 {} {}\r\nDate: {}\r\nServer: uthread\r\n{allow}Proxy-Status: uthread; error={}\r\n\
+             Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            status.code(),
+            status.phrase(),
+            String::from_utf8_lossy(&date::now()),
+            self.proxy_error(),
+            body.len(),
+        );
+        let linger = || {
+            client.write_all(response.as_bytes())?;
+            client.shutdown(Shutdown::Write)?;
+            io::copy(
+                &mut io::Read::take(client, LINGER_BYTES_MAX),
+                &mut io::sink(),
+            )
+        };
+        timeout(LINGER_TIME_MAX, linger)??;
+        Ok(())
+    }
+}
+
+/// Returns `true` if this program has run out of descriptors, ports or memory.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOBUFS,
+        Errno::NOMEM,
+        Errno::ADDRNOTAVAIL,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Request(status) => f.write_str(status.phrase()),
+            Failure::NotConnect => f.write_str("this proxy serves only CONNECT"),
+            Failure::NotAllowed => f.write_str("the target is not allowed"),
+            Failure::TooMany => f.write_str("too many connections"),
+            Failure::NoAddress(error) => write!(f, "the name cannot be resolved: {error}"),
+            Failure::LookupTimedOut => f.write_str("resolving the name timed out"),
+            Failure::Refused(address, error) => write!(f, "cannot connect to {address}: {error}"),
+            Failure::TimedOut(address) => write!(f, "connecting to {address} timed out"),
+        }
+    }
+}

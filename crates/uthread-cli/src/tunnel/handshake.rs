@@ -1,0 +1,100 @@
+//! The part of a connection before its bytes are relayed: the request, the target, and the response.
+
+use std::io::{self, Write};
+use uthread::net::TcpStream;
+use uthread::timeout;
+
+use super::Server;
+use super::failure::Failure;
+use super::record::Record;
+use crate::http::request::{self, header_slots};
+use crate::http::response::Status;
+use crate::input::Input;
+use crate::targets::Target;
+
+const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection Established\r\n\r\n";
+
+/// Connects the client to its target. Returns `None` if there is no tunnel, which the client has been told.
+///
+/// Never inlined: a connection that relays does without the kilobytes of these frames.
+#[inline(never)]
+pub(super) fn establish(
+    server: &Server,
+    mut client: &TcpStream,
+    record: &mut Record<'_>,
+) -> io::Result<Option<TcpStream>> {
+    let mut input = Input::new();
+    let requested = match &server.to {
+        Some(target) => Ok(target.clone()),
+        None => match timeout(server.header_timeout, || read_request(client, &mut input)) {
+            Ok(Ok(Some(requested))) => requested,
+            Ok(Ok(None)) => return Ok(None),
+            Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
+            Ok(Err(_)) | Err(_) => Err(Failure::Request(Status::RequestTimeout)),
+        },
+    };
+    let connected = requested.and_then(|requested| {
+        let connected = server.connector.connect(&requested);
+        record.target = Some(requested);
+        connected
+    });
+    match connected {
+        Ok((target, address)) => {
+            record.address = Some(address);
+            target.set_nodelay(true)?;
+            if server.to.is_none() {
+                record.status = Some(Status::Ok);
+                client.write_all(ESTABLISHED)?;
+            }
+            let early = input.unread();
+            (&target).write_all(early)?;
+            record.add_up(early.len() as u64);
+            Ok(Some(target))
+        }
+        Err(failure) => {
+            record.fail(&failure);
+            if server.to.is_none() {
+                // An error means that the client has gone.
+                let _ = failure.send(client);
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Reads one head. Returns `None` if the client closes before its first byte.
+fn read_request(
+    client: &TcpStream,
+    input: &mut Input,
+) -> io::Result<Option<Result<Target, Failure>>> {
+    let mut scanned = 0;
+    let head_bytes = loop {
+        match request::head_length(input.unread(), scanned) {
+            Ok(Some(head_bytes)) => break head_bytes,
+            Ok(None) => scanned = input.unread().len(),
+            Err(status) => return Ok(Some(Err(Failure::Request(status)))),
+        }
+        if input.receive(client)? == 0 {
+            return match scanned {
+                0 => Ok(None),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+    };
+    let parsed = parse(&input.unread()[..head_bytes]);
+    input.consume(head_bytes);
+    Ok(Some(parsed))
+}
+
+fn parse(head: &[u8]) -> Result<Target, Failure> {
+    let mut slots = header_slots();
+    let request = request::parse(head, &mut slots).map_err(Failure::Request)?;
+    if request.method_name != "CONNECT" {
+        return Err(Failure::NotConnect);
+    }
+    if request.body_bytes > 0 {
+        return Err(Failure::Request(Status::BadRequest));
+    }
+    let bad_target = |_| Failure::Request(Status::BadRequest);
+    request.target.parse().map_err(bad_target)
+}

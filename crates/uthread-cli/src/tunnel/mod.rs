@@ -1,0 +1,239 @@
+//! `uthread tunnel`: relays TCP connections, as an HTTP CONNECT proxy (RFC 9110, section 9.3.6) or to one target.
+//!
+//! A connection has a fiber, which reads the request (`handshake`), resolves and connects (`connect`), and relays
+//! (`relay`) with a second fiber for the other direction. Other fibers end what is idle or open for too long (`open`), and
+//! serve the counters. Every step is plain blocking code; its deadline is that of the block around it.
+
+mod connect;
+mod counters;
+mod failure;
+mod handshake;
+mod open;
+mod record;
+mod relay;
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::signal::{Signal, Signals};
+use uthread::time::interval;
+use uthread::{Runtime, shield, sleep, spawn};
+
+use anyhow::Context;
+
+use crate::args::TunnelArgs;
+use crate::exit::Exit;
+use crate::listen::{accept_each, listen, raise_descriptor_limit};
+use crate::output::tell;
+use crate::runtime;
+use crate::targets::Target;
+use connect::Connector;
+use counters::Counters;
+use failure::Failure;
+use open::{Admitted, Limits, Open};
+use record::Log;
+
+/// Descriptors of a connection: the client and the target. Pipes for bulk transfers come on top, and are not necessary.
+const DESCRIPTORS_EACH: u64 = 2;
+/// Interval at which connections are checked for being idle or old.
+const EXPIRY_STEP: Duration = Duration::from_millis(100);
+/// Interval at which the drain checks for completion: unnoticed by people, and no load on the CPU.
+const DRAIN_STEP: Duration = Duration::from_millis(5);
+/// Time for cut connections to end.
+const CUT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// State shared by all connections.
+#[derive(Debug)]
+struct Server {
+    /// The target of every connection; `None` for a proxy.
+    to: Option<Target>,
+    connector: Connector,
+    header_timeout: Duration,
+    rate_max: Option<NonZeroU64>,
+    open: Arc<Open>,
+    stopping: AtomicBool,
+    hurry: AtomicBool,
+    counters: Counters,
+    log: Option<Log>,
+}
+
+pub(crate) fn run(args: &TunnelArgs) -> Exit {
+    let (runtime, server, listener) = match start(args) {
+        Ok(started) => started,
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            return Exit::CouldNotStart;
+        }
+    };
+    let cut = runtime.run(|| {
+        let stopping = || server.stopping.load(Ordering::Relaxed);
+        accept_each(&listener, stopping, |stream, addr| {
+            welcome(&server, stream, addr)
+        });
+        drain(&server, args.grace)
+    });
+    if let Some(log) = &server.log {
+        log.finish();
+    }
+    let connections = server.counters.accepted();
+    tell(format_args!(
+        "stopped: served {connections} connections, cut {cut}"
+    ));
+    match cut {
+        0 => Exit::Done,
+        _ => Exit::ConnectionsCut,
+    }
+}
+
+/// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
+fn start(args: &TunnelArgs) -> anyhow::Result<(Runtime, Arc<Server>, Arc<TcpListener>)> {
+    let runtime = runtime::start(&args.runtime)?;
+    let listener = Arc::new(listen(args.listen)?);
+    // Accepted sockets inherit it (tcp(7)).
+    rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+    let counters = args.counters.map(listen).transpose()?;
+    let limits = Limits {
+        connections_max: args.max_connections.get(),
+        per_client_max: args.max_per_client.map_or(usize::MAX, |most| most.get()),
+        idle_time_max: args.idle_timeout,
+        lifetime_max: args.lifetime,
+    };
+    let server = Arc::new(Server {
+        to: args.to.clone(),
+        connector: Connector::new(args),
+        header_timeout: args.header_timeout,
+        rate_max: args.rate,
+        open: Arc::new(Open::new(limits)),
+        stopping: AtomicBool::new(false),
+        hurry: AtomicBool::new(false),
+        counters: Counters::default(),
+        log: Log::start(args.log).context("cannot start the access log")?,
+    });
+    raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
+    watch_signals(&runtime, &server, &listener).context("cannot watch for signals")?;
+    let open = Arc::clone(&server.open);
+    runtime.spawn(move || interval(EXPIRY_STEP).for_each(|_| open.expire()));
+    let addr = listener.local_addr()?;
+    if let Some(listener) = counters {
+        tell(format_args!(
+            "counters on http://{}/",
+            listener.local_addr()?
+        ));
+        let server = Arc::clone(&server);
+        runtime.spawn(move || counters::serve(&listener, &server));
+    }
+    let purpose = match &args.to {
+        Some(target) => format!("forwarding {addr} to {target}"),
+        None => format!("proxy for CONNECT on {addr}"),
+    };
+    let (workers, driver) = (runtime.workers(), runtime.driver().driver());
+    tell(format_args!(
+        "{purpose} (workers {workers}, driver {driver})"
+    ));
+    Ok((runtime, server, listener))
+}
+
+/// Stops accepting at the first signal; cuts the connections at the second.
+fn watch_signals(
+    runtime: &Runtime,
+    server: &Arc<Server>,
+    listener: &Arc<TcpListener>,
+) -> io::Result<()> {
+    let signals = Signals::new([Signal::TERM, Signal::INT])?;
+    let (server, listener) = (Arc::clone(server), Arc::clone(listener));
+    runtime.spawn(move || {
+        for _ in signals {
+            if server.stopping.swap(true, Ordering::Relaxed) {
+                server.hurry.store(true, Ordering::Relaxed);
+            } else {
+                // Wakes `accept`. It cannot fail: the socket is listening.
+                let _ = listener.shutdown();
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Waits until every connection has ended, cuts those that outlast the grace period, and returns their number.
+fn drain(server: &Server, grace: Duration) -> usize {
+    let start = Instant::now();
+    while server.open.count() > 0 {
+        if start.elapsed() >= grace || server.hurry.load(Ordering::Relaxed) {
+            let cut = server.open.count();
+            let start = Instant::now();
+            while server.open.count() > 0 && start.elapsed() < CUT_TIME_MAX {
+                server.open.cut();
+                sleep(DRAIN_STEP);
+            }
+            return cut;
+        }
+        sleep(DRAIN_STEP);
+    }
+    0
+}
+
+/// Starts the fiber of a new connection. Never waits, because the next connection is already there.
+fn welcome(server: &Arc<Server>, stream: TcpStream, addr: SocketAddr) {
+    server.counters.accept();
+    let Some(admitted) = server.open.admit(addr.ip()) else {
+        server.counters.refuse();
+        if server.to.is_none() && server.counters.begin_refusal() {
+            let server = Arc::clone(server);
+            spawn(move || {
+                // An error means that the client has gone.
+                let _ = Failure::TooMany.send(&stream);
+                server.counters.end_refusal();
+            });
+        }
+        return;
+    };
+    let id = admitted.id;
+    let shared = Arc::clone(server);
+    let handle = spawn(move || connection(&shared, &stream, &admitted));
+    server.open.attach(id, handle);
+}
+
+/// Runs one connection from its first byte to its end.
+fn connection(server: &Server, client: &TcpStream, admitted: &Admitted) {
+    let mut record = record::Record::new(admitted);
+    record.end = match tunnel(server, client, admitted, &mut record) {
+        Ok(()) if record.failure.is_some() => "refused",
+        Ok(()) => "closed",
+        Err(error) => admitted
+            .progress
+            .ended
+            .get()
+            .copied()
+            .unwrap_or_else(|| record::cause(&error)),
+    };
+    // A connection that was ended still has its line.
+    shield(|| {
+        server.counters.end(&record);
+        if let Some(log) = &server.log {
+            log.append(&record);
+        }
+    });
+}
+
+fn tunnel(
+    server: &Server,
+    client: &TcpStream,
+    admitted: &Admitted,
+    record: &mut record::Record<'_>,
+) -> io::Result<()> {
+    let Some(target) = handshake::establish(server, client, record)? else {
+        return Ok(());
+    };
+    admitted.progress.relays.store(true, Ordering::Relaxed);
+    let relayed = relay::relay(client, &target, &admitted.progress.moved, server.rate_max);
+    if relayed.is_err() {
+        // Both ends must see that the stream is incomplete.
+        for stream in [client, &target] {
+            let _ = stream.set_linger(Some(Duration::ZERO));
+        }
+    }
+    relayed
+}

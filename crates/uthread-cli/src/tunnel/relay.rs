@@ -1,0 +1,135 @@
+//! Moves the bytes of one tunnel, a fiber for each direction.
+//!
+//! A direction that waits has a buffer for one message on its stack and nothing else. While more arrives than fits the
+//! buffer, the bytes go from socket to socket inside the kernel.
+
+use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use uthread::io::splice;
+use uthread::net::{Shutdown, TcpStream};
+use uthread::{sleep, try_scope};
+
+use super::failure::is_shortage;
+
+/// Size of the buffer of a direction: on the stack, beside the frames in its first page.
+const MESSAGE_BYTES: usize = 1024;
+/// Most to move before it is counted. Fits the pipe in between.
+const STEP_BYTES: u64 = 64 * 1024;
+/// Steps a second of a limited direction, so that its rate is even.
+const STEPS_PER_SECOND: u64 = 20;
+
+/// Bytes moved, by direction.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    /// From the client to the target.
+    pub(crate) up: AtomicU64,
+    pub(crate) down: AtomicU64,
+}
+
+/// Relays until both directions have ended. The end of one stream becomes that of the other; an error of one direction
+/// ends both.
+pub(crate) fn relay(
+    client: &TcpStream,
+    target: &TcpStream,
+    moved: &Moved,
+    rate_max: Option<NonZeroU64>,
+) -> io::Result<()> {
+    let ended = AtomicBool::new(false);
+    let end = |from: &TcpStream, to: &TcpStream| {
+        if ended.swap(true, Ordering::Relaxed) {
+            // Closing the sockets comes next, and does the same.
+            return Ok(());
+        }
+        // The kernel reports a reset once. If the other direction has got it, the stream seems to end here.
+        from.peer_addr()?;
+        to.shutdown(Shutdown::Write)
+    };
+    try_scope(|scope| {
+        scope.spawn(|| {
+            one_way(target, client, &moved.down, Pace::new(rate_max))?;
+            end(target, client)
+        });
+        one_way(client, target, &moved.up, Pace::new(rate_max))?;
+        end(client, target)
+    })
+}
+
+/// Relays until the end of `from`.
+fn one_way(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    moved: &AtomicU64,
+    mut pace: Pace,
+) -> io::Result<()> {
+    let mut message = [0; MESSAGE_BYTES];
+    loop {
+        let count = from.read(&mut message)?;
+        if count == 0 {
+            return Ok(());
+        }
+        to.write_all(&message[..count])?;
+        add(moved, count as u64);
+        pace.spend(count as u64);
+        if count == message.len() {
+            relay_received(from, to, moved, &mut pace)?;
+        }
+    }
+}
+
+/// Relays until all that has been received is sent.
+fn relay_received(
+    from: &TcpStream,
+    to: &TcpStream,
+    moved: &AtomicU64,
+    pace: &mut Pace,
+) -> io::Result<()> {
+    loop {
+        let received = rustix::io::ioctl_fionread(from)?;
+        let count = match splice(from, to, Some(received.min(pace.step_bytes))) {
+            Ok(count) if count > 0 => count,
+            // Without descriptors for a pipe, the bytes go through the buffer.
+            Err(error) if !is_shortage(&error) => return Err(error),
+            Ok(_) | Err(_) => return Ok(()),
+        };
+        add(moved, count);
+        pace.spend(count);
+    }
+}
+
+/// Counts bytes. Only one fiber writes each counter.
+fn add(moved: &AtomicU64, count: u64) {
+    moved.store(moved.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}
+
+/// Limits the rate of one direction, if it has a limit.
+struct Pace {
+    per_second: Option<NonZeroU64>,
+    step_bytes: u64,
+    /// When the bytes moved so far are paid for.
+    due: Instant,
+}
+
+impl Pace {
+    fn new(per_second: Option<NonZeroU64>) -> Pace {
+        let step_bytes = per_second.map_or(STEP_BYTES, |rate| {
+            (rate.get() / STEPS_PER_SECOND).clamp(1, STEP_BYTES)
+        });
+        Pace {
+            per_second,
+            step_bytes,
+            due: Instant::now(),
+        }
+    }
+
+    /// Waits for as long as `count` bytes may take. Time in which nothing was moved is not saved up.
+    fn spend(&mut self, count: u64) {
+        if let Some(per_second) = self.per_second {
+            let now = Instant::now();
+            self.due =
+                self.due.max(now) + Duration::from_secs_f64(count as f64 / per_second.get() as f64);
+            sleep(self.due - now);
+        }
+    }
+}
