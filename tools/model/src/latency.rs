@@ -25,7 +25,7 @@ const DEVIATION_MAX: f64 = 10.0;
 /// The source of the latencies of calls.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Latency {
-    /// One after the other, then from the beginning: `20ms*9,30s`.
+    /// One after the other, then from the beginning: `20ms*9,30s`, or in milliseconds `20*9,30000`.
     Cycle(Vec<(Duration, usize)>),
     /// Log-normal with this median and this standard deviation of the logarithm: `lognormal(20ms, 0.5)`.
     LogNormal(Duration, f64),
@@ -185,9 +185,17 @@ fn parse_cycle(text: &str) -> Result<Latency, String> {
         if total > COUNT_MAX {
             return Err(format!("a list has at most {COUNT_MAX} latencies"));
         }
-        list.push((parse_duration(latency)?, count));
+        list.push((parse_latency(latency)?, count));
     }
     Ok(Latency::Cycle(list))
+}
+
+/// Parses a duration. A number without a unit has milliseconds.
+fn parse_latency(text: &str) -> Result<Duration, String> {
+    match text.trim().parse::<u32>() {
+        Ok(millis) => parse_duration(&format!("{millis}ms")),
+        Err(_) => parse_duration(text),
+    }
 }
 
 impl Display for Latency {
@@ -239,7 +247,8 @@ mod tests {
         }
         for (text, expected) in [
             ("", "no duration"),
-            ("20", "no duration"),
+            ("20 x", "no duration"),
+            ("-20", "no duration"),
             ("20ms*0", "no number of calls"),
             ("20ms*x", "no number of calls"),
             ("20ms*9000000,1ms*2000000", "at most 10000000"),
@@ -252,6 +261,12 @@ mod tests {
             let error = text.parse::<Latency>().unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn numbers_without_a_unit_are_milliseconds() {
+        let latency: Latency = "200*9, 30000".parse().unwrap();
+        assert_eq!(latency.to_string(), "200ms*9,30s");
     }
 
     fn draws(text: &str) -> anyhow::Result<Draws> {

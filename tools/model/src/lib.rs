@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod load;
 mod options;
 mod scenario;
 

@@ -1,31 +1,27 @@
 //! The options of `uthread model`, and what it prints and writes.
 
 use std::ffi::OsStr;
-use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 use uthread_report::file::write_whole;
 use uthread_report::{Unavailable, check_said, say};
 
-use crate::latency::Latency;
+use crate::load::Load;
 use crate::mode::Mode;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::scenario::{
-    Arrivals, CALL_TIMEOUT, CONCURRENCY_MAX, Client, Dependency, Fibers, REQUESTS_MAX, Scenario,
-    Service, Threads,
-};
+use crate::scenario::{CONCURRENCY_MAX, Fibers, Scenario, Threads};
 use crate::simulated::Simulated;
 use crate::simulation::simulate;
-use crate::values::{parse_duration, parse_rate};
+use crate::values::parse_duration;
 use crate::{page, stories, table};
 
 /// Scenarios to simulate, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(subcommand_negates_reqs = true)]
 pub struct Options {
     #[command(subcommand)]
     command: Option<Command>,
@@ -36,6 +32,9 @@ pub struct Options {
 
     #[command(flatten)]
     output: Output,
+
+    #[command(flatten, next_help_heading = "Options of sync, async and plan")]
+    load: Load,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -79,26 +78,6 @@ enum Command {
 
 // Without a doc comment, which would replace the description of the subcommands.
 #[derive(Clone, Debug, clap::Args)]
-struct Load {
-    /// Number of requests
-    #[arg(short, long = "num_req", default_value_t = 10_000, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..=REQUESTS_MAX))]
-    num_req: u64,
-
-    /// Requests per second
-    #[arg(short, long, default_value = "1000", value_name = "N", value_parser = parse_rate)]
-    rate: f64,
-
-    /// Latencies of calls: "20ms*9,30s" one after the other, "lognormal(MEDIAN, DEVIATION)" or "file:PATH"; a call of 30s has failed
-    #[arg(short, long, default_value = "20ms*10", value_name = "LATENCY")]
-    latency: Latency,
-
-    /// Title of the results
-    #[arg(short = 'N', long, default_value = "", hide_default_value = true)]
-    name: String,
-}
-
-#[derive(Clone, Debug, clap::Args)]
 struct Output {
     /// Also write all figures to this file
     #[arg(long, value_name = "FILE")]
@@ -115,8 +94,11 @@ struct Output {
 ///
 /// [`Unavailable`] if a scenario is unknown or wrong, or a file of it cannot be read. Any other error if results cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let output = |given: &Output| given.or(&options.output);
+    let load = |given: &Load| given.or(&options.load);
     match &options.command {
         None => {
+            options.check_no_load("a scenario")?;
             let found = options.scenarios.iter().map(|path| {
                 let scenario = find(path).map_err(unavailable)?;
                 simulated(path.display().to_string(), scenario)
@@ -127,31 +109,43 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         Some(Command::Sync {
             threads,
-            load,
-            output,
+            load: given,
+            output: wanted,
         }) => {
+            let load = load(given);
             let mut scenario = load.scenario();
             scenario.sync = Some(Threads::new(*threads));
             let command = format!("sync --threads {threads} {load}");
-            output.write(&[simulated(command, scenario)?])
+            output(wanted).write(&[simulated(command, scenario)?])
         }
-        Some(Command::Async { load, output }) => {
+        Some(Command::Async {
+            load: given,
+            output: wanted,
+        }) => {
+            let load = load(given);
             let mut scenario = load.scenario();
             scenario.fibers = Some(Fibers::default());
-            output.write(&[simulated(format!("async {load}"), scenario)?])
+            output(wanted).write(&[simulated(format!("async {load}"), scenario)?])
         }
-        Some(Command::Plan { p99, load, output }) => {
+        Some(Command::Plan {
+            p99,
+            load: given,
+            output: wanted,
+        }) => {
+            let load = load(given);
             let plan = Plan::new(&load.scenario(), *p99).map_err(unavailable)?;
             let command = format!("plan --p99 {} {load}", humantime::format_duration(*p99));
-            output.write_plan(&plan, load, &command)
+            output(wanted).write_plan(&plan, &load, &command)
         }
         Some(Command::List) => {
+            options.check_no_load("list")?;
             for (name, scenario) in stories::all() {
                 say!("{name:29}  {}", scenario.about);
             }
             Ok(check_said()?)
         }
         Some(Command::Print { scenario }) => {
+            options.check_no_load("print")?;
             let text = stories::text(scenario).map_err(unavailable)?;
             say!("{}", text.trim_end());
             Ok(check_said()?)
@@ -189,48 +183,27 @@ fn unavailable(error: anyhow::Error) -> anyhow::Error {
     Unavailable(format!("{error:#}")).into()
 }
 
-impl Load {
-    fn scenario(&self) -> Scenario {
-        Scenario {
-            name: self.name.clone(),
-            about: String::new(),
-            requests: self.num_req,
-            seed: 0,
-            arrivals: Arrivals::LeakyBucket { rate: self.rate },
-            dependencies: vec![Dependency {
-                name: "dependency".to_owned(),
-                latency: self.latency.clone(),
-                timeout: CALL_TIMEOUT,
-                failures: 0.0,
-                concurrent: None,
-                spikes: Vec::new(),
-                breaker: None,
-            }],
-            service: Service::default(),
-            sync: None,
-            fibers: None,
-            client: Client::default(),
+impl Options {
+    /// Refuses options of a load where there is none.
+    fn check_no_load(&self, place: &str) -> anyhow::Result<()> {
+        match self.load.first_given() {
+            None => Ok(()),
+            Some(option) => Err(unavailable(anyhow!(
+                "{option} is an option of sync, async and plan, and not of {place}"
+            ))),
         }
     }
 }
 
-impl Display for Load {
-    /// Writes the options for a shell.
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Load {
-            num_req,
-            rate,
-            latency,
-            ..
-        } = self;
-        write!(
-            formatter,
-            "--num_req {num_req} --rate {rate} --latency '{latency}'"
-        )
-    }
-}
-
 impl Output {
+    /// Returns the options, and those of `outer` where these are absent.
+    fn or(&self, outer: &Output) -> Output {
+        Output {
+            json: self.json.clone().or_else(|| outer.json.clone()),
+            html: self.html.clone().or_else(|| outer.html.clone()),
+        }
+    }
+
     fn write(&self, all: &[Simulated]) -> anyhow::Result<()> {
         for simulated in all {
             let text = table::text(simulated.title(), &simulated.scenario, &simulated.outcomes);
@@ -248,10 +221,7 @@ impl Output {
 
 impl Output {
     fn write_plan(&self, plan: &Plan, load: &Load, command: &str) -> anyhow::Result<()> {
-        let title = match load.name.as_str() {
-            "" => command,
-            name => name,
-        };
+        let title = load.name().unwrap_or(command);
         say!("{title}\n\n{}\n{}", plan.text(), plan.verdict());
         if let Some(path) = &self.json {
             write(path, &(serde_json::to_string(plan)? + "\n"))?;

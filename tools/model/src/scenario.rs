@@ -383,8 +383,8 @@ mod tests {
         let failures = ["line 3: 2 is not from 0 to 1", "failures = 2"];
         check(&depend("latency = \"1ms\", failures = 2"), &failures);
         check(
-            &depend("latency = \"1\""),
-            &["line 3: \"1\" is no duration"],
+            &depend("latency = \"1 x\""),
+            &["line 3: \"1 x\" is no duration"],
         );
         let zero = depend("latency = \"1ms\", timeout = \"0s\"");
         check(&zero, &["line 3: the duration must be longer than zero"]);

@@ -1,5 +1,6 @@
 //! `uthread model`: its results as text, JSON and page, and its refusals.
 
+mod original;
 mod refusals;
 mod results;
 

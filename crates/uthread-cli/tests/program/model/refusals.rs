@@ -69,11 +69,20 @@ fn results_that_cannot_be_written_fail() {
 #[test]
 fn wrong_usage_is_refused() {
     let folder = site(&[]);
-    let wrong: [(&[&str], &str); 7] = [
+    let wrong: [(&[&str], &str); 10] = [
         (&[], "Usage: uthread model <SCENARIO>"),
         (&["sync", "-t", "0"], "0 is not in 1..=1000000000"),
         (&["async", "-r", "0"], "0 is not from 0.001 to 1000000000"),
-        (&["async", "-l", "20"], "\"20\" is no duration"),
+        (&["async", "-l", "20x"], "\"20x\" is no duration"),
+        (
+            &["--rate", "5", "fast"],
+            "--rate is an option of sync, async and plan, and not of a scenario",
+        ),
+        (
+            &["--name", "x", "list"],
+            "--name is an option of sync, async and plan, and not of list",
+        ),
+        (&["-n", "5", "print", "fast"], "--num_req is an option of"),
         (&["async", "-t", "5"], "unexpected argument '-t'"),
         (&["fast", "list"], "no scenario \"list\""),
         (&["print"], "<SCENARIO>"),
