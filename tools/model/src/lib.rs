@@ -2,13 +2,14 @@
 //! protects from them.
 //!
 //! A [`Scenario`] describes which requests arrive, what the service calls, and what clients do. [`simulate`] runs it in virtual time,
-//! with a pool of threads or with a fiber for each request, and returns an [`Outcome`]. [`run`] is the command `uthread model`. The
-//! README has the structure.
+//! with a pool of threads or with a fiber for each request, and returns an [`Outcome`]. [`run`] is the command `uthread model`, which also
+//! runs scenarios as real programs. The README has the structure.
 
 #![forbid(unsafe_code)]
 
 mod load;
 mod options;
+mod reality;
 mod scenario;
 
 pub mod stories;
@@ -20,6 +21,9 @@ mod arrivals;
 mod dependency;
 mod events;
 
+mod real;
+
+mod compare;
 mod outcome;
 mod simulated;
 
@@ -29,6 +33,7 @@ mod series;
 mod steady;
 mod tally;
 
+mod json;
 mod page;
 mod plan;
 mod table;
@@ -39,7 +44,7 @@ mod words;
 
 pub use mode::Mode;
 pub use options::{Options, run};
-pub use outcome::{Failed, Level, Outcome, Percentile, Spread};
+pub use outcome::{Failed, Level, Measured, Outcome, Percentile, Spread};
 pub use scenario::Scenario;
 pub use series::{Interval, Series};
 pub use simulation::simulate;

@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use serde::Serialize;
 use uthread_report::file::write_whole;
 use uthread_report::{Unavailable, check_said, say};
 
 use crate::load::Load;
 use crate::mode::Mode;
-use crate::outcome::Outcome;
 use crate::plan::Plan;
+use crate::reality::Reality;
 use crate::scenario::{CONCURRENCY_MAX, Fibers, Scenario, Threads};
 use crate::simulated::Simulated;
 use crate::simulation::simulate;
 use crate::values::parse_duration;
-use crate::{page, stories, table};
+use crate::{json, page, stories, table};
 
 /// Scenarios to simulate, and where the results go.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +28,9 @@ pub struct Options {
     /// Ready-made scenarios, and files that end with .toml
     #[arg(required = true, value_name = "SCENARIO")]
     scenarios: Vec<PathBuf>,
+
+    #[command(flatten)]
+    reality: Reality,
 
     #[command(flatten)]
     output: Output,
@@ -48,12 +50,16 @@ enum Command {
         #[command(flatten)]
         load: Load,
         #[command(flatten)]
+        reality: Reality,
+        #[command(flatten)]
         output: Output,
     },
     /// Simulate a service with a fiber for each request
     Async {
         #[command(flatten)]
         load: Load,
+        #[command(flatten)]
+        reality: Reality,
         #[command(flatten)]
         output: Output,
     },
@@ -88,20 +94,21 @@ struct Output {
     html: Option<PathBuf>,
 }
 
-/// Simulates, prints the results, and writes JSON and page if the options ask for them.
+/// Simulates, and runs for real if the options ask for it; prints the results, and writes JSON and page if the options ask for them.
 ///
 /// # Errors
 ///
-/// [`Unavailable`] if a scenario is unknown or wrong, or a file of it cannot be read. Any other error if results cannot be written.
+/// [`Unavailable`] if a scenario is unknown or wrong, a file of it cannot be read, or it cannot run for real. Any other error if results cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let output = |given: &Output| given.or(&options.output);
     let load = |given: &Load| given.or(&options.load);
+    let reality = |given: &Reality| given.or(options.reality);
     match &options.command {
         None => {
             options.check_no_load("a scenario")?;
             let found = options.scenarios.iter().map(|path| {
                 let scenario = find(path).map_err(unavailable)?;
-                simulated(path.display().to_string(), scenario)
+                simulated(path.display().to_string(), scenario, options.reality)
             });
             options
                 .output
@@ -110,28 +117,32 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         Some(Command::Sync {
             threads,
             load: given,
+            reality: asked,
             output: wanted,
         }) => {
             let load = load(given);
             let mut scenario = load.scenario();
             scenario.sync = Some(Threads::new(*threads));
             let command = format!("sync --threads {threads} {load}");
-            output(wanted).write(&[simulated(command, scenario)?])
+            output(wanted).write(&[simulated(command, scenario, reality(asked))?])
         }
         Some(Command::Async {
             load: given,
+            reality: asked,
             output: wanted,
         }) => {
             let load = load(given);
             let mut scenario = load.scenario();
             scenario.fibers = Some(Fibers::default());
-            output(wanted).write(&[simulated(format!("async {load}"), scenario)?])
+            let command = format!("async {load}");
+            output(wanted).write(&[simulated(command, scenario, reality(asked))?])
         }
         Some(Command::Plan {
             p99,
             load: given,
             output: wanted,
         }) => {
+            options.check_no_reality("plan")?;
             let load = load(given);
             let plan = Plan::new(&load.scenario(), *p99).map_err(unavailable)?;
             let command = format!("plan --p99 {} {load}", humantime::format_duration(*p99));
@@ -139,6 +150,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         Some(Command::List) => {
             options.check_no_load("list")?;
+            options.check_no_reality("list")?;
             for (name, scenario) in stories::all() {
                 say!("{name:29}  {}", scenario.about);
             }
@@ -146,6 +158,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         Some(Command::Print { scenario }) => {
             options.check_no_load("print")?;
+            options.check_no_reality("print")?;
             let text = stories::text(scenario).map_err(unavailable)?;
             say!("{}", text.trim_end());
             Ok(check_said()?)
@@ -160,7 +173,7 @@ fn find(path: &Path) -> anyhow::Result<Scenario> {
     }
 }
 
-fn simulated(command: String, scenario: Scenario) -> anyhow::Result<Simulated> {
+fn simulated(command: String, scenario: Scenario, reality: Reality) -> anyhow::Result<Simulated> {
     let modes = [
         scenario.sync.map(|_| Mode::Sync),
         scenario.fibers.map(|_| Mode::Async),
@@ -170,12 +183,15 @@ fn simulated(command: String, scenario: Scenario) -> anyhow::Result<Simulated> {
         .flatten()
         .map(|mode| simulate(&scenario, mode));
     let outcomes = outcomes
-        .collect::<anyhow::Result<_>>()
+        .collect::<anyhow::Result<Vec<_>>>()
         .map_err(unavailable)?;
+    let (real, missing) = reality.run(&scenario, &outcomes).map_err(unavailable)?;
     Ok(Simulated {
         command,
         scenario,
         outcomes,
+        real,
+        missing,
     })
 }
 
@@ -193,6 +209,16 @@ impl Options {
             ))),
         }
     }
+
+    /// Refuses options of real runs where there is none.
+    fn check_no_reality(&self, place: &str) -> anyhow::Result<()> {
+        match self.reality.first_given() {
+            None => Ok(()),
+            Some(option) => Err(unavailable(anyhow!(
+                "{option} is an option of sync, async and scenarios, and not of {place}"
+            ))),
+        }
+    }
 }
 
 impl Output {
@@ -206,11 +232,10 @@ impl Output {
 
     fn write(&self, all: &[Simulated]) -> anyhow::Result<()> {
         for simulated in all {
-            let text = table::text(simulated.title(), &simulated.scenario, &simulated.outcomes);
-            say!("{text}");
+            say!("{}", table::text(simulated));
         }
         if let Some(path) = &self.json {
-            write(path, &(json(all)? + "\n"))?;
+            write(path, &(json::text(all)? + "\n"))?;
         }
         if let Some(path) = &self.html {
             write(path, &page::draw(all))?;
@@ -231,21 +256,6 @@ impl Output {
         }
         Ok(check_said()?)
     }
-}
-
-fn json(all: &[Simulated]) -> serde_json::Result<String> {
-    #[derive(Serialize)]
-    struct Entry<'a> {
-        name: &'a str,
-        about: &'a str,
-        outcomes: &'a [Outcome],
-    }
-    let entries = all.iter().map(|simulated| Entry {
-        name: simulated.title(),
-        about: &simulated.scenario.about,
-        outcomes: &simulated.outcomes,
-    });
-    serde_json::to_string(&Vec::from_iter(entries))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

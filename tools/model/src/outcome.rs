@@ -1,4 +1,4 @@
-//! The results of a simulation: counts, latencies, and the limit of the service.
+//! The results of a simulation or of a real run: counts, latencies, and the limit of the service.
 
 use serde::Serialize;
 
@@ -10,6 +10,9 @@ use crate::series::Series;
 pub struct Outcome {
     /// Kind of the service.
     pub mode: Mode,
+    /// The circumstances of a real run; absent if it was simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
     /// The service in words: "sync, 50 threads".
     pub service: String,
     /// Number of requests, without retries.
@@ -43,9 +46,9 @@ pub struct Outcome {
     pub in_progress: Level,
     /// Number of requests that wait to be accepted.
     pub waiting: Level,
-    /// Bytes of each thread or fiber.
+    /// Bytes of each thread or fiber; 0 in a real run, which does not measure them.
     pub bytes_each: u64,
-    /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at the same time.
+    /// Bytes of the threads of the pool, whether they are in use or not, or of the most fibers at the same time; 0 in a real run.
     pub bytes: u64,
     /// Mean seconds that an accepted request was in progress.
     pub seconds_in_progress: f64,
@@ -57,6 +60,15 @@ pub struct Outcome {
     pub limit: String,
     /// Counts and levels over time.
     pub series: Series,
+}
+
+/// The circumstances of a real run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Driver of the service.
+    pub driver: String,
+    /// Number by which all times were divided. Results are in times of the scenario: they are multiplied by it.
+    pub scale: f64,
 }
 
 /// Number of requests that failed for one cause.

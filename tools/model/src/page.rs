@@ -1,4 +1,4 @@
-//! The results as one HTML page: a table of each scenario, and plots of both services over each other.
+//! The results as one HTML page: a table of each scenario, and plots of both services, and of their real runs, over each other.
 
 use maud::{Markup, html};
 use uthread_report::page::{Page, Section, draw as draw_page};
@@ -13,6 +13,9 @@ use crate::table;
 
 const LEAD: &str = "The same load on a service with a pool of threads and on one with a fiber for each request, simulated in \
                     virtual time. A thread and a fiber do the same; the pool has only so many threads.";
+/// Continues the lead of a page with real runs.
+const LEAD_REAL: &str =
+    " The same scenario also ran as real programs on loopback, with a driver each.";
 /// Latencies that span more than this have a logarithmic axis.
 const SPAN_MAX: f64 = 30.0;
 /// Bytes in a MiB.
@@ -31,9 +34,11 @@ pub(crate) fn draw(all: &[Simulated]) -> String {
         title: "Results",
         body,
     };
+    let is_real = all.iter().any(|simulated| !simulated.real.is_empty());
+    let lead = [LEAD, if is_real { LEAD_REAL } else { "" }].concat();
     let page = Page {
         title: "uthread model",
-        lead: LEAD,
+        lead: &lead,
         command: "uthread model",
         sections: vec![section],
     };
@@ -41,11 +46,20 @@ pub(crate) fn draw(all: &[Simulated]) -> String {
 }
 
 fn figures(simulated: &Simulated) -> Markup {
-    let rows = table::rows(&simulated.outcomes);
-    let (head, body) = rows.split_at(1);
+    let deviations = table::deviation_rows(simulated);
     html! {
         h3 { (simulated.title()) }
         p { (table::load(&simulated.scenario, &simulated.outcomes)) "." }
+        (cells(&table::rows(&simulated.all())))
+        @if !deviations.is_empty() { (cells(&deviations)) }
+        @for missing in &simulated.missing { p { (missing) } }
+    }
+}
+
+/// Draws rows of cells, of which the first row and the first column are heads.
+fn cells(rows: &[Vec<String>]) -> Markup {
+    let (head, body) = rows.split_at(1);
+    html! {
         div .scroll {
             table {
                 thead { @for row in head { tr { @for cell in row { th scope="col" { (cell) } } } } }
@@ -63,30 +77,35 @@ fn figures(simulated: &Simulated) -> Markup {
     }
 }
 
+/// Returns the name of a curve.
+fn label(outcome: &Outcome) -> &str {
+    match outcome.measured {
+        None => outcome.mode.name(),
+        Some(_) => &outcome.service,
+    }
+}
+
 fn study(simulated: &Simulated) -> Study {
-    let Simulated {
-        command,
-        scenario,
-        outcomes,
-    } = simulated;
-    let words = [command.as_str(), simulated.title(), &scenario.about];
+    let outcomes = simulated.all();
+    let about = &simulated.scenario.about;
+    let words = [simulated.command.as_str(), simulated.title(), about];
     let notes = outcomes
         .iter()
         .map(|outcome| table::sentences(outcome).join(" "));
     let subjects = outcomes.iter().map(|outcome| match outcome.mode {
-        Mode::Sync => Subject::peer(outcome.mode.name(), None, None),
-        Mode::Async => Subject::ours(outcome.mode.name()),
+        Mode::Sync => Subject::peer(label(outcome), None, None),
+        Mode::Async => Subject::ours(label(outcome)),
     });
     Study {
-        plots: plots(outcomes),
+        plots: plots(&outcomes),
         ..Study::new(words, notes.collect(), subjects.collect(), Vec::new())
     }
 }
 
-fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
+fn plots(outcomes: &[&Outcome]) -> Vec<Plot> {
     let over_time = |title: &str, unit: &str, value: &dyn Fn(&Outcome, &Interval) -> f64| {
-        let curve = |outcome: &Outcome| Curve {
-            name: outcome.mode.name().to_owned(),
+        let curve = |outcome: &&Outcome| Curve {
+            name: label(outcome).to_owned(),
             points: points(outcome, |interval| value(outcome, interval)),
         };
         plot(
@@ -102,7 +121,7 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
     };
     let responses = outcomes
         .iter()
-        .map(|outcome| rate(outcome.mode.name(), outcome, &|interval| interval.succeeded));
+        .map(|outcome| rate(label(outcome), outcome, &|interval| interval.succeeded));
     let mut rates = plot(
         "responses",
         scale("seconds"),
@@ -115,6 +134,11 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
         .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let arrivals = longest.map(|outcome| rate("arrivals", outcome, &|interval| interval.arrived));
     rates.curves.extend(arrivals);
+    let mut memory = over_time("memory of those in use", "MiB", &|outcome, interval| {
+        interval.in_progress * outcome.bytes_each as f64 / MIB
+    });
+    let is_simulated = |name: &str| [Mode::Sync, Mode::Async].map(Mode::name).contains(&name);
+    memory.curves.retain(|curve| is_simulated(&curve.name));
     vec![
         rates,
         latencies(outcomes),
@@ -124,9 +148,7 @@ fn plots(outcomes: &[Outcome]) -> Vec<Plot> {
         over_time("in use", "threads or fibers", &|_, interval| {
             interval.in_progress
         }),
-        over_time("memory of those in use", "MiB", &|outcome, interval| {
-            interval.in_progress * outcome.bytes_each as f64 / MIB
-        }),
+        memory,
     ]
 }
 
@@ -157,9 +179,9 @@ fn points(outcome: &Outcome, value: impl Fn(&Interval) -> f64) -> Vec<(f64, f64)
         .collect()
 }
 
-fn latencies(outcomes: &[Outcome]) -> Plot {
-    let curve = |outcome: &Outcome| Curve {
-        name: outcome.mode.name().to_owned(),
+fn latencies(outcomes: &[&Outcome]) -> Plot {
+    let curve = |outcome: &&Outcome| Curve {
+        name: label(outcome).to_owned(),
         points: outcome.distribution.clone(),
     };
     let curves = Vec::from_iter(outcomes.iter().map(curve));

@@ -58,6 +58,14 @@ pub fn simulate(scenario: &Scenario, mode: Mode) -> anyhow::Result<Outcome> {
     Ok(simulation.outcome(scenario, mode))
 }
 
+/// Returns the nanoseconds that a client waits before it tries a request again that it has retried so often.
+pub(crate) fn backoff(client: &Client, retries: u64, rng: &mut Rng) -> u64 {
+    let factor = 1_u64 << retries.min(DOUBLED_MAX);
+    let backoff = nanos(client.backoff).saturating_mul(factor);
+    let half = backoff.min(BACKOFF_MAX) / 2;
+    half + (rng.f64() * half as f64) as u64
+}
+
 /// A request of a client until it has its response, or has failed.
 struct Request {
     arrived: u64,
@@ -351,13 +359,10 @@ impl Simulation {
             if let Some(budget) = &mut self.budget {
                 *budget -= 1.0;
             }
-            let factor = 1_u64 << request.retries.min(DOUBLED_MAX);
-            let backoff = nanos(self.client.backoff).saturating_mul(factor);
-            let half = backoff.min(BACKOFF_MAX) / 2;
+            let backoff = backoff(&self.client, request.retries, &mut self.rng);
             request.retries += 1;
             request.job = 0;
-            let at = self.now + half + (self.rng.f64() * half as f64) as u64;
-            self.events.add(at, Event::Retry(number));
+            self.events.add(self.now + backoff, Event::Retry(number));
         } else {
             self.requests.remove(number);
             self.tally.failed(self.now, failure);

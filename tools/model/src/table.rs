@@ -6,6 +6,7 @@ use uthread_report::results::significant;
 
 use crate::outcome::{Level, Outcome, Spread};
 use crate::scenario::Scenario;
+use crate::simulated::Simulated;
 use crate::words::{number, rate, size, time};
 
 /// The percentiles of the wait to be accepted, which is a part of the latency.
@@ -19,10 +20,10 @@ pub(crate) fn load(scenario: &Scenario, outcomes: &[Outcome]) -> String {
 }
 
 /// Returns rows of cells; the first row has the services, and the first cell of each the name of a figure.
-pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
+pub(crate) fn rows(outcomes: &[&Outcome]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut add = |name: &str, cell: &dyn Fn(&Outcome) -> String| {
-        let cells = outcomes.iter().map(cell);
+        let cells = outcomes.iter().map(|outcome| cell(outcome));
         rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
     };
     let level =
@@ -69,7 +70,8 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     add_spread("latency std deviation", |spread| spread.deviation);
     for percent in WAITS {
         let waited = |outcome: &Outcome| Some(outcome.percentile(percent)?.wait);
-        if outcomes.iter().filter_map(waited).any(|wait| wait > 0.0) {
+        let mut waits = outcomes.iter().filter_map(|outcome| waited(outcome));
+        if waits.any(|wait| wait > 0.0) {
             add(&format!("wait p{percent}"), &|outcome| {
                 waited(outcome).map_or("-".to_owned(), time)
             });
@@ -78,13 +80,33 @@ pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<String>> {
     add("in progress", &|outcome| level(outcome.in_progress));
     add("by Little's law", &|outcome| significant(outcome.demand));
     add("waiting", &|outcome| level(outcome.waiting));
-    add("memory", &|outcome| size(outcome.bytes as f64));
+    add("memory", &|outcome| match outcome.measured {
+        None => size(outcome.bytes as f64),
+        Some(_) => "-".to_owned(),
+    });
     rows
 }
 
 /// Returns the sentences on each service: its limit, Little's law, and why requests failed.
 pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
-    let mut sentences = vec![format!(
+    let first = match &outcome.measured {
+        None => model(outcome),
+        Some(measured) if measured.scale == 1.0 => {
+            format!("{}: all times were as in the scenario.", outcome.service)
+        }
+        Some(measured) => format!(
+            "{}: all times were divided by {}, and the results are multiplied by it.",
+            outcome.service, measured.scale
+        ),
+    };
+    let failed = outcome.failed.iter();
+    let failed =
+        failed.map(|failed| format!("{} failed: {}.", number(failed.requests), failed.cause));
+    std::iter::once(first).chain(failed).collect()
+}
+
+fn model(outcome: &Outcome) -> String {
+    format!(
         "{}: {} By Little's law, {} of {} each need {} in progress; {} were on average.",
         outcome.service,
         outcome.limit,
@@ -92,12 +114,30 @@ pub(crate) fn sentences(outcome: &Outcome) -> Vec<String> {
         time(outcome.service_seconds),
         significant(outcome.demand),
         significant(outcome.in_progress.mean)
-    )];
-    let failed = outcome.failed.iter();
-    sentences.extend(
-        failed.map(|failed| format!("{} failed: {}.", number(failed.requests), failed.cause)),
-    );
-    sentences
+    )
+}
+
+/// Returns rows of cells with the deviations of real runs from the simulation; none without a real run.
+pub(crate) fn deviation_rows(simulated: &Simulated) -> Vec<Vec<String>> {
+    let deviations = simulated.deviations();
+    let most = deviations.iter().max_by_key(|(_, all)| all.len());
+    let Some((_, most)) = most else {
+        return Vec::new();
+    };
+    let head = deviations
+        .iter()
+        .map(|(measured, _)| measured.driver.clone());
+    let head = std::iter::once("reality against the model".to_owned()).chain(head);
+    let row = |figure: &str| {
+        let cells = deviations.iter().map(|(_, all)| {
+            let found = all.iter().find(|deviation| deviation.figure == figure);
+            let error = found.and_then(|found| found.error);
+            error.map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error))
+        });
+        std::iter::once(figure.to_owned()).chain(cells).collect()
+    };
+    let rows = most.iter().map(|deviation| row(&deviation.figure));
+    std::iter::once(head.collect()).chain(rows).collect()
 }
 
 /// Returns rows of cells as lines in which the cells of a column are below one another.
@@ -119,16 +159,26 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 /// Returns the results of a scenario as text.
-pub(crate) fn text(title: &str, scenario: &Scenario, outcomes: &[Outcome]) -> String {
-    let mut text = format!("{title}: {}\n", load(scenario, outcomes));
+pub(crate) fn text(simulated: &Simulated) -> String {
+    let Simulated {
+        scenario, outcomes, ..
+    } = simulated;
+    let mut text = format!("{}: {}\n", simulated.title(), load(scenario, outcomes));
     if !scenario.about.is_empty() {
         text += &format!("{}\n", scenario.about);
     }
     text.push('\n');
-    let rows = rows(outcomes);
-    text += &aligned(&rows);
-    for outcome in outcomes {
+    let all = simulated.all();
+    text += &aligned(&rows(&all));
+    let deviations = deviation_rows(simulated);
+    if !deviations.is_empty() {
+        text += &format!("\n{}", aligned(&deviations));
+    }
+    for outcome in all {
         text += &format!("\n{}\n", sentences(outcome).join("\n  "));
+    }
+    for missing in &simulated.missing {
+        text += &format!("\n{missing}\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Counts of a simulation in progress, and the results that follow from them.
+//! Counts of a simulation or a real run in progress, and the results that follow from them.
 
 use crate::latencies::Latencies;
 use crate::limit::limit;
@@ -31,7 +31,7 @@ const CAUSES: [&str; 5] = [
     "the client gave up",
 ];
 
-/// Counts of a simulation in progress.
+/// Counts of a simulation or a real run in progress.
 pub(crate) struct Tally {
     pub(crate) attempts: u64,
     /// Number of jobs that the service has accepted.
@@ -124,6 +124,7 @@ impl Tally {
         };
         let mut outcome = Outcome {
             mode,
+            measured: None,
             service,
             requests: self.requests,
             attempts: self.attempts,

@@ -132,11 +132,12 @@ Examples:
   uthread model slower bursts                 ready-made scenarios, with threads and with fibers
   uthread model print outage > mine.toml      start a scenario of your own from a ready-made one
   uthread model mine.toml --html page.html
+  uthread model slower --real                 the model beside real runs on threads, uring and epoll
 
-Time is virtual. Text is on stdout; --json and --html add what changed over time.
+Time is virtual, except with --real. Text is on stdout; --json and --html add what changed over time.
 
 Exit codes:
-  0 simulated   1 a file cannot be written   2 wrong usage, or a wrong scenario";
+  0 simulated   1 a file cannot be written   2 wrong usage, a wrong scenario, or a real run failed";
 
 const SERVE_NOTES: &str = "\
 Signals:

@@ -69,7 +69,7 @@ fn results_that_cannot_be_written_fail() {
 #[test]
 fn wrong_usage_is_refused() {
     let folder = site(&[]);
-    let wrong: [(&[&str], &str); 10] = [
+    let wrong: [(&[&str], &str); 15] = [
         (&[], "Usage: uthread model <SCENARIO>"),
         (&["sync", "-t", "0"], "0 is not in 1..=1000000000"),
         (&["async", "-r", "0"], "0 is not from 0.001 to 1000000000"),
@@ -82,6 +82,23 @@ fn wrong_usage_is_refused() {
             &["--name", "x", "list"],
             "--name is an option of sync, async and plan, and not of list",
         ),
+        (
+            &["fast", "--scale", "2"],
+            "--scale is for real runs: add --real",
+        ),
+        (
+            &["fast", "--real", "--scale", "0.5"],
+            "\"0.5\" is no number from 1 to 1000",
+        ),
+        (
+            &["--real", "list"],
+            "--real is an option of sync, async and scenarios, and not of list",
+        ),
+        (
+            &["--scale", "2", "print", "fast"],
+            "--scale is an option of",
+        ),
+        (&["--real", "plan", "--p99", "1s"], "--real is an option of"),
         (&["-n", "5", "print", "fast"], "--num_req is an option of"),
         (&["async", "-t", "5"], "unexpected argument '-t'"),
         (&["fast", "list"], "no scenario \"list\""),
