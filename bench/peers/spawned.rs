@@ -4,9 +4,11 @@
 use std::time::{Duration, Instant};
 
 use super::measure::{growth_per, per_operation, resident_bytes};
+use super::stack::descend;
 use super::threads::sync::atomic::{AtomicUsize, Ordering};
 use super::threads::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use super::threads::sync::{Arc, RwLock};
+use super::threads::thread::Builder;
 use super::threads::{sleep, spawn, yield_now};
 
 pub(crate) fn spawn_join(count: usize) -> f64 {
@@ -59,6 +61,35 @@ pub(crate) fn create(count: usize) -> [f64; 2] {
         handle.join().expect("it runs to its end");
     }
     figures
+}
+
+/// Calls `stage` before `count` threads exist, while all wait, and after all have ended. Each uses `kib` KiB of its stack, and
+/// waits within the calls that use it if `is_held`, else after they have returned. The stacks have the default size.
+pub(crate) fn memory(count: usize, kib: usize, is_held: bool, stage: impl Fn(&'static str)) {
+    stage("before");
+    let (gate, all_begun) = Gate::new(count);
+    let closed = gate.open.write();
+    let handles: Vec<_> = (0..count)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            let body = move || match is_held {
+                true => descend(kib, &mut || gate.pass()),
+                false => {
+                    descend(kib, &mut || ());
+                    gate.pass();
+                }
+            };
+            let thread = Builder::new().spawn(body);
+            thread.expect("the system allows another thread")
+        })
+        .collect();
+    all_begun.recv().expect("the last of them sends");
+    stage("peak");
+    drop(closed);
+    for handle in handles {
+        handle.join().expect("it runs to its end");
+    }
+    stage("ended");
 }
 
 /// Where all wait for all to have begun.

@@ -30,6 +30,10 @@ func main() {
 		create(number(0))
 	case "sleepers":
 		sleepers(number(0))
+	case "memory":
+		memory(number(0), number(1), false)
+	case "memory-held":
+		memory(number(0), number(1), true)
 	case "pingpong":
 		pingpong(number(0), number(1))
 	case "search":

@@ -33,7 +33,9 @@ use uthread_report::{Unavailable, tell};
 
 use crate::alone::Alone;
 use load::Load;
-use studies::{bulk, disk, drivers, echo, http, idle, paths, programs, requests, search, slow};
+use studies::{
+    bulk, disk, drivers, echo, http, idle, memory, paths, programs, requests, search, slow,
+};
 
 const FAILED: u8 = 1;
 const UNAVAILABLE: u8 = 2;
@@ -71,6 +73,8 @@ enum Study {
         /// The load as JSON
         load: Load,
     },
+    /// Measure the memory of fibers before, at and after a peak, beside threads and other runtimes
+    Memory(Alone),
     /// Measure spawning, yielding, memory, messages and forks without I/O, beside other runtimes
     Micro(Alone),
     /// Draw the page of a report again, from its JSON
@@ -122,6 +126,7 @@ fn run(study: Study) -> Result<bool> {
             let study = echo::latency(&alone.measuring, &mut Journal::default())?;
             alone.run(study)
         }
+        Study::Memory(alone) => alone.run(memory::study(&alone.measuring)?),
         Study::Micro(alone) => alone.run(programs::micro(&alone.measuring)?),
         Study::Paths(args) => args.alone.run(paths::study(&args)?),
         Study::Requests(alone) => alone.run(requests::study(&alone.measuring)?),

@@ -21,7 +21,7 @@ use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
 use crate::setup::{own_path, peer_path};
-use crate::studies::{bulk, disk, echo, http, programs, requests, search};
+use crate::studies::{bulk, disk, echo, http, memory, programs, requests, search};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -33,6 +33,7 @@ enum Which {
     Bulk,
     Requests,
     Threads,
+    Memory,
     Http,
     Disk,
     Search,
@@ -185,6 +186,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Bulk => bulk::study(measuring, None, &bulk::BULK_CONNECTIONS),
         Which::Requests => requests::study(measuring),
         Which::Threads => programs::threads(measuring),
+        Which::Memory => memory::study(measuring),
         Which::Http => http::study(measuring, None),
         Which::Disk => or_absent("disk", disk::study(measuring, &args.disk)),
         Which::Search => or_absent("search", search::study(measuring, &args.search)),
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected = "echo compute latency bulk requests threads http disk search";
+        let expected = "echo compute latency bulk requests threads memory http disk search";
         assert_eq!(order().join(" "), expected);
     }
 

@@ -10,11 +10,14 @@ mod fatal;
 mod measure;
 #[path = "../../spawned.rs"]
 mod spawned;
+#[path = "../../stack.rs"]
+mod stack;
 
 use compute::Compute;
 use fatal::make_panics_fatal;
 use measure::report;
-use spawned::{create, pingpong, sleepers, spawn_join, yields};
+use spawned::{create, memory, pingpong, sleepers, spawn_join, yields};
+use stack::stage;
 
 fn main() {
     make_panics_fatal();
@@ -26,6 +29,8 @@ fn main() {
         "create" => report(create(number(1))),
         "sleepers" => report([sleepers(number(1))]),
         "pingpong" => report([pingpong(number(2))]),
+        "memory" => memory(number(1), number(2), false, stage),
+        "memory-held" => memory(number(1), number(2), true, stage),
         "echo" => {
             let port = arguments[1].parse().expect("a port");
             echo::serve(port, Compute::calibrated(number(3) as u64));
@@ -36,9 +41,9 @@ fn main() {
 
 /// The functions of `std`, with threads whose stacks are as small as those of fibers.
 mod threads {
-    pub(crate) use std::sync;
     use std::thread::{Builder, JoinHandle};
     pub(crate) use std::thread::{sleep, yield_now};
+    pub(crate) use std::{sync, thread};
 
     /// Enough for what they do here, and about the least that the C library allows.
     const STACK_BYTES: usize = 32 * 1024;

@@ -1,11 +1,10 @@
 //! The peer on Tokio's multi-threaded runtime. `bench/peers/README.md` tells what each command measures.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Barrier, Notify, Semaphore, mpsc};
+use tokio::sync::{Barrier, mpsc};
 use tokio::task::{spawn, yield_now};
 
 #[path = "../../compute.rs"]
@@ -13,11 +12,16 @@ mod compute;
 mod echo;
 #[path = "../../fatal.rs"]
 mod fatal;
+mod gate;
 #[path = "../../measure.rs"]
 mod measure;
+mod memory;
+#[path = "../../stack.rs"]
+mod stack;
 
 use compute::Compute;
 use fatal::make_panics_fatal;
+use gate::Gate;
 use measure::{growth_per, per_operation, report, resident_bytes};
 
 fn main() {
@@ -29,6 +33,8 @@ fn main() {
         "yield" => report([on(1, yields(number(1), number(2)))]),
         "create" => report(on(1, create(number(1)))),
         "sleepers" => report([on(2, sleepers(number(1)))]),
+        "memory" => memory::returned(number(1), number(2)),
+        "memory-held" => memory::held(number(1), number(2)),
         "echo" => {
             let port = arguments[1].parse().expect("a port");
             let compute = Compute::calibrated(number(3) as u64);
@@ -83,11 +89,7 @@ async fn yields(fibers: usize, count: usize) -> f64 {
 
 async fn create(count: usize) -> [f64; 2] {
     let before = resident_bytes();
-    let gate = Arc::new(Gate {
-        begun: AtomicUsize::new(0),
-        all_begun: Notify::new(),
-        open: Semaphore::new(0),
-    });
+    let gate = Gate::new();
     let begin = Instant::now();
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -102,23 +104,6 @@ async fn create(count: usize) -> [f64; 2] {
         task.await.expect("it runs to its end");
     }
     figures
-}
-
-/// Where all wait for all to have begun.
-struct Gate {
-    begun: AtomicUsize,
-    all_begun: Notify,
-    /// It never has a permit: who waits for one waits until it is closed.
-    open: Semaphore,
-}
-
-impl Gate {
-    async fn pass(&self, count: usize) {
-        if self.begun.fetch_add(1, Ordering::Relaxed) + 1 == count {
-            self.all_begun.notify_one();
-        }
-        self.open.acquire().await.expect_err("it is closed");
-    }
 }
 
 async fn sleepers(count: usize) -> f64 {

@@ -10,6 +10,8 @@ mod mode;
 mod requests;
 #[path = "../../spawned.rs"]
 mod spawned;
+#[path = "../../stack.rs"]
+mod stack;
 
 use std::process::ExitCode;
 
@@ -20,7 +22,7 @@ use uthread::join;
 
 use measure::report;
 use mode::Mode;
-use spawned::{create, pingpong, sleepers, spawn_join, yields};
+use spawned::{create, memory, pingpong, sleepers, spawn_join, yields};
 
 /// Run one of the small programs of the benchmarks
 #[derive(Parser)]
@@ -70,6 +72,8 @@ fn run(mode: Mode, measured: &Measured) -> Result<()> {
         ("fib", &[workers]) => report([runtime(workers)?.run(forks::fib_38)]),
         ("sort", &[workers, count]) => report([runtime(workers)?.run(|| forks::sort(count))]),
         ("sleepers", &[count]) => report([runtime(2)?.run(|| sleepers(count))]),
+        ("memory", &[count, kib]) => runtime(1)?.run(|| memory(count, kib, false, stage)),
+        ("memory-held", &[count, kib]) => runtime(1)?.run(|| memory(count, kib, true, stage)),
         ("pingpong", &[workers, count]) => report([runtime(workers)?.run(|| pingpong(count))]),
         ("fixed", &[port, workers]) => return fixed::serve(port.try_into()?, runtime(workers)?),
         ("requests", &[fibers, requests]) => {
@@ -78,4 +82,9 @@ fn run(mode: Mode, measured: &Measured) -> Result<()> {
         (command, numbers) => bail!("no command {command} with the numbers {numbers:?}"),
     }
     Ok(())
+}
+
+/// Waits on another thread, so that the worker is idle meanwhile.
+fn stage(name: &'static str) {
+    uthread::blocking(|| stack::stage(name));
 }

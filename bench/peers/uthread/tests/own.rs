@@ -53,3 +53,35 @@ fn requests_wait_for_the_process_that_counts_their_calls() {
     to.write_all(b"\n").unwrap();
     assert!(program.wait().unwrap().success());
 }
+
+#[test]
+fn fibers_hold_the_stack_that_they_use_while_all_wait() {
+    const FIBERS: u64 = 100;
+    const BYTES: u64 = 64 * 1024;
+    let growth = |command: &str| {
+        let mut program = Command::new(PROGRAM)
+            .args([command, &FIBERS.to_string(), "64"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut to = program.stdin.take().unwrap();
+        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        let mut resident = Vec::new();
+        for stage in ["before", "peak", "ended"] {
+            assert_eq!(lines.next().unwrap().unwrap(), stage);
+            resident.push(resident_bytes(program.id()));
+            to.write_all(b"\n").unwrap();
+        }
+        assert!(program.wait().unwrap().success());
+        resident[1] - resident[0]
+    };
+    assert!(growth("memory-held") >= FIBERS * BYTES);
+    assert!(growth("memory") >= FIBERS * 4096);
+}
+
+fn resident_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}

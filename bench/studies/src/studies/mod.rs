@@ -7,6 +7,7 @@ pub(crate) mod drivers;
 pub(crate) mod echo;
 pub(crate) mod http;
 pub(crate) mod idle;
+pub(crate) mod memory;
 pub(crate) mod paths;
 pub(crate) mod programs;
 pub(crate) mod requests;
