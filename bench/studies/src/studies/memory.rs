@@ -220,21 +220,22 @@ mod tests {
 
     #[test]
     fn figures_are_growth_for_each_task() {
-        let start = start("read line").read().unwrap();
         let reading = |rss: u64, virtual_bytes: u64| {
-            let mut reading = start;
-            reading.memory.rss += rss;
-            reading.virtual_bytes += virtual_bytes;
-            reading
+            let mut memory = Memory::default();
+            memory.rss = rss;
+            Reading {
+                memory,
+                virtual_bytes,
+            }
         };
         let readings = [
-            reading(0, 0),
-            reading(3_000, 9_000),
-            reading(2_000, 9_000),
-            reading(1_000, 4_000),
+            reading(1 << 20, 5_000),
+            reading((1 << 20) + 3_000, 14_000),
+            reading((1 << 20) + 2_000, 14_000),
+            reading((1 << 20) - 1_000, 9_000),
         ];
         let figures = figures(&readings, 1_000);
-        assert_eq!(figures[1..], [3.0, 2.0, 9.0, 0.0, 1.0, 4.0]);
+        assert_eq!(figures, [1.0, 3.0, 2.0, 9.0, 0.0, -1.0, 4.0]);
         assert_eq!(figures.len(), metrics().len());
     }
 }
