@@ -32,6 +32,7 @@ mod limit;
 mod series;
 mod steady;
 mod tally;
+mod timeline;
 
 mod json;
 mod page;

@@ -187,7 +187,7 @@ fn simulated(command: String, scenario: Scenario, reality: Reality) -> anyhow::R
         .map_err(unavailable)?;
     let (real, missing) = reality.run(&scenario, &outcomes).map_err(unavailable)?;
     Ok(Simulated {
-        command,
+        command: format!("{command}{reality}"),
         scenario,
         outcomes,
         real,

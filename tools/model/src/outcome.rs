@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::mode::Mode;
 use crate::series::Series;
+use crate::timeline::Window;
 
 /// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +43,12 @@ pub struct Outcome {
     /// Percent and latency, in steps that a curve needs.
     #[serde(skip)]
     pub(crate) distribution: Vec<(f64, f64)>,
+    /// Percent and wait to be accepted, in the same steps.
+    #[serde(skip)]
+    pub(crate) waits: Vec<(f64, f64)>,
+    /// Percentiles of latencies over time.
+    #[serde(skip)]
+    pub(crate) timeline: Vec<Window>,
     /// Number of requests in progress, and so of threads or fibers in use.
     pub in_progress: Level,
     /// Number of requests that wait to be accepted.

@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 use crate::series::Interval;
 use crate::simulated::Simulated;
 use crate::table;
+use crate::timeline::PERCENTS;
 
 const LEAD: &str = "The same load on a service with a pool of threads and on one with a fiber for each request, simulated in \
                     virtual time. A thread and a fiber do the same; the pool has only so many threads.";
@@ -51,7 +52,10 @@ fn figures(simulated: &Simulated) -> Markup {
         h3 { (simulated.title()) }
         p { (table::load(&simulated.scenario, &simulated.outcomes)) "." }
         (cells(&table::rows(&simulated.all())))
-        @if !deviations.is_empty() { (cells(&deviations)) }
+        @if !deviations.is_empty() {
+            p { "The deviations of reality, as shares of the simulated figures:" }
+            (cells(&deviations))
+        }
         @for missing in &simulated.missing { p { (missing) } }
     }
 }
@@ -139,9 +143,14 @@ fn plots(outcomes: &[&Outcome]) -> Vec<Plot> {
     });
     let is_simulated = |name: &str| [Mode::Sync, Mode::Async].map(Mode::name).contains(&name);
     memory.curves.retain(|curve| is_simulated(&curve.name));
-    vec![
+    let mut plots = vec![
         rates,
-        latencies(outcomes),
+        by_percentile("latency of successes", outcomes, |outcome| {
+            &outcome.distribution
+        }),
+        by_percentile("overhead: wait to be accepted", outcomes, |outcome| {
+            &outcome.waits
+        }),
         over_time("waiting to be accepted", "requests", &|_, interval| {
             interval.waiting
         }),
@@ -149,7 +158,25 @@ fn plots(outcomes: &[&Outcome]) -> Vec<Plot> {
             interval.in_progress
         }),
         memory,
-    ]
+    ];
+    plots.extend((0..PERCENTS.len()).map(|index| percentile_over_time(index, outcomes)));
+    plots
+}
+
+/// Draws a percentile of the windows of all outcomes.
+fn percentile_over_time(index: usize, outcomes: &[&Outcome]) -> Plot {
+    let curve = |outcome: &&Outcome| {
+        let windows = outcome.timeline.iter();
+        Curve {
+            name: label(outcome).to_owned(),
+            points: windows
+                .map(|(at, latencies)| (*at, latencies[index]))
+                .collect(),
+        }
+    };
+    let curves = Vec::from_iter(outcomes.iter().map(curve));
+    let title = format!("latency p{} over time", PERCENTS[index]);
+    plot(&title, scale("seconds"), latency_scale(&curves), curves)
 }
 
 /// Returns the rate around each whole interval: twice a mean over a second. Requests come and go in steps, and a count of intervals that are
@@ -179,25 +206,30 @@ fn points(outcome: &Outcome, value: impl Fn(&Interval) -> f64) -> Vec<(f64, f64)
         .collect()
 }
 
-fn latencies(outcomes: &[&Outcome]) -> Plot {
+fn by_percentile(
+    title: &str,
+    outcomes: &[&Outcome],
+    values: impl Fn(&Outcome) -> &[(f64, f64)],
+) -> Plot {
     let curve = |outcome: &&Outcome| Curve {
         name: label(outcome).to_owned(),
-        points: outcome.distribution.clone(),
+        points: values(outcome).to_vec(),
     };
     let curves = Vec::from_iter(outcomes.iter().map(curve));
+    plot(title, scale("percentile"), latency_scale(&curves), curves)
+}
+
+fn latency_scale(curves: &[Curve]) -> Scale {
     let values = || {
-        curves
-            .iter()
-            .flat_map(|curve| &curve.points)
-            .map(|&(_, latency)| latency)
+        let points = curves.iter().flat_map(|curve| &curve.points);
+        points.map(|&(_, latency)| latency)
     };
     let least = values().fold(f64::INFINITY, f64::min);
     let most = values().fold(0.0, f64::max);
-    let y = Scale {
+    Scale {
         is_log: least > 0.0 && most / least > SPAN_MAX,
         ..scale("seconds")
-    };
-    plot("latency of successes", scale("percentile"), y, curves)
+    }
 }
 
 fn plot(title: &str, x: Scale, y: Scale, curves: Vec<Curve>) -> Plot {

@@ -1,5 +1,7 @@
 //! The options of real runs, and the runs that they ask for.
 
+use std::fmt::{self, Display, Formatter};
+
 use anyhow::{Context, ensure};
 
 use crate::outcome::Outcome;
@@ -70,6 +72,19 @@ impl Reality {
             }
         }
         Ok((outcomes, missing))
+    }
+}
+
+impl Display for Reality {
+    /// Writes the options for a shell, each after a space.
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        if self.real {
+            write!(formatter, " --real")?;
+        }
+        match self.scale {
+            Some(scale) => write!(formatter, " --scale {scale}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::outcome::{Failed, Level, Outcome, Percentile};
 use crate::scenario::Scenario;
 use crate::series::{Gauge, Series};
 use crate::steady::Steady;
+use crate::timeline::Timeline;
 use crate::words::count;
 
 /// The percentiles of latencies that are reported.
@@ -47,6 +48,7 @@ pub(crate) struct Tally {
     latencies: Latencies,
     /// Times that successful requests waited to be accepted.
     waits: Latencies,
+    timeline: Timeline,
     /// Sum of the times in progress of all jobs, in nanoseconds.
     in_progress: f64,
 }
@@ -65,6 +67,7 @@ impl Tally {
             last_end: 0,
             latencies: Latencies::new(),
             waits: Latencies::new(),
+            timeline: Timeline::new(),
             in_progress: 0.0,
         }
     }
@@ -86,6 +89,7 @@ impl Tally {
         self.steady.add(now);
         self.latencies.add(latency);
         self.waits.add(waited);
+        self.timeline.add(now, latency);
     }
 
     pub(crate) fn failed(&mut self, now: u64, failure: Failure) {
@@ -139,6 +143,8 @@ impl Tally {
             percentiles: percentiles(self),
             latency: self.latencies.spread(),
             distribution: self.latencies.distribution(),
+            waits: self.waits.distribution(),
+            timeline: self.timeline.windows(),
             in_progress,
             waiting: level(Gauge::Waiting),
             bytes_each,

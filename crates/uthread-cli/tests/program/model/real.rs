@@ -71,11 +71,12 @@ fn model_and_reality_are_side_by_side() {
         let label = format!("{driver}, real");
         assert!(shown.contains(&label), "{shown}");
         // A column, and a curve in each plot but that of memory.
-        assert!(page.matches(&label).count() >= 5, "{driver}");
+        assert!(page.matches(&label).count() >= 9, "{driver}");
         assert!(shown.contains(&format!(
             "\n{driver}, real: all times were as in the scenario.\n"
         )));
     }
+    assert!(page.contains("uthread model mine.toml --real"), "{page}");
     assert_eq!(page.matches("</table>").count(), 2);
     assert!(
         shown.contains("reality against the model   threads"),
@@ -91,6 +92,8 @@ fn the_scale_divides_times() {
     ];
     let (code, shown, errors) = model(&arguments, site(&[]).path());
     assert_eq!(code, 0, "{errors}");
+    let title = "async --num_req 100 --rate 1000 --latency '30s,10s' --real --scale 10: ";
+    assert!(shown.starts_with(title), "{shown}");
     let elapsed = begin.elapsed();
     // The calls that fail take 3 s each time, all at once; the others have 10 s by the scenario.
     assert!((3.0..25.0).contains(&elapsed.as_secs_f64()), "{elapsed:?}");

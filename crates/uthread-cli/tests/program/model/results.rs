@@ -97,8 +97,17 @@ fn json_and_page_have_all_scenarios_over_time() {
             assert_eq!(outcome["percentiles"].as_array().unwrap().len(), 9);
         }
     }
-    // Five plots of each scenario.
-    assert_eq!(page.matches("<svg").count(), 10);
+    // Nine plots of each scenario.
+    assert_eq!(page.matches("<svg").count(), 18);
+    for title in [
+        "responses",
+        "overhead",
+        "p50 over time",
+        "p90 over time",
+        "p99 over time",
+    ] {
+        assert!(page.contains(title), "{title}");
+    }
     assert_eq!(page.matches("</table>").count(), 2);
 }
 
