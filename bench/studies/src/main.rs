@@ -34,7 +34,7 @@ use uthread_report::{Unavailable, tell};
 use crate::alone::Alone;
 use load::Load;
 use studies::{
-    bulk, disk, drivers, echo, http, idle, memory, paths, programs, requests, search, slow,
+    bulk, counter, disk, drivers, echo, http, idle, memory, paths, programs, requests, search, slow,
 };
 
 const FAILED: u8 = 1;
@@ -52,6 +52,8 @@ struct Arguments {
 enum Study {
     /// Measure how long a light connection waits beside bulk transfers, on each driver
     Bulk(bulk::Args),
+    /// Measure one counter that threads or fibers increment together, by each way of sharing it
+    Counter(Alone),
     /// Measure reads of 4 KiB past the page cache, beside fio
     Disk(disk::Args),
     /// Measure the echo server and the web server on each driver, at 1 to 10,000 connections
@@ -109,6 +111,7 @@ fn run(study: Study) -> Result<bool> {
             args.alone.run(study)
         }
         Study::Compute(alone) => alone.run(echo::compute(&alone.measuring)?),
+        Study::Counter(alone) => alone.run(counter::study(&alone.measuring)?),
         Study::Disk(args) => args
             .alone
             .run(disk::study(&args.alone.measuring, &args.place)?),

@@ -1,5 +1,6 @@
 //! The peer on uthread: `bench/peers/README.md` describes the commands.
 
+mod counter;
 mod echo;
 mod fixed;
 #[path = "../../forks.rs"]
@@ -35,6 +36,8 @@ struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Measured {
+    /// Increment one counter together
+    Counter(counter::Counter),
     /// Echo messages
     Echo(echo::Echo),
     /// Find text in files
@@ -57,6 +60,14 @@ fn main() -> ExitCode {
 fn run(mode: Mode, measured: &Measured) -> Result<()> {
     let runtime = |workers| mode.runtime(workers);
     let words = match measured {
+        Measured::Counter(counter) => {
+            let runtime = match counter.workers {
+                0 => None,
+                workers => Some(runtime(workers)?),
+            };
+            report([counter.measure(runtime.as_ref())?]);
+            return Ok(());
+        }
         Measured::Echo(echo) => return echo.serve(runtime(echo.workers)?),
         Measured::Search(options) => {
             uthread_search::run_on(options, |builder| mode.start(builder))?;

@@ -80,6 +80,23 @@ fn fibers_hold_the_stack_that_they_use_while_all_wait() {
     assert!(growth("memory") >= FIBERS * 4096);
 }
 
+#[test]
+fn no_way_of_sharing_a_counter_loses_increments() {
+    for way in ["batched", "shards", "atomic", "std-mutex", "mutex"] {
+        for workers in ["0", "1", "2"] {
+            let output = own(&["counter", way, workers, "3", "5000"]);
+            assert!(output.status.success(), "{way} on {workers}: {output:?}");
+            let cost: f64 = String::from_utf8(output.stdout)
+                .unwrap()
+                .trim()
+                .parse()
+                .unwrap();
+            assert!(cost > 0.0, "{way} on {workers}: {cost}");
+        }
+    }
+    assert!(!own(&["counter", "atomic", "1", "0", "1"]).status.success());
+}
+
 fn resident_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();

@@ -2,6 +2,7 @@
 
 pub(crate) mod bulk;
 mod contest;
+pub(crate) mod counter;
 pub(crate) mod disk;
 pub(crate) mod drivers;
 pub(crate) mod echo;
