@@ -14,7 +14,7 @@ use crate::alone::Measuring;
 use crate::peers;
 use crate::servers::pinned;
 
-/// The ways: name, command, and increments of a measurement, which take a tenth of a second or more. The others are compared with
+/// The ways: name, command, and increments of a measurement, which take 50 ms or more. The others are compared with
 /// the first.
 const WAYS: [(&str, &str, u64); 5] = [
     ("batched", "batched", 400_000_000),
