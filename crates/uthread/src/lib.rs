@@ -34,6 +34,7 @@
 //!
 //! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work, [`local!`](mod@local)
 //!   declares fiber-local values, and [`blocking()`] runs a blocking call on another thread.
+//!   [`block_on`] waits for a future.
 //! - [`net`], [`fs`], [`io`], [`process`]: the counterparts of the `std` modules, with borrowed buffers, and
 //!   additions such as [`net::serve`], [`fs::Dir`] and [`io::splice`].
 //! - [`sync`]: locks, condition variables and channels, shared by fibers and threads in any combination.
@@ -93,7 +94,7 @@ pub use metrics::{Metrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
 pub use sched::monitor::{Stall, StallCause};
 pub use thread::{
-    JoinHandle, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
+    JoinHandle, block_on, blocking, current, scope, shield, sleep, spawn, try_scope, yield_now,
 };
 pub use time::timeout;
 

@@ -12,7 +12,7 @@ use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, 
 const LINES_MAX: usize = 60;
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 8] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 9] = [
     (
         "csv_rows",
         None,
@@ -52,6 +52,11 @@ const EXAMPLES: [(&str, Option<&str>, &str); 8] = [
         Some("curl"),
         "rustls, TLSv1_3: a page from a fiber\n\
          curl: a page from a fiber\n",
+    ),
+    (
+        "tokio_client",
+        None,
+        "20 clients, 1000 answers\na deadline ended the wait for a task\n",
     ),
     ("websocket", None, "50 clients, 1000 echoes\n"),
 ];

@@ -12,6 +12,7 @@
 //! | `JoinSet` | [`scope`](crate::scope), or [`try_scope`](crate::try_scope), which cancels the others after the first error |
 //! | `tokio::join!`, `try_join!` | [`join`](crate::join()), [`try_scope`](crate::try_scope) |
 //! | `tokio::select!` | [`select!`](crate::select) |
+//! | `Handle::block_on` | [`block_on`](crate::block_on) |
 //! | `spawn_blocking`, `block_in_place` | [`blocking`](crate::blocking()) |
 //! | `yield_now` | [`yield_now`](crate::yield_now) |
 //! | `time::sleep`, `timeout`, `interval` | [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`time::interval`](crate::time::interval) |
@@ -84,11 +85,31 @@
 //! # Ok::<(), io::Error>(())
 //! ```
 //!
+//! # Using async crates
+//!
+//! [`block_on`](crate::block_on) waits for a future in a fiber, while the worker runs other fibers. It needs no runtime for futures
+//! that wait for other fibers, threads or channels:
+//!
+//! ```
+//! let (sender, receiver) = futures_channel::oneshot::channel();
+//! std::thread::spawn(move || sender.send(42));
+//! assert_eq!(uthread::block_on(receiver), Ok(42));
+//! ```
+//!
+//! A crate written for Tokio waits for sockets and timers of a Tokio runtime. Start one for the process, with a thread of its own, and hand
+//! the futures over: the tasks run there, and the fiber waits for the task's handle, which is a future that needs no context.
+//!
+//! ```text
+//! let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+//! let page = uthread::block_on(tokio.spawn(async { reqwest::get(url).await?.text().await }))??;
+//! ```
+//!
+//! A deadline or a cancellation of the fiber drops the handle, and the task goes on; abort it if it must not. The example
+//! `tokio_client` of the repository does this with a deadline.
+//!
 //! # What to watch for
 //!
 //! - **Work stealing.** Tokio moves a task between threads at any `.await`. A fiber that has started stays on its worker, so `Rc` and guards
 //!   may live across calls. Spawn fibers early, so that idle workers can take them before they start.
 //! - **No cooperative budget in computations.** As with `async`, a loop that never waits keeps its worker.
-//! - **`async` libraries need their own runtime.** Run one on a thread of its own, and exchange messages with fibers by
-//!   [`sync::mpsc`](crate::sync::mpsc), which works between fibers and threads.
 //! - **A lock may be held across calls that wait**, if it is one of [`uthread::sync`](crate::sync).

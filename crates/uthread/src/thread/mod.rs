@@ -8,12 +8,15 @@ mod on_runtime;
 mod scope;
 mod try_scope;
 
+mod block_on;
+
 mod identity;
 
 use std::time::{Duration, Instant};
 
 pub use std::thread::{AccessError, LocalKey, Result, available_parallelism};
 
+pub use self::block_on::block_on;
 pub use self::builder::{Builder, spawn};
 pub use self::handle::JoinHandle;
 pub use self::identity::{Thread, ThreadId, current};

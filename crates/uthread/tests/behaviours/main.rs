@@ -20,6 +20,7 @@ mod panic_messages;
 mod panics;
 mod thread_ends;
 
+mod block_on;
 mod broadcast;
 mod channels;
 mod channels_runtime;
@@ -140,6 +141,7 @@ const MODULES: &[harness::Module] = &modules![
     thread_ends,
     channels,
     channels_runtime,
+    block_on,
     broadcast,
     oneshot,
     promise,

@@ -1,0 +1,249 @@
+//! Waiting for futures.
+
+use std::future::{self, Future};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use uthread::sync::mpsc;
+use uthread::thread::{current, park_timeout};
+use uthread::{block_on, shield, sleep, spawn, timeout};
+
+use crate::fixtures::sides::{
+    assert_ends_with_runtime, assert_neighbour_runs, is_cancelled, mixed,
+};
+use crate::harness::place::Place;
+use crate::harness::turns::lets_others_run;
+use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            a_waker_of_another_fiber_or_thread_wakes_the_caller,
+            a_wake_up_before_the_wait_is_not_lost,
+            calls_nest,
+            a_future_that_wakes_itself_is_polled_again,
+            a_deadline_drops_the_future,
+            a_shield_waits_beyond_the_deadline,
+            a_panic_passes_through,
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            an_unpark_is_left_for_who_parks,
+            other_fibers_run_meanwhile,
+            a_future_that_yields_lets_other_fibers_run,
+            cancellation_drops_the_future,
+            the_end_of_the_runtime_ends_the_wait,
+        ]
+    ),
+];
+
+const SHORT: Duration = Duration::from_millis(3);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A future that is ready once it has been opened.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Gate {
+    fn open(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.0 = true;
+        let waker = state.1.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Future for Gate {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.0 {
+            return Poll::Ready(());
+        }
+        state.1 = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A future that never ends, and records that it was dropped.
+struct Endless(Arc<AtomicBool>);
+
+impl Future for Endless {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A future that wakes itself `count` times before it is ready.
+fn yields(mut count: u32) -> impl Future<Output = ()> {
+    future::poll_fn(move |context| {
+        if count == 0 {
+            return Poll::Ready(());
+        }
+        count -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+fn a_waker_of_another_fiber_or_thread_wakes_the_caller(place: Place) {
+    mixed(place, |waking, waiting| {
+        for _ in 0..50 {
+            let gate = Gate::default();
+            let opened = gate.clone();
+            let waiter = waiting.start(move || block_on(gate));
+            waking.start(move || opened.open()).join();
+            waiter.join();
+        }
+    });
+}
+
+fn a_wake_up_before_the_wait_is_not_lost(place: Place) {
+    place.run(|| {
+        for _ in 0..20 {
+            // The waker is called by another fiber while the future is being polled.
+            let mut polls = 0;
+            let output = block_on(future::poll_fn(|context| {
+                polls += 1;
+                if polls == 2 {
+                    return Poll::Ready(7);
+                }
+                let waker = context.waker().clone();
+                spawn(move || waker.wake()).join().unwrap();
+                Poll::Pending
+            }));
+            assert_eq!((output, polls), (7, 2));
+        }
+    });
+}
+
+fn calls_nest(place: Place) {
+    place.run(|| {
+        let gates = [Gate::default(), Gate::default()];
+        let opened = gates.clone();
+        let opener = spawn(move || opened.into_iter().rev().for_each(|gate| gate.open()));
+        let [inner, outer] = gates;
+        let output = block_on(async {
+            block_on(inner);
+            outer.await;
+            5
+        });
+        assert_eq!(output, 5);
+        opener.join().unwrap();
+    });
+}
+
+fn a_future_that_wakes_itself_is_polled_again(place: Place) {
+    place.run(|| block_on(yields(1000)));
+}
+
+fn an_unpark_is_left_for_who_parks(place: Place) {
+    place.run(|| {
+        let gate = Gate::default();
+        let opened = gate.clone();
+        let waiter = current();
+        let opener = spawn(move || {
+            waiter.unpark();
+            sleep(SHORT);
+            opened.open();
+        });
+        block_on(gate);
+        opener.join().unwrap();
+        // Returns at once: the token is still there.
+        let start = std::time::Instant::now();
+        park_timeout(Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    });
+}
+
+fn a_deadline_drops_the_future(place: Place) {
+    place.run(|| {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let endless = Endless(Arc::clone(&dropped));
+        assert!(timeout(SHORT, || block_on(endless)).is_err());
+        assert!(dropped.load(Ordering::SeqCst));
+        assert_eq!(block_on(async { 3 }), 3);
+    });
+}
+
+fn a_shield_waits_beyond_the_deadline(place: Place) {
+    place.run(|| {
+        let gate = Gate::default();
+        let opened = gate.clone();
+        let opener = spawn(move || {
+            sleep(2 * SHORT);
+            opened.open();
+        });
+        let output = timeout(SHORT, || {
+            shield(|| block_on(gate));
+            9
+        });
+        assert_eq!(output.ok(), Some(9));
+        opener.join().unwrap();
+    });
+}
+
+fn a_panic_passes_through(place: Place) {
+    place.run(|| {
+        let panicked = spawn(|| block_on(async { panic!("on purpose") })).join();
+        let payload: Box<dyn std::any::Any + Send> = panicked.map(|(): ()| ()).unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+    });
+}
+
+fn other_fibers_run_meanwhile(place: Place) {
+    assert_neighbour_runs(place, || {
+        let gate = Gate::default();
+        let opened = gate.clone();
+        let opener = spawn(move || opened.open());
+        block_on(gate);
+        opener.join().unwrap();
+    });
+}
+
+fn a_future_that_yields_lets_other_fibers_run(place: Place) {
+    lets_others_run(place, || block_on(yields(1)));
+}
+
+fn cancellation_drops_the_future(place: Place) {
+    place.run(|| {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let endless = Endless(Arc::clone(&dropped));
+        let (started, start) = mpsc::channel();
+        let fiber = spawn(move || {
+            started.send(()).unwrap();
+            block_on(endless);
+        });
+        start.recv().unwrap();
+        fiber.cancel();
+        assert!(is_cancelled(fiber));
+        assert!(dropped.load(Ordering::SeqCst));
+    });
+}
+
+fn the_end_of_the_runtime_ends_the_wait(place: Place) {
+    assert_ends_with_runtime(place, || {
+        block_on(async {
+            future::pending::<()>().await;
+            sleep(LONG);
+        });
+    });
+}
