@@ -34,7 +34,8 @@ use uthread_report::{Unavailable, tell};
 use crate::alone::Alone;
 use load::Load;
 use studies::{
-    bulk, counter, disk, drivers, echo, http, idle, memory, paths, programs, requests, search, slow,
+    bulk, counter, disk, drivers, echo, http, idle, memory, paths, programs, requests, search,
+    slow, tunnel,
 };
 
 const FAILED: u8 = 1;
@@ -95,6 +96,8 @@ enum Study {
     Slow(slow::Args),
     /// Measure creating and yielding of a thousand to a million fibers, beside threads and other runtimes
     Threads(Alone),
+    /// Measure forwarding of messages and transfers, beside HAProxy
+    Tunnel(http::Args),
 }
 
 fn main() -> ExitCode {
@@ -138,6 +141,10 @@ fn run(study: Study) -> Result<bool> {
             .run(search::study(&args.alone.measuring, &args.place)?),
         Study::Slow(args) => args.alone.run(slow::study(&args)?),
         Study::Threads(alone) => alone.run(programs::threads(&alone.measuring)?),
+        Study::Tunnel(args) => {
+            let study = tunnel::study(&args.alone.measuring, args.server.as_deref())?;
+            args.alone.run(study)
+        }
         Study::Load { address, load } => load::run(address, &load),
         Study::Page(args) => report::draw_again(&args),
         Study::Peers => {

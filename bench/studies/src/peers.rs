@@ -20,7 +20,7 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Length of the message of a failed build: one line of a page.
 const REASON_CHARACTERS_MAX: usize = 200;
 
-/// Besides `PATH`: Debian keeps nginx where only root looks.
+/// Besides `PATH`: Debian keeps servers where only root looks.
 const SYSTEM_PROGRAMS: &str = "/usr/sbin";
 
 /// The folders of `bench/peers`.
@@ -35,8 +35,11 @@ const FROM_REGISTRY: [(&str, &str); 2] = [
 ];
 
 /// Packages of Debian: the program, its package, and the option that prints its version.
-const INSTALLED: [(&str, &str, &str); 2] =
-    [("nginx", "nginx-light", "-v"), ("fio", "fio", "--version")];
+const INSTALLED: [(&str, &str, &str); 3] = [
+    ("nginx", "nginx-light", "-v"),
+    ("haproxy", "haproxy", "-v"),
+    ("fio", "fio", "--version"),
+];
 
 /// A program that can be run. Ours and those of `bench/peers` have the commands of `bench/peers/README.md`.
 #[derive(Clone, Debug, PartialEq)]

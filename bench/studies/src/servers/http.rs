@@ -93,14 +93,36 @@ impl HttpServer {
     }
 }
 
-fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Command {
-    let connections = launch.connections + CONNECTIONS_SPARE;
-    let mut command = pinned(&launch.place.server_cpus, program);
-    command.arg("serve").arg(launch.root);
+/// Starts `uthread serve` with one worker on these CPUs, as the target of a forwarder.
+pub(crate) fn serve_on(
+    program: &Path,
+    root: &Path,
+    cpus: &[usize],
+    connections: u32,
+) -> Result<Server> {
+    start_listening(serve(program, root, cpus, 1, connections)).context("start the target")
+}
+
+fn serve(program: &Path, root: &Path, cpus: &[usize], workers: usize, connections: u32) -> Command {
+    let connections = connections + CONNECTIONS_SPARE;
+    let mut command = pinned(cpus, program);
+    command.arg("serve").arg(root);
     command.args(["--listen", "127.0.0.1:0", "--log", "off"]);
     command.args(["--idle-timeout", IDLE_TIMEOUT]);
     command.args(["--max-connections", &connections.to_string()]);
-    command.args(["--workers", &launch.workers.to_string()]);
+    command.args(["--workers", &workers.to_string()]);
+    command
+}
+
+fn serve_command(launch: &Launch, program: &Path, driver: Option<Driver>) -> Command {
+    let cpus = &launch.place.server_cpus;
+    let mut command = serve(
+        program,
+        launch.root,
+        cpus,
+        launch.workers,
+        launch.connections,
+    );
     if let Some(driver) = driver {
         command.args(["--driver", &driver.to_string()]);
     }

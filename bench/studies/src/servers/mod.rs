@@ -4,6 +4,7 @@
 //! server if this program is killed first. Both replace themselves by the program, so the child is the server.
 
 pub(crate) mod http;
+pub(crate) mod tunnel;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

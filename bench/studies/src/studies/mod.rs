@@ -14,6 +14,7 @@ pub(crate) mod programs;
 pub(crate) mod requests;
 pub(crate) mod search;
 pub(crate) mod slow;
+pub(crate) mod tunnel;
 
 use std::collections::HashMap;
 

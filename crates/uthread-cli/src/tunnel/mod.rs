@@ -126,12 +126,12 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Runtime, Arc<Server>, Arc<TcpList
         runtime.spawn(move || counters::serve(&listener, &server));
     }
     let purpose = match &args.to {
-        Some(target) => format!("forwarding {addr} to {target}"),
-        None => format!("proxy for CONNECT on {addr}"),
+        Some(target) => target.to_string(),
+        None => "CONNECT".to_owned(),
     };
     let (workers, driver) = (runtime.workers(), runtime.driver().driver());
     tell(format_args!(
-        "{purpose} (workers {workers}, driver {driver})"
+        "listening on {addr} for {purpose} (workers {workers}, driver {driver})"
     ));
     Ok((runtime, server, listener))
 }
