@@ -41,6 +41,9 @@ fn sleepers_count(place: Place) -> usize {
     if place.is_of_threads() {
         return count.min(1000); // Each costs more, and the kernel has mappings for some 30,000 at most.
     }
+    if place.has_own_tls() {
+        return count.min(10_000); // Each costs a thread of the C library at first.
+    }
     count
 }
 
