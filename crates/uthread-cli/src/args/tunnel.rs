@@ -61,7 +61,7 @@ pub(crate) struct TunnelArgs {
     #[arg(long, value_name = "ADDR:PORT", help_heading = "Log")]
     pub(crate) counters: Option<SocketAddr>,
 
-    /// Maximum number of connections; respond 503 to further ones and close them
+    /// Maximum number of connections; close further ones, with a 503 unless --to is given
     #[arg(
         long,
         default_value = "8000",
@@ -113,18 +113,33 @@ pub(crate) enum TunnelLog {
 
 /// Parses a number of bytes, with K, M or G for powers of 1024.
 fn byte_count(text: &str) -> Result<NonZeroU64, String> {
-    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
-        Some(digits) => (
-            digits,
-            1 << (10 * (1 + "KMG".find(&text[digits.len()..]).unwrap_or(0))),
-        ),
-        None => (text, 1),
-    };
-    let count = digits
-        .parse()
-        .ok()
-        .and_then(|count: u64| count.checked_mul(unit));
-    count
-        .and_then(NonZeroU64::new)
-        .ok_or_else(|| "must be a number of bytes, such as 500K or 10M".to_owned())
+    let units = [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
+    let in_unit = |(unit, bytes)| Some((text.strip_suffix(unit)?, bytes));
+    let (digits, bytes) = units.into_iter().find_map(in_unit).unwrap_or((text, 1));
+    let count = digits.parse().ok();
+    let count = count.and_then(|count: u64| NonZeroU64::new(count.checked_mul(bytes)?));
+    count.ok_or_else(|| "must be a number of bytes, such as 500K or 10M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_counts() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("500K", Some(500 * 1024)),
+            ("10M", Some(10 << 20)),
+            ("2G", Some(2 << 30)),
+            ("0", None),
+            ("0K", None),
+            ("K", None),
+            ("1k", None),
+            ("20000000000G", None),
+        ] {
+            let found = byte_count(text).ok().map(NonZeroU64::get);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 }

@@ -7,7 +7,6 @@ use uthread::thread;
 
 use super::Server;
 use super::access_log::Record;
-
 use super::peers::{Admitted, Peer, Phase};
 use super::respond::{self, Response};
 use super::scratch::Scratch;
