@@ -12,6 +12,7 @@ mod line_log;
 mod listen;
 mod output;
 mod runtime;
+mod stop;
 mod targets;
 
 mod completions;

@@ -24,7 +24,6 @@ mod page;
 
 mod access_log;
 mod peers;
-mod stop;
 
 use std::io::Write;
 use std::path::Path;
@@ -44,12 +43,12 @@ use crate::http::response::{Persistence, Status};
 use crate::listen::{accept_each, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
+use crate::stop::{self, Hurry};
 use access_log::AccessLog;
 use error_pages::ErrorPages;
 use peers::Peers;
 use root::Root;
 use site::Site;
-use stop::Hurry;
 
 /// Maximum number of connections beyond the limit that receive a 503 at the same time. Each lasts a second at most;
 /// further ones are closed without a response.
@@ -88,7 +87,8 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
             || server.peers.draining(),
             |stream, addr| welcome(&server, stream, addr),
         );
-        stop::wait(&server.peers, args.grace, &hurry)
+        let peers = &server.peers;
+        stop::wait(|| peers.none_open(), || peers.cut(), args.grace, &hurry)
     });
     if let Some(log) = &server.log {
         log.finish();
@@ -122,7 +122,8 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     let listener = Arc::new(listen(args.listen)?);
     let addr = listener.local_addr()?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
-    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), Arc::clone(&peers))
+    let drained = Arc::clone(&peers);
+    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), move || drained.drain())
         .context("cannot watch for signals")?;
     let log = AccessLog::start(args.log).context("cannot start the access log")?;
     raise_descriptor_limit(args.max_connections, 1);

@@ -16,11 +16,10 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uthread::net::{SocketAddr, TcpListener, TcpStream};
-use uthread::signal::{Signal, Signals};
 use uthread::time::interval;
-use uthread::{Runtime, shield, sleep, spawn};
+use uthread::{Runtime, shield, spawn};
 
 use anyhow::Context;
 
@@ -29,6 +28,7 @@ use crate::exit::Exit;
 use crate::listen::{accept_each, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
+use crate::stop::{self, Hurry};
 use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
@@ -40,11 +40,6 @@ use record::Log;
 const DESCRIPTORS_EACH: u64 = 2;
 /// Interval at which connections are checked for being idle or old.
 const EXPIRY_STEP: Duration = Duration::from_millis(100);
-/// Interval at which the drain checks for completion: unnoticed by people, and no load on the CPU.
-const DRAIN_STEP: Duration = Duration::from_millis(5);
-/// Time for cut connections to end.
-const CUT_TIME_MAX: Duration = Duration::from_secs(1);
-
 /// State shared by all connections.
 #[derive(Debug)]
 struct Server {
@@ -55,13 +50,17 @@ struct Server {
     rate_max: Option<NonZeroU64>,
     open: Arc<Open>,
     stopping: AtomicBool,
-    hurry: AtomicBool,
     counters: Counters,
     log: Option<Log>,
 }
 
 pub(crate) fn run(args: &TunnelArgs) -> Exit {
-    let (runtime, server, listener) = match start(args) {
+    let Started {
+        runtime,
+        server,
+        listener,
+        hurry,
+    } = match start(args) {
         Ok(started) => started,
         Err(error) => {
             tell(format_args!("{error:#}"));
@@ -73,7 +72,8 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
         accept_each(&listener, stopping, |stream, addr| {
             welcome(&server, stream, addr)
         });
-        drain(&server, args.grace)
+        let open = &server.open;
+        stop::wait(|| open.count() == 0, || open.cut(), args.grace, &hurry)
     });
     if let Some(log) = &server.log {
         log.finish();
@@ -88,8 +88,15 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
     }
 }
 
+struct Started {
+    runtime: Runtime,
+    server: Arc<Server>,
+    listener: Arc<TcpListener>,
+    hurry: Arc<Hurry>,
+}
+
 /// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
-fn start(args: &TunnelArgs) -> anyhow::Result<(Runtime, Arc<Server>, Arc<TcpListener>)> {
+fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
     let runtime = runtime::start(&args.runtime)?;
     let listener = Arc::new(listen(args.listen)?);
     // Accepted sockets inherit it (tcp(7)).
@@ -108,12 +115,14 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Runtime, Arc<Server>, Arc<TcpList
         rate_max: args.rate,
         open: Arc::new(Open::new(limits)),
         stopping: AtomicBool::new(false),
-        hurry: AtomicBool::new(false),
         counters: Counters::default(),
         log: Log::start(args.log).context("cannot start the access log")?,
     });
     raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
-    watch_signals(&runtime, &server, &listener).context("cannot watch for signals")?;
+    let stopped = Arc::clone(&server);
+    let stop = move || stopped.stopping.store(true, Ordering::Relaxed);
+    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), stop)
+        .context("cannot watch for signals")?;
     let open = Arc::clone(&server.open);
     runtime.spawn(move || interval(EXPIRY_STEP).for_each(|_| open.expire()));
     let addr = listener.local_addr()?;
@@ -133,46 +142,12 @@ fn start(args: &TunnelArgs) -> anyhow::Result<(Runtime, Arc<Server>, Arc<TcpList
     tell(format_args!(
         "listening on {addr} for {purpose} (workers {workers}, driver {driver})"
     ));
-    Ok((runtime, server, listener))
-}
-
-/// Stops accepting at the first signal; cuts the connections at the second.
-fn watch_signals(
-    runtime: &Runtime,
-    server: &Arc<Server>,
-    listener: &Arc<TcpListener>,
-) -> io::Result<()> {
-    let signals = Signals::new([Signal::TERM, Signal::INT])?;
-    let (server, listener) = (Arc::clone(server), Arc::clone(listener));
-    runtime.spawn(move || {
-        for _ in signals {
-            if server.stopping.swap(true, Ordering::Relaxed) {
-                server.hurry.store(true, Ordering::Relaxed);
-            } else {
-                // Wakes `accept`. It cannot fail: the socket is listening.
-                let _ = listener.shutdown();
-            }
-        }
-    });
-    Ok(())
-}
-
-/// Waits until every connection has ended, cuts those that outlast the grace period, and returns their number.
-fn drain(server: &Server, grace: Duration) -> usize {
-    let start = Instant::now();
-    while server.open.count() > 0 {
-        if start.elapsed() >= grace || server.hurry.load(Ordering::Relaxed) {
-            let cut = server.open.count();
-            let start = Instant::now();
-            while server.open.count() > 0 && start.elapsed() < CUT_TIME_MAX {
-                server.open.cut();
-                sleep(DRAIN_STEP);
-            }
-            return cut;
-        }
-        sleep(DRAIN_STEP);
-    }
-    0
+    Ok(Started {
+        runtime,
+        server,
+        listener,
+        hurry,
+    })
 }
 
 /// Starts the fiber of a new connection. Never waits, because the next connection is already there.

@@ -127,9 +127,11 @@ impl Open {
         });
     }
 
-    /// Ends all connections.
-    pub(crate) fn cut(&self) {
+    /// Ends all connections, and returns their number.
+    pub(crate) fn cut(&self) -> usize {
+        let count = self.count();
         self.end(|_| Some("shutdown"));
+        count
     }
 
     /// Cancels the fibers of connections for which there is a reason.
