@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use ignore::{IncrementalIgnore, WalkBuilder};
 use rustix::fs::{AtFlags, CWD, statat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::plan::Selection;
 
@@ -100,9 +101,7 @@ impl Filter {
 
 /// Returns `true` if a directory may have rules for what it contains.
 pub(crate) fn has_rules(directory: impl AsFd) -> bool {
-    let has =
-        |name| statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).err() != Some(Errno::NOENT);
-    WITH_RULES.into_iter().any(has)
+    WITH_RULES.iter().any(|name| may_exist(&directory, *name))
 }
 
 /// Returns `true` if no directory above the path may have rules.
@@ -111,11 +110,17 @@ fn is_plain_place(path: &Path) -> bool {
         // Nothing is found there.
         return true;
     };
-    let has = |place: &Path, name: &str| {
-        statat(CWD, place.join(name), AtFlags::SYMLINK_NOFOLLOW).err() != Some(Errno::NOENT)
+    let has_rules = |place: &Path| {
+        WITH_RULES
+            .iter()
+            .any(|name| may_exist(CWD, place.join(name)))
     };
-    let mut above = path.ancestors().skip(1);
-    above.all(|place| !WITH_RULES.iter().any(|name| has(place, name)))
+    !path.ancestors().skip(1).any(has_rules)
+}
+
+/// Returns `false` if the directory has no entry at this path.
+fn may_exist(directory: impl AsFd, path: impl Arg) -> bool {
+    statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).err() != Some(Errno::NOENT)
 }
 
 fn is_hidden(path: &Path) -> bool {

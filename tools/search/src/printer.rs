@@ -37,10 +37,9 @@ pub(crate) enum Text<'a> {
 }
 
 impl<'a> Printer<'a> {
-    pub(crate) fn new(plan: &Plan, page: Page<'a>) -> Printer<'a> {
+    pub(crate) fn new(plan: &Plan, mut page: Page<'a>) -> Printer<'a> {
         let print = &plan.print;
         let stats = print.totals != Totals::None;
-        let mut page = page;
         // The bytes of a path are counted, or changed.
         page.writes_path = !print.has_hyperlinks && !stats && print.path_separator.is_none();
         match plan.mode {

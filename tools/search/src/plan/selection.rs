@@ -43,20 +43,17 @@ pub(crate) struct IgnoreFiles {
 impl Selection {
     /// Returns `true` if every regular file is searched.
     pub(crate) fn is_everything(&self) -> bool {
-        self.hidden
-            && !self.ignore.dot
-            && !self.ignore.vcs
-            && self.ignore.named.is_empty()
-            && self.max_depth.is_none()
-            && self.max_filesize.is_none()
-            && self.globs.is_empty()
-            && self.types.is_empty()
+        self.hidden && !self.ignore.dot && !self.ignore.vcs && self.excludes_nothing_itself()
     }
 
     /// Returns `true` if only ignore files that are found, and names of hidden files, exclude anything.
     pub(crate) fn has_only_found_rules(&self) -> bool {
+        !self.ignore.outside_git && self.excludes_nothing_itself()
+    }
+
+    /// Returns `true` if no option but those about found ignore files and hidden files excludes anything.
+    fn excludes_nothing_itself(&self) -> bool {
         self.ignore.named.is_empty()
-            && !self.ignore.outside_git
             && self.max_depth.is_none()
             && self.max_filesize.is_none()
             && self.globs.is_empty()
