@@ -32,7 +32,8 @@ Examples:
   uthread doctor                             check this machine, and print remedies
 
 Exit codes:
-  0  success; serve, tunnel: stopped after every response or connection had ended; search: something was found
+  0  success; serve: stopped after finishing every response; tunnel: stopped after the last
+     connection had ended; search: something was found
   1  failed while running; doctor: something does not work; load: no response was received;
      port --check: there are changes to make; search: nothing was found; iobench: interrupted,
      measurements failed, or urgent-trace found a wrong order
