@@ -260,7 +260,7 @@ impl Default {
 #[cfg(test)]
 mod tests {
     use std::panic::Location;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::fiber::{Children, Fiber, Identity};
@@ -294,7 +294,12 @@ mod tests {
             for (children, handle) in fibers {
                 handle.cancel();
                 drop(handle);
-                assert_eq!(Arc::strong_count(&children), 1, "{driver:?}");
+                // With the threads driver, a thread releases its fiber after the runtime has ended.
+                let deadline = Instant::now() + Duration::from_secs(10);
+                while Arc::strong_count(&children) > 1 {
+                    assert!(Instant::now() < deadline, "{driver:?}");
+                    std::thread::yield_now();
+                }
             }
         }
     }
