@@ -6,7 +6,8 @@
 use std::io::{self, Read};
 use uthread::net::TcpStream;
 
-use crate::http::request::HEAD_BYTES_MAX;
+use crate::http::request::{self, HEAD_BYTES_MAX};
+use crate::http::response::Status;
 
 /// Initial size: fits a browser's head of about 700 bytes, and a short pipeline.
 const INITIAL_BYTES: usize = 2 * 1024;
@@ -56,6 +57,26 @@ impl Input {
         let count = stream.read(&mut self.bytes[self.end..])?;
         self.end += count;
         Ok(count)
+    }
+
+    /// Receives until a head is complete, and returns its length.
+    ///
+    /// # Errors
+    ///
+    /// A status for a head that is refused, within the result. `UnexpectedEof` if the peer ends within a head, or before
+    /// its first byte; any other error of a receive.
+    pub(crate) fn receive_head(&mut self, stream: &TcpStream) -> io::Result<Result<usize, Status>> {
+        let mut scanned = 0;
+        loop {
+            match request::head_length(self.unread(), scanned) {
+                Ok(Some(head_bytes)) => return Ok(Ok(head_bytes)),
+                Ok(None) => scanned = self.unread().len(),
+                Err(status) => return Ok(Err(status)),
+            }
+            if self.receive(stream)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
     }
 
     fn make_room(&mut self) {

@@ -1,7 +1,7 @@
 //! Counters, which a small server shows in the text format of Prometheus.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use uthread::timeout;
 
 use super::Server;
 use super::record::Record;
-use crate::http::request::HEAD_BYTES_MAX;
 use crate::http::response::Status;
+use crate::input::Input;
 
 /// Maximum number of connections beyond the limit that receive a 503 at the same time. Further ones are closed without a
 /// response.
@@ -82,14 +82,8 @@ pub(super) fn serve(listener: &TcpListener, server: &Arc<Server>) {
 }
 
 fn respond(mut stream: &TcpStream, server: &Server) -> io::Result<()> {
-    let mut head = Vec::new();
-    let mut piece = [0; 1024];
-    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
-        match stream.read(&mut piece)? {
-            0 => return Ok(()),
-            count => head.extend_from_slice(&piece[..count]),
-        }
-    }
+    // Whatever it requests, also in a malformed head.
+    let _head = Input::new().receive_head(stream)?;
     let body = render(server);
     let status = Status::Ok;
     let response = format!(

@@ -27,8 +27,9 @@ pub(super) fn establish(
     let requested = match &server.to {
         Some(target) => Ok(target.clone()),
         None => match timeout(server.header_timeout, || read_request(client, &mut input)) {
-            Ok(Ok(Some(requested))) => requested,
-            Ok(Ok(None)) => return Ok(None),
+            Ok(Ok(requested)) => requested,
+            // The client wants nothing, as those that check whether the proxy is there.
+            Ok(Err(error)) if is_end(&error) && input.unread().is_empty() => return Ok(None),
             Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
             Ok(Err(_)) | Err(_) => Err(Failure::Request(Status::RequestTimeout)),
         },
@@ -62,28 +63,19 @@ pub(super) fn establish(
     }
 }
 
-/// Reads one head. Returns `None` if the client closes before its first byte.
-fn read_request(
-    client: &TcpStream,
-    input: &mut Input,
-) -> io::Result<Option<Result<Target, Failure>>> {
-    let mut scanned = 0;
-    let head_bytes = loop {
-        match request::head_length(input.unread(), scanned) {
-            Ok(Some(head_bytes)) => break head_bytes,
-            Ok(None) => scanned = input.unread().len(),
-            Err(status) => return Ok(Some(Err(Failure::Request(status)))),
-        }
-        if input.receive(client)? == 0 {
-            return match scanned {
-                0 => Ok(None),
-                _ => Err(io::ErrorKind::UnexpectedEof.into()),
-            };
-        }
+/// Reads one head.
+fn read_request(client: &TcpStream, input: &mut Input) -> io::Result<Result<Target, Failure>> {
+    let head_bytes = match input.receive_head(client)? {
+        Ok(head_bytes) => head_bytes,
+        Err(status) => return Ok(Err(Failure::Request(status))),
     };
     let parsed = parse(&input.unread()[..head_bytes]);
     input.consume(head_bytes);
-    Ok(Some(parsed))
+    Ok(parsed)
+}
+
+fn is_end(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 fn parse(head: &[u8]) -> Result<Target, Failure> {

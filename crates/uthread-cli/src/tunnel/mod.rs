@@ -40,6 +40,7 @@ use record::Log;
 const DESCRIPTORS_EACH: u64 = 2;
 /// Interval at which connections are checked for being idle or old.
 const EXPIRY_STEP: Duration = Duration::from_millis(100);
+
 /// State shared by all connections.
 #[derive(Debug)]
 struct Server {
