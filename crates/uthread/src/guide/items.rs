@@ -20,7 +20,7 @@
 //! | `Shutdown` | `std`'s | |
 //!
 //! New here: [`serve`](crate::net::serve), [`AcceptFailure`](crate::net::AcceptFailure) for accept loops of your own, [`TcpSocket`](crate::net::TcpSocket) for options to set before a socket listens or
-//! connects, [`Keepalive`](crate::net::Keepalive).
+//! connects, [`Keepalive`](crate::net::Keepalive), [`listeners_from_env`](crate::net::listeners_from_env) for sockets that systemd passes.
 //!
 //! # `os::unix::net`
 //!

@@ -7,6 +7,7 @@ mod methods;
 mod settings;
 mod socket;
 
+mod inherited;
 mod resolve;
 mod send_file;
 mod serve;
@@ -19,6 +20,7 @@ pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
 };
 
+pub use inherited::{InheritedListener, InheritedSocket, listeners_from_env};
 pub use resolve::ToSocketAddrs;
 pub use serve::{AcceptFailure, Listener, serve};
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};

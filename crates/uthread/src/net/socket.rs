@@ -66,6 +66,17 @@ impl<S: Inner> Socket<S> {
         socket
     }
 
+    /// Wraps an inherited listener. Its calls wait even if the descriptor is non-blocking: another process that shares the socket may
+    /// have made it so for itself.
+    pub(super) fn inherit(inner: S) -> Socket<S> {
+        let socket = Socket::new(inner);
+        let flags = rustix::fs::fcntl_getfl(socket.inner.as_fd());
+        let is_nonblocking = flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+        let raised = socket.settings.raised_nonblock();
+        raised.store(is_nonblocking, Ordering::Relaxed);
+        socket
+    }
+
     /// Returns the `std` socket, with timeouts and blocking mode set on it.
     pub(super) fn release(self) -> S {
         // `setsockopt` and `fcntl` with valid arguments do not fail on an open socket.

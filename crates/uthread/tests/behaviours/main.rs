@@ -39,6 +39,7 @@ mod polling_calls;
 mod polling_loops;
 
 mod closed_elsewhere;
+mod inherited;
 mod net;
 mod net_addresses;
 mod net_empty_buffers;
@@ -159,6 +160,7 @@ const MODULES: &[harness::Module] = &modules![
     net_addresses,
     net_empty_buffers,
     closed_elsewhere,
+    inherited,
     net_faults,
     net_lasting,
     net_options,

@@ -67,6 +67,12 @@ impl TcpListener {
         }
     }
 
+    pub(in crate::net) fn inherit(fd: OwnedFd) -> TcpListener {
+        TcpListener {
+            socket: Socket::inherit(fd.into()),
+        }
+    }
+
     /// Waits for a connection and accepts it. Returns the stream and the peer's address.
     ///
     /// # Errors

@@ -74,6 +74,12 @@ impl UnixListener {
         })
     }
 
+    pub(in crate::net) fn inherit(fd: OwnedFd) -> UnixListener {
+        UnixListener {
+            socket: Socket::inherit(fd.into()),
+        }
+    }
+
     /// Waits for a connection and accepts it. Returns the stream and the peer's address.
     ///
     /// # Errors

@@ -31,23 +31,33 @@ pub(crate) fn child() -> Option<Output> {
         .unwrap();
         return None;
     }
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.stdin(Stdio::null());
+    Some(repeat(&mut command))
+}
+
+/// Repeats the calling trial in the process that this command starts, which takes the arguments of this program.
+pub(crate) fn repeat(command: &mut Command) -> Output {
     let thread = thread::current();
     let trial = thread.name().expect("the thread of a trial");
-    let output = Command::new(env::current_exe().unwrap())
+    command
         .args([trial, "--exact", "--test-threads=1"])
         .env(CHILD, trial)
         .env_remove("RUST_BACKTRACE")
-        .stdin(Stdio::null())
         .output()
-        .unwrap();
-    Some(output)
+        .unwrap()
 }
 
 /// Runs the body in a process that runs no other trial.
 pub(crate) fn alone(body: impl FnOnce()) {
-    let Some(output) = child() else {
-        return body();
-    };
+    match child() {
+        None => body(),
+        Some(output) => assert_passed(&output),
+    }
+}
+
+/// Checks that the trial of such a process has passed.
+pub(crate) fn assert_passed(output: &Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     if text.contains("1 ignored") {
         lacks("what its own process found missing");
