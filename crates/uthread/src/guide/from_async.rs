@@ -12,7 +12,7 @@
 //! | `JoinSet` | [`scope`](crate::scope), or [`try_scope`](crate::try_scope), which cancels the others after the first error |
 //! | `tokio::join!`, `try_join!` | [`join`](crate::join()), [`try_scope`](crate::try_scope) |
 //! | `tokio::select!` | [`select!`](crate::select) |
-//! | `Handle::block_on` | [`block_on`](crate::block_on) |
+//! | `Handle::block_on` | [`block_on`](crate::block_on), [`try_block_on`](crate::thread::try_block_on) |
 //! | `spawn_blocking`, `block_in_place` | [`blocking`](crate::blocking()) |
 //! | `yield_now` | [`yield_now`](crate::yield_now) |
 //! | `time::sleep`, `timeout`, `interval` | [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`time::interval`](crate::time::interval) |
@@ -87,25 +87,8 @@
 //!
 //! # Using async crates
 //!
-//! [`block_on`](crate::block_on) waits for a future in a fiber, while the worker runs other fibers. It needs no runtime for futures
-//! that wait for other fibers, threads or channels:
-//!
-//! ```
-//! let (sender, receiver) = futures_channel::oneshot::channel();
-//! std::thread::spawn(move || sender.send(42));
-//! assert_eq!(uthread::block_on(receiver), Ok(42));
-//! ```
-//!
-//! A crate written for Tokio waits for sockets and timers of a Tokio runtime. Start one for the process, with a thread of its own, and hand
-//! the futures over: the tasks run there, and the fiber waits for the task's handle, which is a future that needs no context.
-//!
-//! ```text
-//! let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-//! let page = uthread::block_on(tokio.spawn(async { reqwest::get(url).await?.text().await }))??;
-//! ```
-//!
-//! A deadline or a cancellation of the fiber drops the handle, and the task goes on; abort it if it must not. The example
-//! `tokio_client` of the repository does this with a deadline.
+//! [`block_on`](crate::block_on) waits for a future in a fiber, while the worker runs other fibers. The chapter
+//! [`async_crates`](super::async_crates) shows how, also for crates that need Tokio.
 //!
 //! # What to watch for
 //!

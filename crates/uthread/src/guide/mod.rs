@@ -7,6 +7,7 @@
 //! - [`drivers`]: io_uring, epoll or threads; what containers forbid; `uthread doctor`.
 //! - [`from_threads`]: what changes for programs that use threads.
 //! - [`from_async`]: the concepts of Tokio and their counterparts.
+//! - [`async_crates`]: how a fiber waits for futures, with Tokio and without.
 //!
 //! Porting:
 //!
@@ -30,6 +31,8 @@ pub mod drivers;
 pub mod from_threads;
 
 pub mod from_async;
+
+pub mod async_crates;
 
 pub mod porting;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 pub use std::thread::{AccessError, LocalKey, Result, available_parallelism};
 
-pub use self::block_on::block_on;
+pub use self::block_on::{block_on, try_block_on};
 pub use self::builder::{Builder, spawn};
 pub use self::handle::JoinHandle;
 pub use self::identity::{Thread, ThreadId, current};

@@ -1,6 +1,7 @@
 //! Waiting for futures.
 
 use std::future::{self, Future};
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use uthread::sync::mpsc;
-use uthread::thread::{current, park_timeout};
+use uthread::thread::{current, park_timeout, try_block_on};
 use uthread::{block_on, shield, sleep, spawn, timeout};
 
 use crate::fixtures::sides::{
@@ -29,6 +30,7 @@ behaviours![
             a_deadline_drops_the_future,
             a_shield_waits_beyond_the_deadline,
             a_panic_passes_through,
+            a_deadline_is_an_error_for_who_asks_for_it,
         ]
     ),
     (
@@ -38,6 +40,7 @@ behaviours![
             other_fibers_run_meanwhile,
             a_future_that_yields_lets_other_fibers_run,
             cancellation_drops_the_future,
+            cancellation_is_an_error_for_who_asks_for_it,
             the_end_of_the_runtime_ends_the_wait,
         ]
     ),
@@ -236,6 +239,37 @@ fn cancellation_drops_the_future(place: Place) {
         fiber.cancel();
         assert!(is_cancelled(fiber));
         assert!(dropped.load(Ordering::SeqCst));
+    });
+}
+
+fn a_deadline_is_an_error_for_who_asks_for_it(place: Place) {
+    place.run(|| {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let endless = Endless(Arc::clone(&dropped));
+        let kinds = timeout(SHORT, || {
+            let waits = try_block_on(endless).unwrap_err().kind();
+            let is_late = try_block_on(future::poll_fn(|_| -> Poll<()> { panic!("polled") }));
+            [waits, is_late.unwrap_err().kind()]
+        });
+        assert_eq!(kinds, Ok([ErrorKind::TimedOut; 2]));
+        assert!(dropped.load(Ordering::SeqCst));
+        let never_waits = timeout(SHORT, || try_block_on(yields(u32::MAX)).is_err());
+        assert_eq!(never_waits, Ok(true));
+        assert_eq!(try_block_on(yields(3)).ok(), Some(()));
+    });
+}
+
+fn cancellation_is_an_error_for_who_asks_for_it(place: Place) {
+    place.run(|| {
+        let (started, start) = mpsc::channel();
+        let fiber = spawn(move || {
+            started.send(()).unwrap();
+            try_block_on(future::pending::<()>()).unwrap_err()
+        });
+        start.recv().unwrap();
+        fiber.cancel();
+        let error = fiber.join().unwrap();
+        assert_eq!(error.raw_os_error(), Some(125), "ECANCELED");
     });
 }
 

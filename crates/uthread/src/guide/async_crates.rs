@@ -1,0 +1,95 @@
+//! Using async crates: which crate to choose, how a fiber waits for a future, and what Tokio needs for that.
+//!
+//! # Which crate to choose
+//!
+//! | crate | use it |
+//! | --- | --- |
+//! | takes any `Read` and `Write`, such as rustls, tungstenite, redis | as it is, on streams of [`net`](crate::net) |
+//! | blocks by itself, such as ureq, postgres | with [`own_tls`](crate::Builder::own_tls), or in [`blocking`](crate::blocking()) |
+//! | is `async`, and needs no runtime | by [`block_on`](crate::block_on) |
+//! | is `async`, and needs Tokio | by [`block_on`](crate::block_on), with a Tokio runtime beside |
+//!
+//! If a crate comes in both forms, a form that blocks in a stream of yours is the cheapest: a wait is one request to the kernel, and
+//! no thread beside the workers is involved.
+//!
+//! # Waiting for a future
+//!
+//! [`block_on`](crate::block_on) polls a future on the calling fiber until it is ready. While it waits, the worker runs other fibers. Another
+//! fiber, a thread or the reactor of another runtime wakes it:
+//!
+//! ```
+//! let (sender, receiver) = futures_channel::oneshot::channel();
+//! std::thread::spawn(move || sender.send(42));
+//! assert_eq!(uthread::block_on(receiver), Ok(42));
+//! ```
+//!
+//! To start a future as a fiber of its own, spawn the call. Unlike a task of Tokio, such a fiber stays on its worker, so that only what it
+//! captures has to be `Send`, and no state of the future:
+//!
+//! ```
+//! let (sender, receiver) = futures_channel::oneshot::channel();
+//! let fiber = uthread::spawn(|| uthread::block_on(async { receiver.await.map(|number: i32| number + 1) }));
+//! sender.send(41).unwrap();
+//! assert_eq!(fiber.join().unwrap(), Ok(42));
+//! ```
+//!
+//! The macros and functions of `futures`, such as `join!` and `select!`, combine futures within one call. Only calls of `.await` let
+//! the others go on: a call that waits as fibers do, such as [`sleep`](crate::sleep) or a read, suspends the whole fiber, with all futures of the
+//! task.
+//!
+//! # Crates that need Tokio
+//!
+//! A crate written for Tokio creates its sockets, timers and tasks in the runtime that is the *context* of the calling thread. Start one
+//! runtime for the process, with threads of its own, where its reactor runs:
+//!
+//! ```text
+//! static TOKIO: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+//!     let mut builder = tokio::runtime::Builder::new_multi_thread();
+//!     builder.worker_threads(1).enable_all().build().expect("a Tokio runtime")
+//! });
+//! ```
+//!
+//! Then hand the future over as a task. It runs in the runtime, and the fiber waits for the handle, which needs no context:
+//!
+//! ```text
+//! let page = block_on(TOKIO.spawn(async { reqwest::get(url).await?.text().await }))??;
+//! ```
+//!
+//! A future that is not `Send`, or borrows from the fiber, cannot be a task. The crate `tokio-util` (feature `rt`) wraps it so that
+//! the context is entered for each poll, and left before the fiber waits:
+//!
+//! ```text
+//! use tokio_util::context::RuntimeExt;
+//!
+//! let rows = block_on(TOKIO.wrap(client.query(statement, &[&number])))?;
+//! ```
+//!
+//! Both ways work in every mode of the runtime. These do not:
+//!
+//! - `let _context = TOKIO.enter()` at the start of a fiber or of `main`. The context belongs to a thread, and other fibers run on it while this
+//!   one waits. If they enter and leave it in another order, Tokio panics. With [thread-local storage of their
+//!   own](crate::Builder::own_tls), fibers may do so.
+//! - `TOKIO.block_on(future)` in a fiber, for the same reason. Besides, it blocks the worker.
+//! - A call that waits as fibers do, within a future that [`wrap`] polls: it keeps the context entered for the other fibers of its worker.
+//!   Within a task, such a call blocks a thread of Tokio.
+//!
+//! [`wrap`]: https://docs.rs/tokio-util/latest/tokio_util/context/trait.RuntimeExt.html
+//!
+//! The study `checks/crates` of the repository runs reqwest, tokio-postgres and hyper in these ways, in each mode; its
+//! results are in `docs/results/crates.md`. The example `tokio_client` runs tasks with a deadline.
+//!
+//! # Cancellation and deadlines
+//!
+//! If the fiber is cancelled or its deadline passes, `block_on` drops the future and unwinds the fiber, up to the
+//! [`timeout`](crate::timeout) if there is one. [`try_block_on`](crate::thread::try_block_on) returns an error instead, which `?` passes on.
+//! In both cases the future ends as it does in an async runtime: in the middle of an `.await`, so its crate has to be cancel safe there.
+//!
+//! A task of Tokio is not dropped with its handle. Abort it, if it must not go on:
+//!
+//! ```text
+//! let task = TOKIO.spawn(future);
+//! let abort = task.abort_handle();
+//! if timeout(LIMIT, || block_on(task)).is_err() {
+//!     abort.abort();
+//! }
+//! ```
