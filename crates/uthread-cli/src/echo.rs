@@ -4,12 +4,13 @@ use std::hint::spin_loop;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use uthread::Runtime;
-use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::net::TcpStream;
 use uthread::thread;
 
 use crate::args::EchoArgs;
 use crate::exit::Exit;
-use crate::listen::{accept_each, listen};
+use crate::listen::{Listening, listen};
+use crate::notify::Manager;
 use crate::output::tell;
 use crate::runtime;
 
@@ -19,7 +20,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 const MESSAGE_BYTES: usize = 512;
 
 pub(crate) fn run(args: &EchoArgs) -> Exit {
-    let (runtime, listener, addr) = match start(args) {
+    let (runtime, listening, manager) = match start(args) {
         Ok(started) => started,
         Err(error) => {
             tell(format_args!("{error:#}"));
@@ -27,28 +28,25 @@ pub(crate) fn run(args: &EchoArgs) -> Exit {
         }
     };
     // Scripts wait for this line. Nobody has to read it.
-    let _ = writeln!(io::stdout(), "listening on {addr}");
+    let (addr, origin) = (listening.addr, listening.origin());
+    let _ = writeln!(io::stdout(), "listening on {addr}{origin}");
+    manager.ready();
     let compute = args.compute;
     runtime.run(|| {
-        accept_each(
-            &listener,
-            || false,
-            |stream, _| {
-                thread::spawn(move || {
-                    // An error means that the client has disconnected, which is how every echo ends.
-                    let _ = echo(stream, compute);
-                });
-            },
-        );
+        listening.accept_each(|stream, _| {
+            thread::spawn(move || {
+                // An error means that the client has disconnected, which is how every echo ends.
+                let _ = echo(stream, compute);
+            });
+        });
     });
     Exit::Done
 }
 
-fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, TcpListener, SocketAddr)> {
-    let runtime = runtime::start(&args.runtime)?;
-    let listener = listen(args.listen)?;
-    let addr = listener.local_addr()?;
-    Ok((runtime, listener, addr))
+fn start(args: &EchoArgs) -> anyhow::Result<(Runtime, Listening, Manager)> {
+    let runtime = runtime::start(&args.server)?;
+    let listening = listen(args.listen, &args.server)?;
+    Ok((runtime, listening, Manager::from_env()?))
 }
 
 fn echo(mut stream: TcpStream, compute: Duration) -> io::Result<()> {

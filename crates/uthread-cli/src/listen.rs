@@ -1,20 +1,24 @@
-//! Binds listeners with helpful errors, raises the limit of open files, and accepts connections despite shortages of
-//! descriptors or memory.
+//! Binds or inherits listeners with helpful errors, raises the limit of open files, and accepts connections despite shortages
+//! of descriptors or memory.
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
-use uthread::net::{AcceptFailure, SocketAddr, TcpListener, TcpStream};
-use uthread::sleep;
+use uthread::net::{
+    AcceptFailure, InheritedSocket, SocketAddr, TcpListener, TcpSocket, TcpStream,
+    listeners_from_env,
+};
+use uthread::{sleep, thread};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::args::ServerArgs;
 use crate::output::tell;
 
 /// Connections that the kernel completes ahead of `accept`: in a burst, clients should wait, not retry. The kernel
 /// lowers it to `net.core.somaxconn`, whose default is the same number.
-const BACKLOG: i32 = 4096;
+const BACKLOG: u32 = 4096;
 /// Pause when descriptors or memory are short: they become free when a connection ends, not by asking faster.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 /// Minimum time between two reports of a shortage: often enough to notice, too seldom to fill a disk.
@@ -23,9 +27,105 @@ const SHORTAGE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Descriptors besides the connections: standard streams, listener, rings, and files open for responses.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(addr).map_err(|error| {
+/// The listener of a server.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    pub(crate) addr: SocketAddr,
+    is_inherited: bool,
+}
+
+impl Listening {
+    /// Returns what the startup line adds about the listener.
+    pub(crate) fn origin(&self) -> &'static str {
+        if self.is_inherited {
+            ", inherited socket"
+        } else {
+            ""
+        }
+    }
+
+    /// Passes every connection to `handle` until the calling fiber is cancelled.
+    pub(crate) fn accept_each(&self, mut handle: impl FnMut(TcpStream, SocketAddr)) {
+        let mut reported: Option<Instant> = None;
+        loop {
+            match self.listener.accept() {
+                Ok((stream, addr)) => handle(stream, addr),
+                Err(_) if thread::is_cancelled() => return,
+                Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
+                Err(error) => {
+                    if reported.is_none_or(|at| at.elapsed() >= SHORTAGE_REPORT_INTERVAL) {
+                        reported = Some(Instant::now());
+                        tell(format_args!(
+                            "cannot accept connections: {error}; if this persists, raise `ulimit -n`"
+                        ));
+                    }
+                    sleep(SHORTAGE_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Closes the listener after accepting the connections in its queue, which closing would reset. Those of an inherited
+    /// socket stay there for the process that accepts next.
+    pub(crate) fn close(self, mut handle: impl FnMut(TcpStream, SocketAddr)) {
+        if self.is_inherited || self.listener.set_nonblocking(true).is_err() {
+            return;
+        }
+        for _ in 0..BACKLOG {
+            match self.listener.accept() {
+                Ok((stream, addr)) => handle(stream, addr),
+                Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Takes the socket that the process has inherited, or binds one to `addr`.
+pub(crate) fn listen(addr: SocketAddr, args: &ServerArgs) -> anyhow::Result<Listening> {
+    let inherited = inherited().context("cannot use the sockets from LISTEN_FDS")?;
+    if inherited.is_some() && args.reuse_port {
+        bail!("--reuse-port does not apply to an inherited socket: set ReusePort= in its unit");
+    }
+    let is_inherited = inherited.is_some();
+    let listener = inherited.map_or_else(|| bind(addr, args.reuse_port), Ok)?;
+    Ok(Listening {
+        addr: listener.local_addr()?,
+        listener,
+        is_inherited,
+    })
+}
+
+fn inherited() -> anyhow::Result<Option<TcpListener>> {
+    let mut all = listeners_from_env()?;
+    if all.len() > 1 {
+        bail!("there are {}: pass only one", all.len());
+    }
+    match all.pop().map(|inherited| inherited.socket) {
+        None => Ok(None),
+        Some(InheritedSocket::Tcp(listener)) => Ok(Some(listener)),
+        Some(_) => bail!("it is not a TCP socket: set ListenStream=ADDR:PORT in its unit"),
+    }
+}
+
+/// Binds a listener, which shares the port with other processes if `reuse_port` is set.
+pub(crate) fn bind(addr: SocketAddr, reuse_port: bool) -> anyhow::Result<TcpListener> {
+    let bound = || {
+        let socket = match addr {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(reuse_port)?;
+        socket.bind(addr)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|error| {
         let remedy = match error.kind() {
+            io::ErrorKind::AddrInUse if reuse_port => {
+                "the port is in use by another user, or by a program without --reuse-port"
+            }
             io::ErrorKind::AddrInUse => {
                 "the port is in use: choose another with --listen, or stop the program that uses it"
             }
@@ -38,37 +138,7 @@ pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
             _ => return anyhow!("cannot listen on {addr}: {error}"),
         };
         anyhow!("cannot listen on {addr}: {remedy}")
-    })?;
-    rustix::net::listen(&listener, BACKLOG).with_context(|| format!("cannot listen on {addr}"))?;
-    Ok(listener)
-}
-
-/// Passes every connection to `handle` until `stopping` returns true, which is checked whenever `accept` returns.
-pub(crate) fn accept_each(
-    listener: &TcpListener,
-    stopping: impl Fn() -> bool,
-    mut handle: impl FnMut(TcpStream, SocketAddr),
-) {
-    let mut reported: Option<Instant> = None;
-    loop {
-        let accepted = listener.accept();
-        if stopping() {
-            return;
-        }
-        match accepted {
-            Ok((stream, addr)) => handle(stream, addr),
-            Err(error) if AcceptFailure::of(&error) == AcceptFailure::Connection => {}
-            Err(error) => {
-                if reported.is_none_or(|at| at.elapsed() >= SHORTAGE_REPORT_INTERVAL) {
-                    reported = Some(Instant::now());
-                    tell(format_args!(
-                        "cannot accept connections: {error}; if this persists, raise `ulimit -n`"
-                    ));
-                }
-                sleep(SHORTAGE_PAUSE);
-            }
-        }
-    }
+    })
 }
 
 /// Raises the limit of open files as far as possible, and warns if it is too low for connections that use `each`

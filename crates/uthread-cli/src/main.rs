@@ -10,6 +10,7 @@ mod exit;
 mod input;
 mod line_log;
 mod listen;
+mod notify;
 mod output;
 mod runtime;
 mod stop;

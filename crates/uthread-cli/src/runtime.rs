@@ -3,11 +3,11 @@
 use anyhow::Context;
 use uthread::Runtime;
 
-use crate::args::RuntimeArgs;
+use crate::args::ServerArgs;
 use crate::output::tell;
 
 /// Starts the workers, by default one per CPU.
-pub(crate) fn start(args: &RuntimeArgs) -> anyhow::Result<Runtime> {
+pub(crate) fn start(args: &ServerArgs) -> anyhow::Result<Runtime> {
     let mut builder = Runtime::builder();
     if let Some(workers) = args.workers {
         builder = builder.workers(workers.get());

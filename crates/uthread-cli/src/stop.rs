@@ -1,12 +1,19 @@
 //! Graceful shutdown: a signal stops accepting, the grace period lets connections finish, a second signal cuts them.
+//!
+//! Accepting ends by cancelling its fiber. Shutting the listener down would also end it in other processes that have inherited
+//! the socket.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use uthread::net::TcpListener;
+use uthread::net::{SocketAddr, TcpStream};
 use uthread::signal::{Signal, Signals};
-use uthread::{Runtime, sleep};
+use uthread::{sleep, thread};
+
+use anyhow::Context;
+
+use crate::listen::Listening;
+use crate::notify::Manager;
 
 /// Interval at which the drain checks for completion: unnoticed by people, and no load on the CPU.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
@@ -17,25 +24,54 @@ const CUT_TIME_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Hurry(AtomicBool);
 
-/// Handles signals: the first one calls `drain` and ends the accept loop, the next one sets the returned flag.
-pub(crate) fn watch_signals(
-    runtime: &Runtime,
-    listener: Arc<TcpListener>,
-    drain: impl Fn() + Send + 'static,
-) -> io::Result<Arc<Hurry>> {
-    let mut signals = Signals::new([Signal::TERM, Signal::INT])?;
-    let hurry = Arc::new(Hurry::default());
-    let second = Arc::clone(&hurry);
-    runtime.spawn(move || {
-        signals.next();
-        drain();
-        // Wakes `accept`. It cannot fail: the socket is listening.
-        let _ = listener.shutdown();
-        for _ in signals {
-            second.0.store(true, Ordering::Relaxed);
-        }
-    });
-    Ok(hurry)
+/// The signals that stop a server, and the service manager that learns of it.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    signals: Signals,
+    manager: Manager,
+}
+
+impl Stop {
+    pub(crate) fn watch() -> anyhow::Result<Stop> {
+        Ok(Stop {
+            signals: Signals::new([Signal::TERM, Signal::INT])
+                .context("cannot watch for signals")?,
+            manager: Manager::from_env()?,
+        })
+    }
+
+    /// Reports that the server listens and can be stopped.
+    pub(crate) fn ready(&self) {
+        self.manager.ready();
+    }
+
+    /// Passes connections to `handle` until a signal arrives, then calls `drain` and closes the listener. The next signal sets the
+    /// returned flag.
+    pub(crate) fn accept_until_signal(
+        mut self,
+        listening: Listening,
+        drain: impl FnOnce(),
+        mut handle: impl FnMut(TcpStream, SocketAddr) + Send,
+    ) -> Arc<Hurry> {
+        thread::scope(|scope| {
+            let accepting = scope.spawn(|| listening.accept_each(&mut handle));
+            self.signals.next();
+            self.manager.stopping();
+            drain();
+            accepting.cancel();
+            // An error means that it was cancelled in a pause.
+            let _ = accepting.join();
+        });
+        listening.close(handle);
+        let hurry = Arc::new(Hurry::default());
+        let second = Arc::clone(&hurry);
+        thread::spawn(move || {
+            for _ in self.signals {
+                second.0.store(true, Ordering::Relaxed);
+            }
+        });
+        hurry
+    }
 }
 
 /// Waits until `is_over`. When the grace period is over before, calls `cut`, which returns the number of cut connections, and

@@ -142,8 +142,12 @@ Exit codes:
 
 const SERVE_NOTES: &str = "\
 Signals:
-  SIGTERM or Ctrl-C stops accepting, closes idle connections, and lets running responses finish
-  within --grace. A second signal cuts them immediately.
+  SIGTERM or Ctrl-C stops accepting, lets responses finish within --grace, and closes connections
+  that stay idle for a second. A second signal cuts all of them immediately.
+
+Service managers:
+  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
+  sent to NOTIFY_SOCKET (Type=notify).
 
 Never served:
   names that begin with a dot (except /.well-known/), symbolic links that lead out of DIR, and
@@ -168,7 +172,7 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: SocketAddr,
 
     #[command(flatten)]
-    pub(crate) runtime: RuntimeArgs,
+    pub(crate) server: ServerArgs,
 
     /// Respond 403 to a directory without index.html, instead of listing its files
     #[arg(long, help_heading = "Content")]
@@ -219,7 +223,11 @@ pub(crate) enum LogFormat {
 
 /// Options of every server.
 #[derive(Debug, Args)]
-pub(crate) struct RuntimeArgs {
+pub(crate) struct ServerArgs {
+    /// Share the port with other processes that set this option
+    #[arg(long)]
+    pub(crate) reuse_port: bool,
+
     /// Number of worker threads [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<NonZeroUsize>,
@@ -245,7 +253,7 @@ pub(crate) struct EchoArgs {
     pub(crate) listen: SocketAddr,
 
     #[command(flatten)]
-    pub(crate) runtime: RuntimeArgs,
+    pub(crate) server: ServerArgs,
 
     /// Compute for this time before each reply, such as 20us
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration, value_name = "TIME")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{RuntimeArgs, positive_duration};
+use super::{ServerArgs, positive_duration};
 use crate::targets::{Rule, Target};
 
 const TUNNEL_NOTES: &str = "\
@@ -31,6 +31,10 @@ Signals:
   SIGTERM or Ctrl-C stops accepting, and lets connections end within --grace. A second signal cuts
   them immediately.
 
+Service managers:
+  A socket from LISTEN_FDS (systemd.socket) takes the place of --listen. READY=1 and STOPPING=1 are
+  sent to NOTIFY_SOCKET (Type=notify).
+
 Exit codes:
   0 stopped, all connections ended   2 wrong usage, or cannot start   3 connections cut";
 
@@ -51,7 +55,7 @@ pub(crate) struct TunnelArgs {
     pub(crate) listen: SocketAddr,
 
     #[command(flatten)]
-    pub(crate) runtime: RuntimeArgs,
+    pub(crate) server: ServerArgs,
 
     /// Format of the access log on stdout: text, json or off
     #[arg(long, value_enum, default_value_t = TunnelLog::Text, value_name = "FORMAT", hide_possible_values = true, help_heading = "Log")]

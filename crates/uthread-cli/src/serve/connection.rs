@@ -208,7 +208,7 @@ impl Connection<'_> {
 
     fn receive_first(&mut self) -> Result<(), NoHead> {
         self.peer.set_phase(Phase::Idle);
-        if self.server.peers.draining() {
+        if self.server.peers.idle_ended() {
             return Err(NoHead::Ended);
         }
         let stream = &self.peer.stream;

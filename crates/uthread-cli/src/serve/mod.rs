@@ -30,9 +30,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use uthread::Runtime;
-use uthread::net::{SocketAddr, TcpListener, TcpStream};
-use uthread::thread;
+use uthread::net::{SocketAddr, TcpStream};
+use uthread::{Runtime, sleep, thread};
 
 use anyhow::{Context, anyhow};
 
@@ -40,10 +39,10 @@ use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::http::request::Method;
 use crate::http::response::{Persistence, Status};
-use crate::listen::{accept_each, listen, raise_descriptor_limit};
+use crate::listen::{Listening, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
-use crate::stop::{self, Hurry};
+use crate::stop::{self, Stop};
 use access_log::AccessLog;
 use error_pages::ErrorPages;
 use peers::Peers;
@@ -55,6 +54,9 @@ use site::Site;
 const REFUSALS_MAX: usize = 256;
 /// The response fits the empty send buffer of a new connection, so only a broken client reaches this timeout.
 const REFUSAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a drain waits for a request on an idle connection, which may be on its way: a few round trips on a bad line.
+const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// State shared by all connections.
 #[derive(Debug)]
@@ -72,8 +74,8 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
     let Started {
         runtime,
         server,
-        listener,
-        hurry,
+        listening,
+        stop,
     } = match start(args) {
         Ok(started) => started,
         Err(error) => {
@@ -82,12 +84,12 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
         }
     };
     let cut = runtime.run(|| {
-        accept_each(
-            &listener,
-            || server.peers.draining(),
+        let peers = &server.peers;
+        let hurry = stop.accept_until_signal(
+            listening,
+            || drain(Arc::clone(peers)),
             |stream, addr| welcome(&server, stream, addr),
         );
-        let peers = &server.peers;
         stop::wait(|| peers.none_open(), || peers.cut(), args.grace, &hurry)
     });
     if let Some(log) = &server.log {
@@ -107,8 +109,8 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
 struct Started {
     runtime: Runtime,
     server: Arc<Server>,
-    listener: Arc<TcpListener>,
-    hurry: Arc<Hurry>,
+    listening: Listening,
+    stop: Stop,
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before serving starts.
@@ -118,22 +120,22 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
         error_pages: ErrorPages::load(args.error_pages.as_deref())?,
         listing: !args.no_listing,
     };
-    let runtime = runtime::start(&args.runtime)?;
-    let listener = Arc::new(listen(args.listen)?);
-    let addr = listener.local_addr()?;
+    let runtime = runtime::start(&args.server)?;
+    let listening = listen(args.listen, &args.server)?;
     let peers = Arc::new(Peers::new(args.max_connections.get()));
-    let drained = Arc::clone(&peers);
-    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), move || drained.drain())
-        .context("cannot watch for signals")?;
+    let stop = Stop::watch()?;
     let log = AccessLog::start(args.log).context("cannot start the access log")?;
     raise_descriptor_limit(args.max_connections, 1);
     let dir = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
     tell(format_args!(
-        "serving {} on http://{addr}/ (workers {}, driver {})",
+        "serving {} on http://{}/ (workers {}, driver {}{})",
         dir.display(),
+        listening.addr,
         runtime.workers(),
-        runtime.driver().driver()
+        runtime.driver().driver(),
+        listening.origin()
     ));
+    stop.ready();
     let server = Server {
         site,
         header_timeout: args.header_timeout,
@@ -146,8 +148,8 @@ fn start(args: &ServeArgs) -> anyhow::Result<Started> {
     Ok(Started {
         runtime,
         server: Arc::new(server),
-        listener,
-        hurry,
+        listening,
+        stop,
     })
 }
 
@@ -163,6 +165,15 @@ fn open_root(dir: &Path) -> anyhow::Result<Root> {
         };
         anyhow!("cannot serve {}: {why}", dir.display())
     })
+}
+
+/// Ends every connection after its next response, and those without a request after a while.
+fn drain(peers: Arc<Peers>) {
+    peers.drain();
+    thread::spawn(move || {
+        sleep(LAST_REQUEST_TIME);
+        peers.end_idle();
+    });
 }
 
 /// Starts the fiber of a new connection. Never waits, because the next connection is already there.

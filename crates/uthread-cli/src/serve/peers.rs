@@ -1,6 +1,9 @@
 //! The open connections: their number, their phases, and how they end.
 //!
-//! A connection sets its phase to idle and then checks for draining; a drain sets the flag and then looks for idle
+//! A drain has two steps: responses announce the end of their connection, and later, connections without a request end. So
+//! no request is lost that was on its way when the drain began.
+//!
+//! A connection sets its phase to idle and then checks for the second step; that step sets a flag and then looks for idle
 //! connections. Both use sequentially consistent accesses, so at least one sees the other, and no connection waits for
 //! a request that never comes.
 
@@ -33,7 +36,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn set_phase(&self, phase: Phase) {
-        // SeqCst for Idle: pairs with the sweep in `drain`, see above.
+        // SeqCst for Idle: pairs with the sweep in `end_idle`, see above.
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
 
@@ -46,6 +49,7 @@ impl Peer {
 pub(crate) struct Peers {
     count_max: usize,
     draining: AtomicBool,
+    idle_ended: AtomicBool,
     requests_served: AtomicU64,
     open: Mutex<Open>,
 }
@@ -61,6 +65,7 @@ impl Peers {
         Peers {
             count_max,
             draining: AtomicBool::new(false),
+            idle_ended: AtomicBool::new(false),
             requests_served: AtomicU64::new(0),
             open: Mutex::default(),
         }
@@ -93,13 +98,23 @@ impl Peers {
     }
 
     pub(crate) fn draining(&self) -> bool {
-        // SeqCst: pairs with the store in `drain`, see above.
-        self.draining.load(Ordering::SeqCst)
+        self.draining.load(Ordering::Relaxed)
     }
 
-    /// Ends every connection after its current response; idle connections end now.
+    /// Ends every connection after its next response.
     pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if a connection without a request must end.
+    pub(crate) fn idle_ended(&self) -> bool {
+        // SeqCst: pairs with the store in `end_idle`, see above.
+        self.idle_ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends connections without a request, now and from now on.
+    pub(crate) fn end_idle(&self) {
+        self.idle_ended.store(true, Ordering::SeqCst);
         for peer in self
             .lock()
             .peers
@@ -191,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_wakes_the_idle_and_a_cut_counts_the_busy() {
+    fn the_end_of_a_drain_wakes_the_idle_and_a_cut_counts_the_busy() {
         let peers = Arc::new(Peers::new(2));
         let (_one, server, addr) = connect();
         let idle = peers.admit(server, addr).unwrap();
@@ -199,8 +214,8 @@ mod tests {
         let busy = peers.admit(server, addr).unwrap();
         busy.peer.set_phase(Phase::Busy);
 
-        peers.drain();
-        assert!(peers.draining());
+        peers.end_idle();
+        assert!(peers.idle_ended());
         assert_eq!((&idle.peer.stream).read(&mut [0]).unwrap(), 0);
         drop(idle);
 

@@ -15,9 +15,9 @@ mod relay;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use uthread::net::{SocketAddr, TcpListener, TcpStream};
+use uthread::net::{SocketAddr, TcpStream};
 use uthread::time::interval;
 use uthread::{Runtime, shield, spawn};
 
@@ -25,10 +25,10 @@ use anyhow::Context;
 
 use crate::args::TunnelArgs;
 use crate::exit::Exit;
-use crate::listen::{accept_each, listen, raise_descriptor_limit};
+use crate::listen::{Listening, bind, listen, raise_descriptor_limit};
 use crate::output::tell;
 use crate::runtime;
-use crate::stop::{self, Hurry};
+use crate::stop::{self, Stop};
 use crate::targets::Target;
 use connect::Connector;
 use counters::Counters;
@@ -50,7 +50,6 @@ struct Server {
     header_timeout: Duration,
     rate_max: Option<NonZeroU64>,
     open: Arc<Open>,
-    stopping: AtomicBool,
     counters: Counters,
     log: Option<Log>,
 }
@@ -59,8 +58,8 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
     let Started {
         runtime,
         server,
-        listener,
-        hurry,
+        listening,
+        stop,
     } = match start(args) {
         Ok(started) => started,
         Err(error) => {
@@ -69,10 +68,11 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
         }
     };
     let cut = runtime.run(|| {
-        let stopping = || server.stopping.load(Ordering::Relaxed);
-        accept_each(&listener, stopping, |stream, addr| {
-            welcome(&server, stream, addr)
-        });
+        let hurry = stop.accept_until_signal(
+            listening,
+            || {},
+            |stream, addr| welcome(&server, stream, addr),
+        );
         let open = &server.open;
         stop::wait(|| open.count() == 0, || open.cut(), args.grace, &hurry)
     });
@@ -92,17 +92,17 @@ pub(crate) fn run(args: &TunnelArgs) -> Exit {
 struct Started {
     runtime: Runtime,
     server: Arc<Server>,
-    listener: Arc<TcpListener>,
-    hurry: Arc<Hurry>,
+    listening: Listening,
+    stop: Stop,
 }
 
 /// Prepares everything that can fail because of wrong arguments or settings, before the first connection.
 fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
-    let runtime = runtime::start(&args.runtime)?;
-    let listener = Arc::new(listen(args.listen)?);
+    let runtime = runtime::start(&args.server)?;
+    let listening = listen(args.listen, &args.server)?;
     // Accepted sockets inherit it (tcp(7)).
-    rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
-    let counters = args.counters.map(listen).transpose()?;
+    rustix::net::sockopt::set_tcp_nodelay(&listening.listener, true)?;
+    let counters = args.counters.map(|addr| bind(addr, false)).transpose()?;
     let limits = Limits {
         connections_max: args.max_connections.get(),
         per_client_max: args.max_per_client.map_or(usize::MAX, |most| most.get()),
@@ -115,18 +115,13 @@ fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
         header_timeout: args.header_timeout,
         rate_max: args.rate,
         open: Arc::new(Open::new(limits)),
-        stopping: AtomicBool::new(false),
         counters: Counters::default(),
         log: Log::start(args.log).context("cannot start the access log")?,
     });
     raise_descriptor_limit(args.max_connections, DESCRIPTORS_EACH);
-    let stopped = Arc::clone(&server);
-    let stop = move || stopped.stopping.store(true, Ordering::Relaxed);
-    let hurry = stop::watch_signals(&runtime, Arc::clone(&listener), stop)
-        .context("cannot watch for signals")?;
+    let stop = Stop::watch()?;
     let open = Arc::clone(&server.open);
     runtime.spawn(move || interval(EXPIRY_STEP).for_each(|_| open.expire()));
-    let addr = listener.local_addr()?;
     if let Some(listener) = counters {
         tell(format_args!(
             "counters on http://{}/",
@@ -139,15 +134,17 @@ fn start(args: &TunnelArgs) -> anyhow::Result<Started> {
         Some(target) => target.to_string(),
         None => "CONNECT".to_owned(),
     };
+    let (addr, origin) = (listening.addr, listening.origin());
     let (workers, driver) = (runtime.workers(), runtime.driver().driver());
     tell(format_args!(
-        "listening on {addr} for {purpose} (workers {workers}, driver {driver})"
+        "listening on {addr} for {purpose} (workers {workers}, driver {driver}{origin})"
     ));
+    stop.ready();
     Ok(Started {
         runtime,
         server,
-        listener,
-        hurry,
+        listening,
+        stop,
     })
 }
 

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, pr
 use tempfile::TempDir;
 
 /// Far longer than any step takes on a loaded machine.
-const HANG: Duration = Duration::from_secs(20);
+pub(crate) const HANG: Duration = Duration::from_secs(20);
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uthread"));
@@ -68,8 +68,14 @@ impl Program {
         if !args.contains(&"--log") {
             command.args(["--log", "off"]);
         }
-        let mut program = Program::start(command.args(args));
+        let mut program = Program::serving(command.args(args).stdin(Stdio::null()));
         program.site = Some(site);
+        program
+    }
+
+    /// Starts `uthread serve` by this command.
+    pub(crate) fn serving(command: &mut Command) -> Program {
+        let mut program = Program::start(command);
         let mut stderr = BufReader::new(program.child.stderr.take().unwrap());
         while !program.startup_line.contains("http://") {
             program.startup_line = read_line(&mut stderr);
@@ -87,9 +93,14 @@ impl Program {
         if !args.contains(&"--log") {
             command.args(["--log", "off"]);
         }
-        let mut program = Program::start(command.args(args));
+        Program::tunnelling(command.args(args).stdin(Stdio::null()))
+    }
+
+    /// Starts `uthread tunnel` by this command.
+    pub(crate) fn tunnelling(command: &mut Command) -> Program {
+        let mut program = Program::start(command);
         program.stderr = program.child.stderr.take().map(BufReader::new);
-        if args.contains(&"--counters") {
+        if command.get_args().any(|argument| argument == "--counters") {
             let line = program.stderr_line("counters on http://");
             let url = line.trim().trim_end_matches('/').split("http://").nth(1);
             program.counters = Some(url.unwrap().parse().unwrap());
@@ -101,21 +112,23 @@ impl Program {
     }
 
     pub(crate) fn echo(args: &[&str]) -> Program {
-        let mut program = Program::start(command(&["echo", "--listen", "127.0.0.1:0"]).args(args));
+        let mut command = command(&["echo", "--listen", "127.0.0.1:0"]);
+        Program::echoing(command.args(args).stdin(Stdio::null()))
+    }
+
+    /// Starts `uthread echo` by this command.
+    pub(crate) fn echoing(command: &mut Command) -> Program {
+        let mut program = Program::start(command);
         let stdout = program.stdout.as_mut().unwrap();
         program.startup_line = read_line(stdout);
-        let addr = program
-            .startup_line
-            .trim()
-            .strip_prefix("listening on ")
-            .unwrap();
+        let addr = program.startup_line.trim().strip_prefix("listening on ");
+        let addr = addr.unwrap().split(',').next().unwrap();
         program.addr = addr.parse().unwrap();
         program
     }
 
     fn start(command: &mut Command) -> Program {
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -190,8 +203,11 @@ impl Program {
     }
 
     pub(crate) fn terminate(&self) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits until the program accepts no more connections.

@@ -1,5 +1,5 @@
 //! The program `uthread` from outside: its processes, sockets, signals and exit codes. Each subcommand has a module, and
-//! `startup` and `memory` are about several.
+//! `startup`, `sockets` and `memory` are about several.
 
 mod harness;
 #[path = "../../../uthread/tests/restrict/mod.rs"]
@@ -16,4 +16,5 @@ mod serve;
 mod tunnel;
 
 mod memory;
+mod sockets;
 mod startup;

@@ -1,5 +1,7 @@
 //! Shutdown: running responses finish, idle connections close, and slow ones are cut and counted.
 
+use rustix::process::Signal;
+
 use crate::harness::{Program, sparse_file};
 
 const LARGE_BYTES: usize = 64 << 20;
@@ -46,7 +48,7 @@ fn a_request_half_received_is_answered_with_close() {
 }
 
 #[test]
-fn idle_connections_close_at_once() {
+fn idle_connections_close_long_before_the_grace_period_ends() {
     let mut program = Program::serve(&[("a", "hello")], &["--grace", "1h"]);
     let mut fresh = program.connect();
     let mut used = program.connect();
@@ -56,6 +58,44 @@ fn idle_connections_close_at_once() {
     assert_eq!(used.rest(), b"");
     assert_eq!(fresh.count_rest(), 0);
     program.stderr_line("stopped: served 1 requests, cut 0 connections");
+    assert_eq!(program.exit_code(), 0);
+}
+
+/// The request has a second: that of a drain for requests on their way.
+#[test]
+fn a_request_on_an_idle_connection_is_answered_with_close() {
+    let mut program = Program::serve(&[("a", "hello")], &[]);
+    let mut client = program.connect();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.response().field("connection"), None);
+    program.terminate();
+    program.await_refusal();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.response();
+    assert_eq!(
+        (response.text(), response.field("connection")),
+        ("hello", Some("close"))
+    );
+    drop(client);
+    assert_eq!(program.exit_code(), 0);
+}
+
+#[test]
+fn connections_that_were_not_yet_accepted_are_answered() {
+    let mut program = Program::serve(&[("a", "hello")], &[]);
+    program.signal(Signal::STOP);
+    let clients = (0..20).map(|_| {
+        let mut client = program.connect();
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        client
+    });
+    let clients = Vec::from_iter(clients);
+    program.terminate();
+    program.signal(Signal::CONT);
+    for mut client in clients {
+        assert_eq!(client.response().text(), "hello");
+    }
+    program.stderr_line("stopped: served 20 requests, cut 0 connections");
     assert_eq!(program.exit_code(), 0);
 }
 
