@@ -4,7 +4,7 @@ use super::Finding;
 use super::source::Source;
 use super::tree::Tree;
 
-const ARGUMENTS: &str = "crates/uthread-cli/src/args.rs";
+const ARGUMENTS: &str = "crates/uthread-cli/src/args/mod.rs";
 
 const CODE: &str = "crates/uthread-cli/src/";
 
@@ -16,7 +16,7 @@ const TOOLS: &str = "tools/";
 const LIBRARIES: [&str; 1] = ["report"];
 
 /// Modules of tests about several subcommands, and what the tests share.
-const SHARED: [&str; 4] = ["main", "harness", "memory", "startup"];
+const SHARED: [&str; 5] = ["main", "harness", "memory", "sockets", "startup"];
 
 const REMEDY: &str = "ARCHITECTURE.md says where the code and the tests of a subcommand are";
 
