@@ -1,0 +1,166 @@
+//! One direction of a socket: the task that waits for it, and the fiber that waits for the descriptor.
+//!
+//! ```text
+//!   task     attempt -> would block -> leave the waker -> start a fiber unless there is one -> pending
+//!   fiber    wait until the descriptor is ready -> resign and take the waker, in one step -> wake
+//! ```
+//!
+//! No wake-up is lost: a task that finds a fiber has left its waker before the fiber resigns, and is woken by it. A task that finds
+//! none starts one, and the descriptor is ready at once if that has changed since the attempt. The fiber consumes nothing, so a task
+//! that has gone loses nothing either.
+//!
+//! No lock is held while the fiber starts or wakes the task.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use uthread::sync::oneshot::{self, Receiver, Sender};
+use uthread::thread;
+
+/// Number of attempts in a row that may succeed before the task has to let others run. A poll never suspends its fiber, so a
+/// task whose streams are always ready would keep the worker otherwise. An attempt on a long buffer takes some microseconds, so
+/// other fibers wait for less than a tenth of a millisecond.
+const SUCCESSES_MAX: u32 = 16;
+
+/// The event that a direction waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Event {
+    Readable,
+    Writable,
+}
+
+/// The state of one direction.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    event: Event,
+    waiting: Mutex<Waiting>,
+    /// Attempts that have succeeded since the task last let others run.
+    successes: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    /// Present while a fiber waits for the descriptor. Dropping it ends the fiber.
+    fiber: Option<Sender<Infallible>>,
+    /// The error with which the kernel refused to wait.
+    failure: Option<io::Error>,
+    /// The last fiber has not started, because its runtime has ended.
+    has_vanished: bool,
+}
+
+impl Direction {
+    pub(crate) fn new(event: Event) -> Direction {
+        Direction {
+            event,
+            waiting: Mutex::default(),
+            successes: AtomicU32::new(0),
+        }
+    }
+
+    /// Lets other tasks and fibers run, now and then. Called before an attempt.
+    pub(crate) fn poll_turn(&self, context: &Context<'_>) -> Poll<()> {
+        // Relaxed: it is a count, and a task that misses one of another thread only yields later.
+        if self.successes.fetch_add(1, Ordering::Relaxed) < SUCCESSES_MAX {
+            return Poll::Ready(());
+        }
+        self.successes.store(0, Ordering::Relaxed);
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Wakes the task once `socket` is ready. Called after an attempt that would have blocked.
+    pub(crate) fn wake_when_ready<S>(
+        self: &Arc<Self>,
+        socket: &Arc<S>,
+        context: &Context<'_>,
+    ) -> io::Result<()>
+    where
+        S: AsFd + Send + Sync + 'static,
+    {
+        self.successes.store(0, Ordering::Relaxed);
+        let waker = context.waker().clone();
+        let mut waiting = self.lock();
+        if let Some(failure) = waiting.failure.take() {
+            return Err(failure);
+        }
+        let previous = waiting.waker.replace(waker);
+        let starts = waiting.fiber.is_none().then(|| {
+            let (sender, end) = oneshot::channel();
+            waiting.fiber = Some(sender);
+            (end, waiting.has_vanished)
+        });
+        drop(waiting);
+        drop(previous);
+        let Some((end, has_vanished)) = starts else {
+            return Ok(());
+        };
+        let mut wait = Wait {
+            direction: Arc::clone(self),
+            has_started: false,
+        };
+        let socket = Arc::clone(socket);
+        let wait = move || wait.run(&*socket, end);
+        match has_vanished {
+            false => thread::Builder::new().spawn(wait).map(drop),
+            // The runtime of the caller starts no more fibers, and the caller may wait all the same.
+            true => std::thread::Builder::new().spawn(wait).map(drop),
+        }
+    }
+
+    /// Ends the fiber that waits for the descriptor, and forgets the task.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.lock();
+        let (fiber, waker) = (waiting.fiber.take(), waiting.waker.take());
+        drop(waiting);
+        drop((fiber, waker));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wait of a fiber. Resigns and wakes the task when it is dropped, also if the fiber never starts or is unwound.
+struct Wait {
+    direction: Arc<Direction>,
+    has_started: bool,
+}
+
+impl Wait {
+    fn run(&mut self, socket: &impl AsFd, mut end: Receiver<Infallible>) {
+        self.has_started = true;
+        let refused = |ready: io::Result<()>| {
+            // If the runtime of this fiber ends, another one waits.
+            let failure = ready.err().filter(|_| !thread::is_cancelled());
+            self.direction.lock().failure = failure;
+        };
+        match self.direction.event {
+            Event::Readable => uthread::select! {
+                readable(socket) -> ready => refused(ready),
+                recv(&mut end) => {}
+            },
+            Event::Writable => uthread::select! {
+                writable(socket) -> ready => refused(ready),
+                recv(&mut end) => {}
+            },
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut waiting = self.direction.lock();
+        waiting.has_vanished = !self.has_started;
+        let (fiber, waker) = (waiting.fiber.take(), waiting.waker.take());
+        drop(waiting);
+        drop(fiber);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

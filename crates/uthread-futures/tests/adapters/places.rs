@@ -1,0 +1,86 @@
+//! Where the tests run, and what they run with.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_io::AsyncRead;
+use uthread::net::{TcpListener, TcpStream, UnixStream};
+use uthread::sync::mpsc::{self, Receiver, Sender};
+use uthread::{Builder, Driver, Runtime};
+use uthread_futures::Async;
+
+/// How long a test waits for an event that has to occur.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// Runs a test in a fiber of each kind of runtime, which ends afterwards.
+#[track_caller]
+pub(crate) fn everywhere(test: impl Fn() + Sync) {
+    for runtime in runtimes() {
+        let runtime = runtime.build().unwrap();
+        let test = &test;
+        runtime.run(|| {
+            // A test that hangs fails instead.
+            uthread::timeout(LONG, test).expect("it ends in time");
+        });
+    }
+}
+
+/// Returns the builders of all kinds of runtimes that this machine allows.
+pub(crate) fn runtimes() -> impl Iterator<Item = Builder> {
+    let has_ring = Runtime::builder().driver(Driver::Uring).build().is_ok();
+    let mut drivers = vec![Driver::Epoll, Driver::Threads];
+    match has_ring {
+        true => drivers.push(Driver::Uring),
+        false => eprintln!("not tested: the driver uring is not available"),
+    }
+    drivers.into_iter().flat_map(|driver| {
+        let lean = move |workers| {
+            let builder = Runtime::builder().driver(driver).workers(workers);
+            builder.own_tls(false)
+        };
+        let own_tls = (driver != Driver::Threads).then(|| lean(2).own_tls(true));
+        [lean(1), lean(2)].into_iter().chain(own_tls)
+    })
+}
+
+/// Returns the two ends of a TCP connection.
+pub(crate) fn tcp() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (stream, listener.accept().unwrap().0)
+}
+
+pub(crate) fn unix() -> (UnixStream, UnixStream) {
+    UnixStream::pair().unwrap()
+}
+
+/// A waker that counts its calls, as messages.
+pub(crate) struct Calls(Sender<()>);
+
+impl Calls {
+    /// Returns the waker, and a receiver of its calls.
+    pub(crate) fn waker() -> (Waker, Receiver<()>) {
+        let (sender, calls) = mpsc::channel();
+        (Waker::from(Arc::new(Calls(sender))), calls)
+    }
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        // An error means that nobody counts any more.
+        let _ = self.0.send(());
+    }
+}
+
+/// Polls a read of one byte once.
+pub(crate) fn poll_read<S>(stream: &Async<S>, waker: &Waker) -> Poll<io::Result<usize>>
+where
+    for<'a> &'a Async<S>: AsyncRead,
+{
+    let mut stream = stream;
+    Pin::new(&mut stream).poll_read(&mut Context::from_waker(waker), &mut [0])
+}
