@@ -1,17 +1,13 @@
 //! The resources of a process: descriptors, threads, memory. After each epoch they must be the same as after
 //! the first.
 
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use uthread::{Runtime, blocking, scope};
+/// The beginnings of the names of threads that make calls for fibers: they outlive a runtime, and end when idle.
+const CALL_THREADS: [&str; 3] = ["uthread-call", "uthread-file", "uthread-wait"];
 
-/// Maximum number of threads in the pool for blocking calls.
-const POOL_THREADS: usize = 64;
-
-/// Time for the kernel to release what a joined thread or a closed ring held: short enough that idle threads of the pool do not
-/// end.
+/// Time for the kernel to release what a joined thread or a closed ring held.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Mappings more than at first that are no leak: heaps of threads, and parts of slabs.
@@ -37,7 +33,7 @@ impl Holdings {
         let mib = |pages: u64| (pages * procfs::page_size()) as usize >> 20;
         Ok(Holdings {
             fds: own.fd_count().map_err(io::Error::other)?,
-            threads: own.tasks().map_err(io::Error::other)?.count(),
+            threads: count_threads(&own)?,
             mappings: own.maps().map_err(io::Error::other)?.len(),
             resident_mib: mib(pages.resident),
             addresses_mib: mib(pages.size),
@@ -50,7 +46,6 @@ impl Holdings {
         before: Option<Holdings>,
         growth_mib_max: usize,
     ) -> io::Result<Result<Holdings, (Holdings, String)>> {
-        fill_pool()?;
         let begin = Instant::now();
         loop {
             let now = Holdings::read()?;
@@ -76,17 +71,13 @@ impl Holdings {
     }
 }
 
-/// Makes the process's pool for blocking calls as large as it gets, so that the number of threads says
-/// something.
-fn fill_pool() -> io::Result<()> {
-    let runtime = Runtime::builder().workers(1).build()?;
-    runtime.run(|| {
-        let barrier = Barrier::new(POOL_THREADS);
-        scope(|scope| {
-            for _ in 0..POOL_THREADS {
-                scope.spawn(|| blocking(|| barrier.wait()));
-            }
-        });
-    });
-    Ok(())
+/// Counts the threads but those that make calls for fibers.
+fn count_threads(process: &procfs::process::Process) -> io::Result<usize> {
+    let is_counted = |name: &String| !CALL_THREADS.iter().any(|call| name.starts_with(call));
+    let names = process.tasks().map_err(io::Error::other)?.flatten();
+    // A thread that has just ended has no name.
+    let names = names
+        .filter_map(|task| task.stat().ok())
+        .map(|stat| stat.comm);
+    Ok(names.filter(is_counted).count())
 }

@@ -90,7 +90,7 @@ mod simulation;
 
 pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
 pub use join::join;
-pub use metrics::{Metrics, WorkerMetrics};
+pub use metrics::{Metrics, PoolMetrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};
 pub use sched::monitor::{Stall, StallCause};
 pub use thread::{

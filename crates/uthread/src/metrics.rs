@@ -5,6 +5,7 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::time::Duration;
 
+use crate::pool::{self, Pool};
 use crate::sched::shared::counters::Counters;
 
 /// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
@@ -28,6 +29,39 @@ use crate::sched::shared::counters::Counters;
 pub struct Metrics {
     /// One entry per worker, in the order of the numbers in their threads' names.
     pub workers: Vec<WorkerMetrics>,
+    /// The threads of this runtime that run calls passed to [`blocking`](crate::blocking).
+    pub blocking: PoolMetrics,
+    /// The threads that run calls of this crate on files which the driver does not support. The runtimes of the process share
+    /// them.
+    pub files: PoolMetrics,
+    /// The threads on which calls of this crate wait for others: for the resolution of a name, a file lock, or the end of a thread
+    /// or process. The runtimes of the process share them.
+    pub waits: PoolMetrics,
+}
+
+/// The activity of a pool of threads.
+///
+/// ```
+/// let runtime = uthread::Runtime::builder().own_tls(false).build()?;
+/// runtime.run(|| uthread::blocking(|| ()));
+/// let pool = runtime.metrics().blocking;
+/// assert_eq!((pool.threads, pool.queued, pool.calls), (1, 0, 1));
+/// println!("calls waited for {:?} in total", pool.waited);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolMetrics {
+    /// Number of threads.
+    pub threads: usize,
+    /// Number of these that wait for a call.
+    pub idle: usize,
+    /// Number of calls that wait for a thread.
+    pub queued: usize,
+    /// Number of calls that a thread has begun.
+    pub calls: u64,
+    /// Total time for which these calls were queued.
+    pub waited: Duration,
 }
 
 /// The activity of one worker. See the example of [`Metrics::total`].
@@ -68,10 +102,24 @@ pub struct WorkerMetrics {
 }
 
 impl Metrics {
-    pub(crate) fn new<'a>(counters: impl Iterator<Item = &'a Counters>) -> Metrics {
+    pub(crate) fn new<'a>(
+        counters: impl Iterator<Item = &'a Counters>,
+        blocking: Option<&Pool>,
+    ) -> Metrics {
         Metrics {
             workers: counters.map(WorkerMetrics::read).collect(),
+            blocking: blocking.map(PoolMetrics::read).unwrap_or_default(),
+            files: PoolMetrics::read(pool::files()),
+            waits: PoolMetrics::read(pool::waits()),
         }
+    }
+
+    fn pools(&self) -> [(&'static str, PoolMetrics); 3] {
+        [
+            ("blocking", self.blocking),
+            ("files", self.files),
+            ("waits", self.waits),
+        ]
     }
 
     /// Returns the sum over all workers.
@@ -86,6 +134,19 @@ impl Metrics {
     #[must_use]
     pub fn total(&self) -> WorkerMetrics {
         self.workers.iter().copied().sum()
+    }
+}
+
+impl PoolMetrics {
+    fn read(pool: &Pool) -> PoolMetrics {
+        let usage = pool.usage();
+        PoolMetrics {
+            threads: usage.threads,
+            idle: usage.idle,
+            queued: usage.queued,
+            calls: usage.begun,
+            waited: usage.waited,
+        }
     }
 }
 
@@ -159,7 +220,8 @@ impl Sum for WorkerMetrics {
     }
 }
 
-/// Formats a table with one line per worker and, if there are several workers, a line with their sum.
+/// Formats a table with one line per worker and, if there are several workers, a line with their sum; and a table of those
+/// pools that have run a call.
 impl fmt::Display for Metrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "worker")?;
@@ -172,6 +234,22 @@ impl fmt::Display for Metrics {
         }
         if self.workers.len() > 1 {
             write_line(formatter, "all", &self.total())?;
+        }
+        let pools = self.pools();
+        let mut used = pools.iter().filter(|(_, pool)| pool.calls > 0).peekable();
+        if used.peek().is_some() {
+            write!(formatter, "\n    pool")?;
+            for column in ["threads", "idle", "queued", "calls", "waited ms"] {
+                write!(formatter, " {column:>11}")?;
+            }
+        }
+        for (name, pool) in used {
+            write!(formatter, "\n{name:>8}")?;
+            for count in [pool.threads, pool.idle, pool.queued] {
+                write!(formatter, " {count:>11}")?;
+            }
+            let waited_ms = pool.waited.as_millis();
+            write!(formatter, " {:>11} {waited_ms:>11}", pool.calls)?;
         }
         Ok(())
     }

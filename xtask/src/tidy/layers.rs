@@ -24,6 +24,7 @@ const LAYERS: [Layer; 12] = [
             "fiber",
             "stack",
             "tls",
+            "pool",
             "atomic",
             "priorities",
             "forked",

@@ -140,7 +140,7 @@ impl File {
         }
         if !caller::is_on_worker() {
             return loop {
-                match offload::perform(|| block(&self.inner)) {
+                match offload::perform_wait(|| block(&self.inner)) {
                     // Retried, unless the signal was that of a cancellation and no shield holds it off.
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     result => break result,

@@ -13,8 +13,17 @@
 //! | page faults of a memory-mapped file | `blocking`, or read the file instead |
 //!
 //! Some operations have no non-blocking form in the kernel: resolving names (`"example.org:80"` as an address), listing
-//! directories, and others. This crate runs them on its thread pool by itself. The pool has at most 64 threads, and further calls
-//! wait in a queue. A queued call ends early with a [cancellation](crate::guide::cancellation) or a deadline, and then never runs.
+//! directories, and others. This crate runs them on threads of its own by itself. So that slow calls of one kind do not hold up another,
+//! there are three pools:
+//!
+//! | pool | calls | threads, at most |
+//! | --- | --- | --- |
+//! | of each runtime | `blocking` | [`Builder::blocking_threads`](crate::Builder::blocking_threads), 512 by default |
+//! | of the process | on files which the driver does not support | 64 |
+//! | of the process | that wait for others: name resolution, file locks, the end of a thread or process | 512 |
+//!
+//! Further calls wait in a queue. A queued call ends early with a [cancellation](crate::guide::cancellation) or a deadline, and then never
+//! runs. [`Runtime::metrics`](crate::Runtime::metrics) has the threads of each pool, the length of its queue, and how long calls have waited.
 //!
 //! ```
 //! // A library that blocks by its own means.

@@ -5,7 +5,7 @@
 //! # Measure first
 //!
 //! - [`Runtime::metrics`](crate::Runtime::metrics) counts, per worker: system calls, submissions, completions, context switches, steals,
-//!   stalls and idle time. Few submissions per system call mean small batches, which is normal at low load.
+//!   stalls and idle time; and, per pool of threads, calls and their waits. Few submissions per system call mean small batches, which is normal at low load.
 //! - A line on the standard error stream names each fiber that keeps its worker for 100 ms while others wait. Remove those first:
 //!   [`blocking`](super::blocking) shows how.
 //! - `uthread load` measures a server's throughput (closed loop), or its latency at a given rate (`--rate`, open loop). Give the server
@@ -61,6 +61,13 @@
 //! })?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! # Threads for blocking calls
+//!
+//! [`blocking`](crate::blocking) starts a thread when none is idle, up to 512. Set
+//! [`Builder::blocking_threads`](crate::Builder::blocking_threads) to what the calls use: to the number of connections that a database
+//! accepts, or to the number of CPUs for long computations. Long queues and waits show in
+//! [`Metrics::blocking`](crate::Metrics::blocking).
 //!
 //! # Stack size
 //!

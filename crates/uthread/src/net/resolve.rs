@@ -67,7 +67,7 @@ impl ToSocketAddrs for str {
             return Ok(vec![address].into_iter());
         }
         let name = self.to_owned();
-        offload::perform(move || std::net::ToSocketAddrs::to_socket_addrs(&name))
+        offload::perform_wait(move || std::net::ToSocketAddrs::to_socket_addrs(&name))
     }
 }
 
@@ -88,7 +88,9 @@ impl ToSocketAddrs for (&str, u16) {
             return Ok(vec![SocketAddr::new(address, port)].into_iter());
         }
         let host = host.to_owned();
-        offload::perform(move || std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)))
+        offload::perform_wait(move || {
+            std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
+        })
     }
 }
 

@@ -33,7 +33,7 @@ mod tests {
         for (priority, expected) in Priority::ALL.into_iter().zip(expected) {
             let (sender, receiver) = channel();
             let job = Box::new(move || sender.send(of_thread()).unwrap());
-            crate::pool::run(job, priority);
+            crate::pool::files().run(job, priority);
             assert_eq!(receiver.recv().unwrap(), expected, "{priority:?}");
         }
     }

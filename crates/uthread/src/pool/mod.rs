@@ -1,45 +1,93 @@
-//! The bounded pool of threads for blocking calls.
+//! Bounded pools of threads for calls that block.
 //!
-//! One pool serves the whole process, grows on demand up to a limit, and shrinks when idle. A call that has
-//! not started can be withdrawn from its [`queue`]. There is one queue per priority, and an
+//! A pool grows on demand up to a limit, and shrinks when idle. There are several, so that slow calls of one kind do not delay others:
+//!
+//! | pool | calls |
+//! | --- | --- |
+//! | [`OwnPool`], of each runtime | those that the program passes to [`blocking`](crate::blocking) |
+//! | [`files`], of the process | of this crate on files, which take as long as the disk does |
+//! | [`waits`], of the process | of this crate that wait for others: name resolution, file locks, the end of a thread or a process |
+//!
+//! A call that has not started can be withdrawn from its [`queue`]. There is one queue per priority, and an
 //! [`Arbiter`] chooses between them.
 
 mod io_priority;
 mod queue;
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::queue::Queue;
 use crate::atomic::lock;
 use crate::forked::PerProcess;
 use crate::priorities::{Arbiter, Priority};
 
-/// Maximum number of threads: enough to fill the queue of a disk. Further calls are queued.
-const THREADS_MAX: usize = 64;
+/// Enough to fill the queue of a disk.
+const FILE_THREADS_MAX: usize = 64;
 
-/// Time for which an idle thread waits for another job: longer than the pauses of a busy program, short
-/// enough that 64 stacks do not remain after a burst.
-const LINGER: Duration = Duration::from_secs(10);
+/// Such threads usually wait and do not compute, so that memory is the limit.
+const WAIT_THREADS_MAX: usize = 512;
+
+/// Longer than the pauses of a busy program, short enough that the stacks do not remain after a burst.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A call. It must not panic.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-struct Pool {
+/// The limits of a pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Config {
+    /// Maximum number of threads. Further calls are queued.
+    pub(crate) threads_max: usize,
+    /// Time for which an idle thread waits for another call.
+    pub(crate) keep_alive: Duration,
+}
+
+impl Config {
+    const fn of(threads_max: usize) -> Config {
+        Config {
+            threads_max,
+            keep_alive: KEEP_ALIVE,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::of(WAIT_THREADS_MAX)
+    }
+}
+
+/// A pool of threads.
+pub(crate) struct Pool {
+    /// Its threads are named by this and a number.
+    name: &'static str,
+    config: Config,
     state: Mutex<State>,
     work: Condvar,
 }
 
 struct State {
-    /// By priority, in the order of [`Priority::ALL`].
-    jobs: [Queue<Job>; 3],
+    /// By priority, in the order of [`Priority::ALL`], with the time at which each was queued.
+    jobs: [Queue<(Job, Instant)>; 3],
     arbiter: Arbiter,
-    threads: usize,
-    idle: usize,
+    /// `true` once threads without work end.
+    is_closed: bool,
+    usage: Usage,
 }
 
-static POOL: PerProcess<Pool> = PerProcess::new(Pool::new(), Pool::new);
+/// Activity of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) threads: usize,
+    pub(crate) idle: usize,
+    pub(crate) queued: usize,
+    /// Number of calls that a thread has begun.
+    pub(crate) begun: u64,
+    /// Sum of the times for which these were queued.
+    pub(crate) waited: Duration,
+}
 
 /// Identifies a queued job.
 #[derive(Debug, Clone, Copy)]
@@ -49,29 +97,69 @@ pub(crate) struct Ticket {
     ticket: queue::Ticket,
 }
 
-/// Queues a job of this priority for a thread of the pool and returns its ticket. Runs it on the calling thread if no
-/// thread can be started.
-pub(crate) fn run(job: Job, priority: Priority) -> Ticket {
-    POOL.get().add(job, priority)
+/// The pools that all runtimes of the process share.
+struct Common {
+    files: Arc<Pool>,
+    waits: Arc<Pool>,
 }
 
-/// Withdraws a job that has not started. Returns `None` if it has.
-pub(crate) fn withdraw(ticket: Ticket) -> Option<Job> {
-    POOL.get().lock().withdraw(ticket)
+impl Common {
+    fn new() -> Common {
+        Common {
+            files: Pool::new("uthread-file", Config::of(FILE_THREADS_MAX)),
+            waits: Pool::new("uthread-wait", Config::of(WAIT_THREADS_MAX)),
+        }
+    }
+
+    fn get() -> &'static Common {
+        static COMMON: PerProcess<LazyLock<Common>> =
+            PerProcess::new(LazyLock::new(Common::new), || LazyLock::new(Common::new));
+        COMMON.get()
+    }
+}
+
+/// Returns the pool for calls on files.
+pub(crate) fn files() -> &'static Arc<Pool> {
+    &Common::get().files
+}
+
+/// Returns the pool for calls that wait for others.
+pub(crate) fn waits() -> &'static Arc<Pool> {
+    &Common::get().waits
+}
+
+/// The pool of a runtime. Its threads end with it.
+pub(crate) struct OwnPool(Arc<Pool>);
+
+impl OwnPool {
+    pub(crate) fn new(config: Config) -> OwnPool {
+        OwnPool(Pool::new("uthread-call", config))
+    }
+
+    pub(crate) fn get(&self) -> &Arc<Pool> {
+        &self.0
+    }
+}
+
+impl Drop for OwnPool {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.work.notify_all();
+    }
 }
 
 impl State {
-    const fn new() -> State {
+    fn new() -> State {
         State {
             jobs: [const { Queue::new() }; 3],
             arbiter: Arbiter::new(),
-            threads: 0,
-            idle: 0,
+            is_closed: false,
+            usage: Usage::default(),
         }
     }
 
     fn push(&mut self, job: Job, priority: Priority) -> Ticket {
-        let ticket = self.jobs[priority as usize].push(job);
+        let ticket = self.jobs[priority as usize].push((job, Instant::now()));
         Ticket { priority, ticket }
     }
 
@@ -79,12 +167,15 @@ impl State {
     fn begin(&mut self) -> Option<(Job, Priority)> {
         let waiting = self.jobs.each_ref().map(|jobs| !jobs.is_empty());
         let priority = self.arbiter.next(waiting)?;
-        let job = self.jobs[priority as usize].begin()?;
+        let (job, since) = self.jobs[priority as usize].begin()?;
+        self.usage.begun += 1;
+        self.usage.waited += since.elapsed();
         Some((job, priority))
     }
 
     fn withdraw(&mut self, Ticket { priority, ticket }: Ticket) -> Option<Job> {
-        self.jobs[priority as usize].withdraw(ticket)
+        let (job, _) = self.jobs[priority as usize].withdraw(ticket)?;
+        Some(job)
     }
 
     /// Returns the number of queued jobs.
@@ -94,28 +185,34 @@ impl State {
 }
 
 impl Pool {
-    const fn new() -> Pool {
-        Pool {
+    fn new(name: &'static str, config: Config) -> Arc<Pool> {
+        Arc::new(Pool {
+            name,
+            config,
             state: Mutex::new(State::new()),
             work: Condvar::new(),
-        }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    fn add(&'static self, job: Job, priority: Priority) -> Ticket {
+    /// Queues a job of this priority for a thread of the pool and returns its ticket. Runs it on the calling thread if no
+    /// thread can be started.
+    pub(crate) fn run(self: &Arc<Pool>, job: Job, priority: Priority) -> Ticket {
         let mut state = self.lock();
         let ticket = state.push(job, priority);
-        if state.idle >= state.queued() || state.threads >= THREADS_MAX {
+        let threads = state.usage.threads;
+        if state.usage.idle >= state.queued() || threads >= self.config.threads_max {
             self.work.notify_one();
             return ticket;
         }
-        let name = format!("uthread-call-{}", state.threads);
-        match thread::Builder::new().name(name).spawn(|| self.serve()) {
-            Ok(_) => state.threads += 1,
-            Err(_) if state.threads > 0 => self.work.notify_one(),
+        let own = Arc::clone(self);
+        let name = format!("{}-{threads}", self.name);
+        match thread::Builder::new().name(name).spawn(move || own.serve()) {
+            Ok(_) => state.usage.threads += 1,
+            Err(_) if threads > 0 => self.work.notify_one(),
             // Without any thread the call would wait forever; blocking the worker is better.
             Err(_) => {
                 let job = state.withdraw(ticket);
@@ -126,6 +223,19 @@ impl Pool {
             }
         }
         ticket
+    }
+
+    /// Withdraws a job that has not started. Returns `None` if it has.
+    pub(crate) fn withdraw(&self, ticket: Ticket) -> Option<Job> {
+        self.lock().withdraw(ticket)
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let state = self.lock();
+        Usage {
+            queued: state.queued(),
+            ..state.usage
+        }
     }
 
     fn serve(&self) {
@@ -142,15 +252,19 @@ impl Pool {
                 state = self.lock();
                 continue;
             }
-            state.idle += 1;
-            let (next, waited) = self
-                .work
-                .wait_timeout(state, LINGER)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = next;
-            state.idle -= 1;
-            if waited.timed_out() && state.queued() == 0 {
-                state.threads -= 1;
+            let mut has_waited_in_vain = state.is_closed;
+            if !has_waited_in_vain {
+                state.usage.idle += 1;
+                let (next, waited) = self
+                    .work
+                    .wait_timeout(state, self.config.keep_alive)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state = next;
+                state.usage.idle -= 1;
+                has_waited_in_vain = waited.timed_out();
+            }
+            if has_waited_in_vain && state.queued() == 0 {
+                state.usage.threads -= 1;
                 return;
             }
         }

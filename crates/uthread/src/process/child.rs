@@ -138,7 +138,7 @@ impl Child {
             }
             match &self.pidfd {
                 Some(pidfd) => pidfd.await_end()?,
-                None => self.status = Some(offload::perform(|| self.inner.wait())?),
+                None => self.status = Some(offload::perform_wait(|| self.inner.wait())?),
             }
         }
     }

@@ -10,6 +10,7 @@ use super::driver::{self, Reason};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
 use crate::driver::{Pair, epoll, uring};
 use crate::forked;
+use crate::pool;
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::mode::Mode;
@@ -64,6 +65,7 @@ pub struct Builder {
     /// Decided by the environment if it is `None`.
     own_tls: Option<bool>,
     pub(super) rings: uring::Options,
+    pub(super) calls: pool::Config,
     monitor: monitor::Config,
 }
 
@@ -79,6 +81,8 @@ impl fmt::Debug for Builder {
             .field("own_tls", &self.own_tls)
             .field("kernel_polling", &self.rings.kernel_polling)
             .field("io_polling", &self.rings.io_polling)
+            .field("blocking_threads", &self.calls.threads_max)
+            .field("blocking_keep_alive", &self.calls.keep_alive)
             .field("stall_threshold", &self.monitor.threshold)
             .finish_non_exhaustive()
     }
@@ -94,6 +98,7 @@ impl Builder {
             migrating: false,
             own_tls: None,
             rings: uring::Options::default(),
+            calls: pool::Config::default(),
             monitor: monitor::Config {
                 threshold: Some(STALL_THRESHOLD),
                 report: None,
@@ -292,7 +297,7 @@ impl Builder {
     /// # Errors
     ///
     /// `InvalidInput` if the number of workers is zero or more than 1024, if the stack size is more than 1
-    /// GiB, if the name contains a NUL byte, or if `UTHREAD_DRIVER` is not the name of a driver. Any other
+    /// GiB, if there is to be no thread for blocking calls, if the name contains a NUL byte, or if `UTHREAD_DRIVER` is not the name of a driver. Any other
     /// error is that of the kernel if it refuses a driver that was requested by name, or if it has no more
     /// threads, descriptors or memory; the message contains a remedy.
     ///
@@ -350,6 +355,10 @@ impl Builder {
                 "stacks of {given} bytes: choose at most {STACK_SIZE_MAX}"
             ));
         }
+        if self.calls.threads_max == 0 {
+            let what = "no thread for blocking calls: choose at least 1";
+            return refused(what.to_owned());
+        }
         if self.name.contains('\0') {
             return refused("a runtime's name must not contain a NUL byte".to_owned());
         }
@@ -385,7 +394,7 @@ impl Builder {
         };
         overflow::install(current::find_overflow);
         donor::install(current::leave_for_good);
-        let (shared, queues) = Shared::new(self.stack_size, count, mode);
+        let (shared, queues) = Shared::new(self.stack_size, count, mode, self.calls);
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
             shared: Arc::new(shared),

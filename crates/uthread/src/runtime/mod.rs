@@ -1,6 +1,7 @@
 //! The runtime: a set of workers, started by a builder and ended by drop.
 
 mod builder;
+mod calls;
 mod driver;
 mod entry;
 mod panic_hook;
@@ -165,8 +166,11 @@ impl Runtime {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         match &self.backend {
-            Backend::Workers(workers) => Metrics::new(workers.shared.counters()),
-            Backend::Threads(threads) => Metrics::new(iter::once(threads.counters())),
+            Backend::Workers(workers) => {
+                let shared = &workers.shared;
+                Metrics::new(shared.counters(), Some(shared.calls.get()))
+            }
+            Backend::Threads(threads) => Metrics::new(iter::once(threads.counters()), None),
         }
     }
 

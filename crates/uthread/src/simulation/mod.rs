@@ -36,6 +36,7 @@ use std::{env, mem};
 use crate::driver::sim::{self, WaitView, World};
 use crate::fiber::{Fiber, Identity};
 use crate::metrics::Metrics;
+use crate::pool;
 use crate::sched::fast_rand;
 use crate::sched::shared::mode::Mode;
 use crate::sched::shared::{Mail, Shared};
@@ -107,7 +108,7 @@ impl Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();
-        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode);
+        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode, pool::Config::default());
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));
@@ -129,7 +130,7 @@ impl Simulation {
     }
 
     fn metrics(&self) -> Metrics {
-        Metrics::new(self.shared.counters())
+        Metrics::new(self.shared.counters(), None)
     }
 
     fn world(&self) -> &Rc<RefCell<World>> {

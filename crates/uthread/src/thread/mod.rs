@@ -173,7 +173,8 @@ pub fn sleep_until(deadline: Instant) {
 /// Runs `call` on another thread, where it may block, while the worker runs other fibers. Use it for system
 /// calls and libraries that block. Outside the runtime, `call` runs on the calling thread.
 ///
-/// The process shares at most 64 such threads; further calls are queued. `call` may borrow from the caller.
+/// Each runtime has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads) such threads, by default 512; further calls
+/// are queued. `call` may borrow from the caller.
 /// In `call`, thread-locals and the values of [`local!`](crate::local!) are those of the other thread.
 ///
 /// A fiber with [thread-local storage of its own](crate::Builder::own_tls) makes the call itself, on its own stack, and a spare

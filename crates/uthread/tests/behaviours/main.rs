@@ -91,6 +91,7 @@ mod registered_buffers;
 mod registered_files;
 mod registered_files_end;
 
+mod blocking_threads;
 mod cancel;
 mod cancelled;
 mod cancelled_scopes;
@@ -214,6 +215,7 @@ const MODULES: &[harness::Module] = &modules![
     shield,
     try_scope,
     shutdown,
+    blocking_threads,
     starved_pool,
     unwinding,
     migration,

@@ -1,22 +1,24 @@
-//! All pool threads are busy: a queued call ends with the wait of its caller, and never runs.
+//! All threads for a kind of call are busy: a queued call ends with the wait of its caller, and never runs.
 
-use std::io;
+use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 use uthread::fs::{self, File};
 use uthread::thread::Cancelled;
 use uthread::time::Elapsed;
 use uthread::{
-    JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope, yield_now,
+    Driver, JoinHandle, Runtime, blocking, scope, shield, sleep, spawn, timeout, try_scope,
+    yield_now,
 };
 
-use crate::harness::child::{alone, run_alone};
+use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{ON_WORKERS, OUTSIDE, OWN_THREAD, THREADS, behaviours};
-use crate::support::HANG;
+use crate::support::calls::{Gate, stats_of_threads};
 
 behaviours![
     (
@@ -40,80 +42,90 @@ behaviours![
     ),
 ];
 
-/// The threads of the pool.
-const POOL_THREADS: usize = 64;
+/// The threads for blocking calls of a runtime.
+const CALL_THREADS: usize = 4;
+/// The threads for calls on files of the process.
+const FILE_THREADS: usize = 64;
 const SHORT: Duration = Duration::from_millis(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Keeps all threads of the pool busy until it is dropped.
+/// Twice the capacity of a pipe.
+const COPY_BYTES: usize = 128 * 1024;
+
+/// Keeps all threads of the calling runtime, and all those for files, busy until it is dropped.
 struct Busy {
     gate: Arc<Gate>,
-    blockers: Vec<JoinHandle<()>>,
-    /// Its fibers make blocking calls on threads of the pool, which those with own thread-local storage do not need.
-    runtime: Runtime,
-}
-
-#[derive(Default)]
-struct Gate {
-    open: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Gate {
-    /// A test that fails by a hang ends too.
-    fn pass(&self) {
-        let open = self.open.lock().unwrap();
-        let waited = self
-            .opened
-            .wait_timeout_while(open, HANG, |open| !*open)
-            .unwrap();
-        drop(waited);
-    }
+    calls: Vec<JoinHandle<()>>,
+    /// Both ends of a pipe, to which files are copied.
+    pipe: Option<std::fs::File>,
+    copies: Vec<JoinHandle<io::Result<u64>>>,
+    _directory: tempfile::TempDir,
 }
 
 impl Busy {
     /// Returns when every thread has something to do.
     fn begin() -> Busy {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file", "pipe"].map(|name| directory.path().join(name));
+        std::fs::write(&file, [0; COPY_BYTES]).unwrap();
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let ends = options.read(true).write(true).open(&pipe).unwrap();
+        let copies = (0..FILE_THREADS).map(|_| {
+            let (file, pipe) = (file.clone(), pipe.clone());
+            spawn(move || fs::copy(file, pipe))
+        });
+        let copies = copies.collect();
+
         let gate = Arc::<Gate>::default();
         let begun = Arc::new(AtomicUsize::new(0));
-        let runtime = Runtime::builder().workers(1).own_tls(false);
-        let runtime = runtime.build().unwrap();
-        let blockers = (0..POOL_THREADS).map(|_| {
+        let calls = (0..CALL_THREADS).map(|_| {
             let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
-            runtime.spawn(move || {
+            spawn(move || {
                 blocking(|| {
                     begun.fetch_add(1, Ordering::Relaxed);
                     gate.pass();
                 });
             })
         });
-        let blockers = blockers.collect();
-        while begun.load(Ordering::Relaxed) < POOL_THREADS {
+        let calls = calls.collect();
+        while begun.load(Ordering::Relaxed) < CALL_THREADS {
             yield_now();
         }
+        await_busy_file_threads();
         Busy {
             gate,
-            blockers,
-            runtime,
+            calls,
+            pipe: Some(ends),
+            copies,
+            _directory: directory,
         }
     }
 
     /// Lets the calls end, and all that were queued behind them.
     fn end(mut self) {
         self.open();
-        for blocker in self.blockers.drain(..) {
-            blocker.join().unwrap();
+        for call in self.calls.drain(..) {
+            call.join().unwrap();
         }
-        self.runtime.run(|| {
-            for _ in 0..POOL_THREADS {
-                blocking(|| ());
-            }
-        });
+        for copy in self.copies.drain(..) {
+            assert_eq!(copy.join().unwrap().unwrap(), COPY_BYTES as u64);
+        }
+        for _ in 0..FILE_THREADS {
+            blocking(|| ());
+            fs::read_link("/proc/self/exe").unwrap();
+        }
     }
 
-    fn open(&self) {
-        *self.gate.open.lock().unwrap() = true;
-        self.gate.opened.notify_all();
+    fn open(&mut self) {
+        self.gate.open();
+        let Some(pipe) = self.pipe.take() else {
+            return;
+        };
+        std::thread::spawn(move || {
+            let bytes = FILE_THREADS * COPY_BYTES;
+            io::copy(&mut pipe.take(bytes as u64), &mut io::sink()).unwrap();
+        });
     }
 }
 
@@ -121,6 +133,37 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.open();
     }
+}
+
+/// Waits until each thread for files waits in its call.
+fn await_busy_file_threads() {
+    // The runtimes of the process share these threads.
+    let runtime = Runtime::builder().driver(Driver::Threads).build().unwrap();
+    let mut before = runtime.metrics().files;
+    loop {
+        sleep(SHORT);
+        let files = runtime.metrics().files;
+        if (files.threads, files.idle) == (FILE_THREADS, 0)
+            && files == before
+            && count_sleeping_file_threads() == FILE_THREADS
+        {
+            return;
+        }
+        before = files;
+    }
+}
+
+fn count_sleeping_file_threads() -> usize {
+    let sleeps = |stat: &String| stat.contains("(uthread-file") && stat.contains(") S ");
+    stats_of_threads().filter(sleeps).count()
+}
+
+/// Runs the body in a process of its own, in the place, with few threads for blocking calls.
+fn run_starved(place: Place, body: impl FnOnce() + Send) {
+    alone(|| {
+        let builder = place.builder().blocking_threads(CALL_THREADS);
+        builder.build().unwrap().run(body);
+    });
 }
 
 fn errno<T>(result: io::Result<T>) -> Option<i32> {
@@ -131,7 +174,7 @@ const CANCELLED: Option<i32> = Some(Errno::CANCELED.raw_os_error());
 const ELAPSED: Option<i32> = Some(Errno::TIMEDOUT.raw_os_error());
 
 fn a_deadline_ends_a_call_that_no_thread_has_begun(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
         let busy = Busy::begin();
@@ -154,7 +197,7 @@ impl Drop for Captured {
 }
 
 fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let busy = Busy::begin();
         let ran = Arc::new(AtomicBool::new(false));
         let dropped = Arc::new(AtomicBool::new(false));
@@ -187,7 +230,7 @@ fn a_cancelled_call_drops_what_it_captured_and_never_runs(place: Place) {
 }
 
 fn a_failed_scope_ends_a_call_that_no_thread_has_begun(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let busy = Busy::begin();
         let failed = try_scope(|scope| {
             scope.spawn(|| fs::create_dir("/missing/directory"));
@@ -206,21 +249,27 @@ fn a_failed_scope_ends_a_call_that_no_thread_has_begun(place: Place) {
 
 fn the_end_of_a_runtime_ends_a_call_that_no_thread_has_begun(place: Place) {
     alone(|| {
-        let keeper = place.runtime();
-        let busy = keeper.run(Busy::begin);
-        let runtime = place.runtime();
+        let runtime = place.builder().blocking_threads(CALL_THREADS);
+        let runtime = runtime.build().unwrap();
+        let mut busy = runtime.run(Busy::begin);
         let error = runtime.spawn(|| errno(fs::create_dir("/missing/directory")));
         let unwound = runtime.spawn(|| blocking(|| ()));
         runtime.run(|| sleep(SHORT));
+        // The end of the runtime waits for the calls that have begun.
+        let joined = std::thread::spawn(move || {
+            let results = (error.join(), unwound.join());
+            busy.open();
+            results
+        });
         drop(runtime);
-        assert_eq!(error.join().unwrap(), CANCELLED);
-        assert!(unwound.join().unwrap_err().is::<Cancelled>());
-        keeper.run(|| busy.end());
+        let (error, unwound) = joined.join().unwrap();
+        assert_eq!(error.unwrap(), CANCELLED);
+        assert!(unwound.unwrap_err().is::<Cancelled>());
     });
 }
 
 fn a_call_that_borrows_is_gone_when_it_was_withdrawn(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let busy = Busy::begin();
         for _ in 0..10 {
             // If a thread called it later, it would write to freed memory.
@@ -235,7 +284,7 @@ fn a_call_that_borrows_is_gone_when_it_was_withdrawn(place: Place) {
 
 /// The creation of a file is left to the pool by the driver of epoll.
 fn an_operation_of_the_driver_ends_too(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
         let busy = Busy::begin();
@@ -266,7 +315,7 @@ fn an_operation_of_the_driver_ends_too(place: Place) {
 }
 
 fn a_shielded_call_waits_for_a_thread(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let busy = Busy::begin();
         let begun = AtomicBool::new(false);
         scope(|scope| {
@@ -289,7 +338,7 @@ fn a_shielded_call_waits_for_a_thread(place: Place) {
 }
 
 fn a_call_that_has_begun_is_awaited(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let gate = Gate::default();
         let begun = AtomicBool::new(false);
         scope(|scope| {
@@ -306,8 +355,7 @@ fn a_call_that_has_begun_is_awaited(place: Place) {
             waiting.cancel();
             sleep(SHORT);
             assert!(!waiting.is_finished(), "a thread still runs it");
-            *gate.open.lock().unwrap() = true;
-            gate.opened.notify_all();
+            gate.open();
             assert_eq!(waiting.join().unwrap(), 42);
         });
     });
@@ -315,7 +363,7 @@ fn a_call_that_has_begun_is_awaited(place: Place) {
 
 /// Withdrawn calls leave nothing behind in the queue, and later calls are served.
 fn thousands_of_calls_are_withdrawn(place: Place) {
-    run_alone(place, || {
+    run_starved(place, || {
         let busy = Busy::begin();
         let waiting: Vec<_> = (0..5_000).map(|_| spawn(|| blocking(|| ()))).collect();
         sleep(SHORT);

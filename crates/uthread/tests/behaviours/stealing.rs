@@ -8,7 +8,6 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::child::alone;
 use crate::harness::place::Place;
 use crate::harness::{
     EVERYWHERE, Gap, IN_FIBERS, MIGRATING, ON_ONE_WORKER, ON_SEVERAL_WORKERS, ONE_WORKER, OUTSIDE,
@@ -321,11 +320,13 @@ fn sleeps_end_neither_early_nor_at_the_wrong_fiber(place: Place) {
 
 /// In a process of its own, which nobody else makes such calls in.
 fn blocking_calls_run_beside_each_other_within_their_bound(place: Place) {
-    alone(|| place.run(blocking_calls_keep_their_bound));
+    let runtime = place.builder().blocking_threads(BOUND).build().unwrap();
+    runtime.run(blocking_calls_keep_their_bound);
 }
 
+const BOUND: usize = 16;
+
 fn blocking_calls_keep_their_bound() {
-    const BOUND: usize = 64;
     let meeting = Barrier::new(2);
     scope(|scope| {
         // Each of the two needs the other to go on.

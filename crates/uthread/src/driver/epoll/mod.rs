@@ -308,7 +308,9 @@ impl State {
     /// Withdraws an operation from the pool. Returns `false` if it is not queued there.
     fn withdraw(&mut self, token: Token) -> bool {
         let ticket = self.pooled.get(token);
-        ticket.and_then(pool::withdraw).is_some()
+        ticket
+            .and_then(|ticket| pool::files().withdraw(ticket))
+            .is_some()
     }
 
     /// Advances an operation on a socket as far as possible without blocking.
@@ -429,7 +431,7 @@ impl Core {
                 core.eventfd.wake();
             }
         });
-        let ticket = pool::run(job, state.priority);
+        let ticket = pool::files().run(job, state.priority);
         state.pooled.insert(token, ticket);
     }
 

@@ -1,6 +1,6 @@
-//! Blocking calls on the pool's threads, for operations that the driver does not support.
+//! Blocking calls on the threads of a pool, for operations that the driver does not support.
 //!
-//! If all threads are busy, a queued call is withdrawn when its caller may not wait any more. A call that has
+//! If all threads of the pool are busy, a queued call is withdrawn when its caller may not wait any more. A call that has
 //! started is awaited: nothing can stop it, and it may borrow from the caller.
 
 use std::cell::Cell;
@@ -11,23 +11,40 @@ use std::{io, thread};
 
 use crate::fiber::Outcome;
 use crate::forked;
-use crate::pool::{self, Job, Ticket};
+use crate::pool::{self, Job, Pool, Ticket};
 use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sched::shared::Shared;
 use crate::sched::worker::{Worker, current};
 
-/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. Withdraws a queued
-/// call if the caller may not wait any more.
+/// Runs `call`, which takes as long as the disk does, on another thread if the caller is a fiber on a worker, and waits for
+/// it. Withdraws a queued call if the caller may not wait any more.
 ///
 /// # Errors
 ///
 /// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
 pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    perform_in(pool::files(), call)
+}
+
+/// Runs `call`, which waits for another process or host, on another thread if the caller is a fiber on a worker, and waits for
+/// it. Withdraws a queued call if the caller may not wait any more.
+///
+/// # Errors
+///
+/// The error of `call`; `ECANCELED` or `ETIMEDOUT` if it did not run.
+pub(crate) fn perform_wait<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    perform_in(pool::waits(), call)
+}
+
+fn perform_in<T: Send>(
+    pool: &Arc<Pool>,
+    call: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     cancellation::refuse_if_cancelled()?;
     if !caller::is_on_worker() {
         return call();
     }
-    let mut sent = Sent::new(call);
+    let mut sent = Sent::new(pool, call);
     while let Some(job) = sent.wait_or_withdraw() {
         // Unwinds a caller that ignores such errors. In either case the job is dropped before its borrows
         // end.
@@ -37,7 +54,7 @@ pub(crate) fn perform<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> i
     sent.take()
 }
 
-/// Runs `call` on another thread if the caller is a fiber on a worker, and waits for it. If the caller may
+/// Runs `call` on a thread of the runtime's pool if the caller is a fiber on a worker, and waits for it. If the caller may
 /// not wait any more and the call is still queued, drops the call and unwinds the caller. A caller that
 /// cannot be unwound waits.
 pub(crate) fn run_or_unwind<F, T>(call: F) -> T
@@ -47,7 +64,7 @@ where
 {
     if cancellation::is_cancelled() {
         cancellation::unwind_if_cancelled();
-        return run(call);
+        return run_in(own_pool(), call);
     }
     if !caller::is_on_worker() {
         return call();
@@ -55,13 +72,19 @@ where
     if is_replaced() {
         return call_here(call);
     }
-    let mut sent = Sent::new(call);
+    let mut sent = Sent::new(&own_pool(), call);
     if let Some(job) = sent.wait_or_withdraw() {
         cancellation::unwind_if_cancelled();
         sent.send_again(job);
         sent.wait();
     }
     sent.take()
+}
+
+/// Returns the pool of the caller's runtime.
+fn own_pool() -> Arc<Pool> {
+    current::with_worker(|worker| Arc::clone(worker.pool()))
+        .unwrap_or_else(|| Arc::clone(pool::waits()))
 }
 
 /// Makes another worker go on in place of the caller's, if there are spare ones. Returns `true` if the caller may block.
@@ -83,13 +106,21 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    run_in(Arc::clone(pool::waits()), call)
+}
+
+fn run_in<F, T>(pool: Arc<Pool>, call: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
     if !caller::is_on_worker() {
         return call();
     }
     if is_replaced() {
         return call_here(call);
     }
-    let sent = Sent::new(call);
+    let sent = Sent::new(&pool, call);
     sent.wait();
     sent.take()
 }
@@ -98,11 +129,12 @@ where
 /// was withdrawn and dropped.
 struct Sent<T> {
     outcome: Arc<Outcome<thread::Result<T>>>,
+    pool: Arc<Pool>,
     ticket: Ticket,
 }
 
 impl<T: Send> Sent<T> {
-    fn new(call: impl FnOnce() -> T + Send) -> Sent<T> {
+    fn new(pool: &Arc<Pool>, call: impl FnOnce() -> T + Send) -> Sent<T> {
         let outcome = Arc::new(Outcome::new());
         let result = Arc::clone(&outcome);
         let caller = current::with_worker(Worker::identify);
@@ -118,12 +150,16 @@ impl<T: Send> Sent<T> {
             }
             result.complete(called);
         }));
-        let ticket = pool::run(job, caller::priority());
+        let ticket = pool.run(job, caller::priority());
         if outcome.is_done() {
             // A loop of such short calls must not occupy the worker.
             turn::pass();
         }
-        Sent { outcome, ticket }
+        Sent {
+            outcome,
+            pool: Arc::clone(pool),
+            ticket,
+        }
     }
 
     /// Waits until the call has ended.
@@ -142,7 +178,7 @@ impl<T: Send> Sent<T> {
                 continue;
             }
             drop(outside);
-            let job = pool::withdraw(self.ticket);
+            let job = self.pool.withdraw(self.ticket);
             if job.is_some() {
                 return job;
             }
@@ -153,7 +189,7 @@ impl<T: Send> Sent<T> {
 
     /// Sends a withdrawn job again.
     fn send_again(&mut self, job: Job) {
-        self.ticket = pool::run(job, caller::priority());
+        self.ticket = self.pool.run(job, caller::priority());
     }
 
     /// Returns the result of a call that has ended.

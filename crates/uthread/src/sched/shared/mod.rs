@@ -44,6 +44,7 @@ use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
 use crate::atomic::lock;
 use crate::fiber::{FiberRef, Started};
+use crate::pool::{self, OwnPool};
 use crate::priorities::Priority;
 use crate::stack::pool::Pool;
 use crate::tls;
@@ -51,6 +52,8 @@ use crate::tls;
 /// One runtime's common state.
 pub(crate) struct Shared {
     pub(crate) stacks: Pool,
+    /// For blocking calls of the program.
+    pub(crate) calls: OwnPool,
     /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
     pub(in crate::sched) runners: Option<Runners>,
     /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
@@ -102,7 +105,12 @@ pub(crate) type StartSpare =
 
 impl Shared {
     /// Creates the state for `workers` workers, and the queues of each.
-    pub(crate) fn new(stack_size: usize, workers: usize, mode: Mode) -> (Shared, Vec<LocalEnds>) {
+    pub(crate) fn new(
+        stack_size: usize,
+        workers: usize,
+        mode: Mode,
+        calls: pool::Config,
+    ) -> (Shared, Vec<LocalEnds>) {
         let idle = Arc::new(Idle::default());
         let only = workers == 1 && mode != Mode::OwnTls;
         let (remotes, queues) = (0..workers).map(|_| Remote::new(&idle, mode, only)).unzip();
@@ -111,6 +119,7 @@ impl Shared {
                 Mode::Staying | Mode::Migrating => Pool::new(stack_size),
                 Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
             },
+            calls: OwnPool::new(calls),
             runners: (mode == Mode::OwnTls).then(Runners::default),
             injector: Injector::new(),
             spread: AtomicUsize::new(0),

@@ -76,6 +76,7 @@ use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::Pair;
 use crate::driver::native::blocked::Task;
+use crate::pool::Pool;
 use crate::tls::Tls;
 
 pub(crate) struct Worker {
@@ -151,6 +152,11 @@ impl Worker {
 
     pub(super) fn shared(&self) -> &Shared {
         &self.queues.shared
+    }
+
+    /// Returns the pool for blocking calls of the program.
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        self.queues.shared.calls.get()
     }
 
     /// Returns the address of the runtime's shared state, and the worker's index.

@@ -4,6 +4,7 @@
 //! when another fiber receives the announcement, as nothing else makes it leave the worker. For a plain
 //! thread, the kernel reports whether it sleeps.
 
+pub(crate) mod calls;
 pub(crate) mod memory;
 pub(crate) mod ready;
 pub(crate) mod requests;
