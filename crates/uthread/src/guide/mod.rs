@@ -19,6 +19,7 @@
 //! - [`blocking`]: what blocks a worker, how to find it, and what to do about it.
 //! - [`cancellation`]: how to end a fiber, a block or a scope, and what its calls return.
 //! - [`fault_tolerance`]: a service that survives slow, silent and failing peers.
+//! - [`production`]: systemd, several processes, load balancers, containers, limits and metrics.
 //! - [`tuning`]: workers, priorities, stack size, polling, registered memory, and what to measure first.
 //! - [`soundness`]: thread-locals, values that are not `Send`, borrowed buffers, unwinding and `fork`.
 
@@ -43,6 +44,8 @@ pub mod blocking;
 pub mod cancellation;
 
 pub mod fault_tolerance;
+
+pub mod production;
 
 pub mod tuning;
 
