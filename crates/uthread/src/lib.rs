@@ -89,6 +89,7 @@ mod priorities;
 mod simulation;
 
 pub use diagnosis::{Diagnosis, Feature, Usage, diagnose};
+pub use fiber::FiberContext;
 pub use join::join;
 pub use metrics::{Metrics, PoolMetrics, WorkerMetrics};
 pub use runtime::{Builder, Driver, DriverInfo, ParseDriverError, Runtime, Shutdown};

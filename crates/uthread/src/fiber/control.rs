@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use super::context::Saved;
 use super::limits::Limits;
 use super::locals::Locals;
 use super::reference::Functions;
@@ -103,6 +104,8 @@ pub(super) struct Rare {
     refusal: Cell<Option<Payload>>,
     /// Completes the outcome, once the C library has ended the thread of a fiber with thread-local storage of its own.
     finish: Cell<Option<Finish>>,
+    /// Context that was in thread-locals while the fiber ran.
+    context: Cell<Option<Saved>>,
     /// The worker that the suspended fiber must not leave, if fibers migrate.
     stays_on: Cell<Option<u32>>,
     /// The number of its last panic among those of the process.
@@ -249,6 +252,21 @@ impl Control {
     /// Takes what completes the outcome of a fiber that has ended, if it is not complete.
     pub(crate) fn take_finish(&self) -> Option<Finish> {
         self.rare.get()?.finish.take()
+    }
+
+    /// Keeps the context of the fiber, which has left its stack.
+    pub(super) fn set_context(&self, context: Saved) {
+        self.rare.get_or_default().context.set(Some(context));
+    }
+
+    /// Drops the context of a fiber that has ended.
+    pub(crate) fn drop_context(&self) {
+        drop(self.take_context());
+    }
+
+    /// Takes the context of the fiber, if there is one.
+    pub(super) fn take_context(&self) -> Option<Saved> {
+        self.rare.get()?.context.take()
     }
 
     /// Returns the worker that the suspended fiber must not leave, if there is one.

@@ -11,6 +11,7 @@
 
 mod blocks;
 mod children;
+mod context;
 pub(crate) mod control;
 mod joinable;
 mod last_worker;
@@ -32,6 +33,8 @@ use std::time::Instant;
 use std::{fmt, io, mem, thread};
 
 pub(crate) use children::Children;
+pub(crate) use context::AnyContext;
+pub use context::FiberContext;
 use control::Rare;
 pub(crate) use control::{Control, Destination, Finish, Pause, Started};
 pub(crate) use joinable::Joinable;

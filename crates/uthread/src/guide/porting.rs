@@ -50,6 +50,9 @@
 //! assert_eq!(waiter().id(), thread::current().id());
 //! ```
 //!
+//! Context that a crate keeps in a thread-local, such as the current span of a tracing library, is saved and restored at each
+//! switch by a [`FiberContext`](crate::FiberContext).
+//!
 //! `uthread port --locals src` replaces every `thread_local!` by `uthread::local!`. Without `--locals` the command lists them.
 //!
 //! # Dependencies

@@ -9,12 +9,13 @@ use std::{env, fmt, io, thread};
 use super::driver::{self, Reason};
 use super::{Backend, Driver, DriverInfo, Runtime, Workers, panic_hook, shortage};
 use crate::driver::{Pair, epoll, uring};
+use crate::fiber::{AnyContext, FiberContext};
 use crate::forked;
 use crate::pool;
 use crate::sched::features::fork;
 use crate::sched::monitor::{self, Monitor, Stall};
 use crate::sched::shared::mode::Mode;
-use crate::sched::shared::{LocalEnds, Shared, StartSpare};
+use crate::sched::shared::{LocalEnds, Settings, Shared, StartSpare};
 use crate::sched::threads::Threads;
 use crate::sched::worker::{Worker, current};
 use crate::stack::overflow::{self, AlternateStack};
@@ -66,6 +67,7 @@ pub struct Builder {
     own_tls: Option<bool>,
     pub(super) rings: uring::Options,
     pub(super) calls: pool::Config,
+    context: Option<Arc<dyn AnyContext>>,
     monitor: monitor::Config,
 }
 
@@ -99,6 +101,7 @@ impl Builder {
             own_tls: None,
             rings: uring::Options::default(),
             calls: pool::Config::default(),
+            context: None,
             monitor: monitor::Config {
                 threshold: Some(STALL_THRESHOLD),
                 report: None,
@@ -292,6 +295,16 @@ impl Builder {
         self
     }
 
+    /// Saves and restores context that code which does not know of fibers keeps in thread-locals, at each switch between fibers.
+    /// A second call replaces the first. See the example of [`FiberContext`].
+    ///
+    /// By default nothing is saved: fibers on a worker share its thread-locals.
+    #[must_use]
+    pub fn context(mut self, context: impl FiberContext) -> Builder {
+        self.context = Some(Arc::new(context));
+        self
+    }
+
     /// Starts the workers and returns the runtime.
     ///
     /// # Errors
@@ -394,7 +407,13 @@ impl Builder {
         };
         overflow::install(current::find_overflow);
         donor::install(current::leave_for_good);
-        let (shared, queues) = Shared::new(self.stack_size, count, mode, self.calls);
+        let (shared, queues) = Shared::new(Settings {
+            workers: count,
+            stack_size: self.stack_size,
+            mode,
+            calls: self.calls,
+            context: self.context.clone().filter(|_| mode != Mode::OwnTls),
+        });
         // If a worker fails to start below, dropping this ends those that have started.
         let mut workers = Workers {
             shared: Arc::new(shared),

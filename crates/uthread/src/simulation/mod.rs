@@ -39,7 +39,7 @@ use crate::metrics::Metrics;
 use crate::pool;
 use crate::sched::fast_rand;
 use crate::sched::shared::mode::Mode;
-use crate::sched::shared::{Mail, Shared};
+use crate::sched::shared::{Mail, Settings, Shared};
 use crate::sched::worker::{Tick, Worker, current};
 use crate::stack::sizes::STACK_SIZE_MIN;
 use crate::thread::JoinHandle;
@@ -108,7 +108,13 @@ impl Simulation {
         let world = Rc::new(RefCell::new(World::new(seed)));
         WORLD.set(Some(Rc::clone(&world)));
         fast_rand::reseed();
-        let (shared, queues) = Shared::new(STACK_SIZE_MIN, workers, mode, pool::Config::default());
+        let (shared, queues) = Shared::new(Settings {
+            workers,
+            stack_size: STACK_SIZE_MIN,
+            mode,
+            calls: pool::Config::default(),
+            context: None,
+        });
         let shared = Arc::new(shared);
         let simulated = |(index, queues)| {
             let (driver, completions) = sim::new(Rc::clone(&world));

@@ -106,6 +106,7 @@ mod starved_pool;
 mod try_scope;
 mod unwinding;
 
+mod context;
 mod foreign_blocking;
 mod migration;
 mod overflow;
@@ -221,6 +222,7 @@ const MODULES: &[harness::Module] = &modules![
     migration,
     overflow,
     foreign_blocking,
+    context,
     own_tls,
     stealing,
     stuck_workers,

@@ -43,7 +43,7 @@ use self::spares::Spares;
 use super::queues::new_fibers::{NewFibers, take};
 use super::queues::prioritized::SharedPrioritized;
 use crate::atomic::lock;
-use crate::fiber::{FiberRef, Started};
+use crate::fiber::{AnyContext, FiberRef, Started};
 use crate::pool::{self, OwnPool};
 use crate::priorities::Priority;
 use crate::stack::pool::Pool;
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) stacks: Pool,
     /// For blocking calls of the program.
     pub(crate) calls: OwnPool,
+    /// Saved and restored at each switch, if fibers share the thread-locals of a worker.
+    pub(in crate::sched) context: Option<Arc<dyn AnyContext>>,
     /// If fibers have thread-local storage of their own: runners with a block that no worker keeps.
     pub(in crate::sched) runners: Option<Runners>,
     /// New fibers from outside the workers. Bounded by memory: `spawn` cannot refuse.
@@ -83,6 +85,15 @@ pub(crate) struct Shared {
     pub(crate) notifier: Notifier,
 }
 
+/// The settings of a runtime.
+pub(crate) struct Settings {
+    pub(crate) workers: usize,
+    pub(crate) stack_size: usize,
+    pub(crate) mode: Mode,
+    pub(crate) calls: pool::Config,
+    pub(crate) context: Option<Arc<dyn AnyContext>>,
+}
+
 /// Set once the runtime shuts down.
 const SHUT_DOWN: u8 = 1;
 
@@ -104,13 +115,15 @@ pub(crate) type StartSpare =
     Box<dyn Fn(usize, LocalEnds) -> io::Result<thread::JoinHandle<()>> + Send + Sync>;
 
 impl Shared {
-    /// Creates the state for `workers` workers, and the queues of each.
-    pub(crate) fn new(
-        stack_size: usize,
-        workers: usize,
-        mode: Mode,
-        calls: pool::Config,
-    ) -> (Shared, Vec<LocalEnds>) {
+    /// Creates the state, and the queues of each worker.
+    pub(crate) fn new(settings: Settings) -> (Shared, Vec<LocalEnds>) {
+        let Settings {
+            workers,
+            stack_size,
+            mode,
+            calls,
+            context,
+        } = settings;
         let idle = Arc::new(Idle::default());
         let only = workers == 1 && mode != Mode::OwnTls;
         let (remotes, queues) = (0..workers).map(|_| Remote::new(&idle, mode, only)).unzip();
@@ -120,6 +133,7 @@ impl Shared {
                 Mode::OwnTls => Pool::with_blocks(stack_size, tls::block_size()),
             },
             calls: OwnPool::new(calls),
+            context,
             runners: (mode == Mode::OwnTls).then(Runners::default),
             injector: Injector::new(),
             spread: AtomicUsize::new(0),

@@ -21,7 +21,10 @@ impl Worker {
         let next_staying = |worker: &Worker, oldest| worker.queues.next_staying(oldest, worker);
         let next_migrating = |worker: &Worker, oldest| worker.queues.next_migrating(oldest, worker);
         match self.queues.ready.is_plain() {
-            true => self.run_batch_of(next_staying, Worker::run_plain_fiber),
+            true if self.context.is_none() => {
+                self.run_batch_of(next_staying, Worker::run_plain_fiber);
+            }
+            true => self.run_batch_of(next_staying, Worker::run_fiber),
             false if self.queues.ready.is_ordered() => {
                 debug_assert!(
                     !self.sleep.is_searching(),

@@ -76,6 +76,7 @@ use self::sleep::Sleep;
 use super::shared::{LocalEnds, Mail, Shared};
 use crate::driver::Pair;
 use crate::driver::native::blocked::Task;
+use crate::fiber::AnyContext;
 use crate::pool::Pool;
 use crate::tls::Tls;
 
@@ -84,6 +85,8 @@ pub(crate) struct Worker {
     pub(super) io: Io,
     /// If fibers have thread-local storage of their own.
     tls: Option<Tls>,
+    /// If code of the program is called at each switch. Never set together with the field above.
+    context: Option<Arc<dyn AnyContext>>,
     fibers: Fibers,
     sleep: Sleep,
     ending: Ending,
@@ -115,6 +118,7 @@ impl Worker {
         shared.shortage.add(shared.stacks.take_reserve()?);
         let queues = Queues::new(index, shared, ends);
         let tls = queues.shared.runners.is_some().then(Tls::of_worker);
+        let context = queues.shared.context.clone();
         let io = Io::new(driver, &queues);
         let fibers = Fibers::new(&queues);
         let panics = Panics::new(&queues);
@@ -122,6 +126,7 @@ impl Worker {
             queues,
             io,
             tls,
+            context,
             fibers,
             sleep: Sleep::default(),
             ending: Ending::default(),

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::alerts::Alerts;
 use super::{Worker, budget, current};
-use crate::fiber::{Pause, Started};
+use crate::fiber::{AnyContext, Pause, Started};
 use crate::tls::Tls;
 
 impl Worker {
@@ -15,7 +15,7 @@ impl Worker {
         self.run_fiber_by(Worker::resume, fiber, switch)
     }
 
-    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have no thread-local storage of their own.
+    /// Runs a fiber like [`run_fiber`](Worker::run_fiber), where fibers have neither thread-local storage of their own nor a context.
     #[inline(always)]
     pub(super) fn run_plain_fiber(&self, fiber: Started, switch: u64) -> bool {
         self.run_fiber_by(|_, fiber| resume(fiber), fiber, switch)
@@ -47,9 +47,10 @@ impl Worker {
     /// Runs a fiber until it pauses, or returns `None` when it has ended; and the fiber.
     #[inline(always)]
     fn resume(&self, fiber: Started) -> (Started, Option<Pause>) {
-        match self.tls {
-            None => resume(fiber),
-            Some(tls) => self.resume_with(tls, fiber),
+        match (self.tls, &self.context) {
+            (None, None) => resume(fiber),
+            (Some(tls), _) => self.resume_with(tls, fiber),
+            (None, Some(context)) => resume_in(&**context, fiber),
         }
     }
 
@@ -169,4 +170,21 @@ fn resume(fiber: Started) -> (Started, Option<Pause>) {
     // SAFETY: called by the loop, which has taken the fiber from a queue of started fibers, or from where it
     // waited after it had left its stack. A fiber is in one such place at a time.
     unsafe { fiber.control().resume() }
+}
+
+/// Runs a fiber within its context.
+#[inline(never)]
+fn resume_in(context: &dyn AnyContext, fiber: Started) -> (Started, Option<Pause>) {
+    // The context is code of the program, to which the fiber is not the caller.
+    current::set_running(None);
+    context.restore(fiber.control());
+    current::set_running(Some(fiber));
+    let (fiber, pause) = resume(fiber);
+    current::set_running(None);
+    context.save(fiber.control());
+    if pause.is_none() {
+        fiber.control().drop_context();
+    }
+    current::set_running(Some(fiber));
+    (fiber, pause)
 }
