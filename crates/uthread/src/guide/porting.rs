@@ -50,8 +50,8 @@
 //! assert_eq!(waiter().id(), thread::current().id());
 //! ```
 //!
-//! Context that a crate keeps in a thread-local, such as the current span of a tracing library, is saved and restored at each
-//! switch by a [`FiberContext`](crate::FiberContext).
+//! Context that a crate keeps in a thread-local, is saved and restored at each switch by a
+//! [`FiberContext`](crate::FiberContext). The crate `uthread-tracing` has one for the spans of `tracing`.
 //!
 //! `uthread port --locals src` replaces every `thread_local!` by `uthread::local!`. Without `--locals` the command lists them.
 //!
