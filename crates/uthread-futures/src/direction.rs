@@ -14,17 +14,19 @@
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use uthread::sync::oneshot::{self, Receiver, Sender};
 use uthread::thread;
 
-/// Number of attempts in a row that may succeed before the task has to let others run. A poll never suspends its fiber, so a
-/// task whose streams are always ready would keep the worker otherwise. An attempt on a long buffer takes some microseconds, so
-/// other fibers wait for less than a tenth of a millisecond.
-const SUCCESSES_MAX: u32 = 16;
+/// Number of bytes that a task may transfer in a row before it has to let others run. A poll never suspends its fiber, so a task whose
+/// streams are always ready would keep the worker otherwise. The kernel copies as many in some tens of microseconds.
+const TURN_BYTES: usize = 128 << 10;
+
+/// Number of bytes that take as long as an attempt takes by itself.
+const ATTEMPT_BYTES: usize = 8 << 10;
 
 /// The event that a direction waits for.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +40,8 @@ pub(crate) enum Event {
 pub(crate) struct Direction {
     event: Event,
     waiting: Mutex<Waiting>,
-    /// Attempts that have succeeded since the task last let others run.
-    successes: AtomicU32,
+    /// Bytes since the task last let others run, with those of each attempt.
+    spent: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -58,19 +60,25 @@ impl Direction {
         Direction {
             event,
             waiting: Mutex::default(),
-            successes: AtomicU32::new(0),
+            spent: AtomicUsize::new(0),
         }
     }
 
     /// Lets other tasks and fibers run, now and then. Called before an attempt.
     pub(crate) fn poll_turn(&self, context: &Context<'_>) -> Poll<()> {
-        // Relaxed: it is a count, and a task that misses one of another thread only yields later.
-        if self.successes.fetch_add(1, Ordering::Relaxed) < SUCCESSES_MAX {
+        // Relaxed, here and below: a task that misses what another thread has spent only yields later.
+        if self.spent.load(Ordering::Relaxed) < TURN_BYTES {
             return Poll::Ready(());
         }
-        self.successes.store(0, Ordering::Relaxed);
+        self.spent.store(0, Ordering::Relaxed);
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Counts an attempt that has succeeded.
+    pub(crate) fn spend(&self, bytes: usize) {
+        let bytes = bytes.saturating_add(ATTEMPT_BYTES);
+        self.spent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Wakes the task once `socket` is ready. Called after an attempt that would have blocked.
@@ -82,7 +90,7 @@ impl Direction {
     where
         S: AsFd + Send + Sync + 'static,
     {
-        self.successes.store(0, Ordering::Relaxed);
+        self.spent.store(0, Ordering::Relaxed);
         let waker = context.waker().clone();
         let mut waiting = self.lock();
         if let Some(failure) = waiting.failure.take() {

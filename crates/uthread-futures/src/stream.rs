@@ -90,19 +90,23 @@ impl<S> Async<S> {
 
 impl<S: AsFd + Send + Sync + 'static> Async<S> {
     /// Makes an attempt, and arranges a wake-up if it would block.
-    fn poll<T>(
+    fn poll(
         &self,
         direction: &Arc<Direction>,
         context: &Context<'_>,
-        mut attempt: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<T>,
-    ) -> Poll<io::Result<T>> {
+        mut attempt: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         ready!(direction.poll_turn(context));
         match retry_on_intr(|| attempt(self.socket.as_fd())) {
             Err(Errno::AGAIN) => match direction.wake_when_ready(&self.socket, context) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
-            result => Poll::Ready(result.map_err(io::Error::from)),
+            Ok(count) => {
+                direction.spend(count);
+                Poll::Ready(Ok(count))
+            }
+            Err(errno) => Poll::Ready(Err(errno.into())),
         }
     }
 }

@@ -9,7 +9,7 @@ use futures_util::io::AsyncReadExt;
 use uthread::{Runtime, block_on, spawn};
 use uthread_futures::Async;
 
-use crate::places::{Calls, everywhere, poll_read, unix};
+use crate::places::{Calls, everywhere, poll_read, poll_read_into, unix};
 
 /// More attempts than may succeed in a row.
 const MANY: usize = 1000;
@@ -32,6 +32,25 @@ fn a_task_that_never_waits_is_told_to_let_others_run() {
             }
         }
         assert!((50..=100).contains(&yields), "{yields}");
+    });
+}
+
+#[test]
+fn long_reads_count_by_their_bytes() {
+    everywhere(|| {
+        let (ours, mut theirs) = unix();
+        theirs.set_send_buffer_size(200 << 10).unwrap();
+        theirs.write_all(&[7; 160 << 10]).unwrap();
+        let ours = Async::new(ours);
+        let (waker, calls) = Calls::waker();
+        let mut buffer = vec![0; 64 << 10];
+        let mut read = || poll_read_into(&mut buffer, &ours, &waker);
+        for _ in 0..2 {
+            assert!(matches!(read(), Poll::Ready(Ok(count)) if count == 64 << 10));
+        }
+        assert!(read().is_pending());
+        calls.try_recv().expect("the task was woken at once");
+        assert!(matches!(read(), Poll::Ready(Ok(count)) if count == 32 << 10));
     });
 }
 

@@ -81,6 +81,17 @@ pub(crate) fn poll_read<S>(stream: &Async<S>, waker: &Waker) -> Poll<io::Result<
 where
     for<'a> &'a Async<S>: AsyncRead,
 {
-    let mut stream = stream;
-    Pin::new(&mut stream).poll_read(&mut Context::from_waker(waker), &mut [0])
+    poll_read_into(&mut [0], stream, waker)
+}
+
+/// Polls a read once.
+pub(crate) fn poll_read_into<S>(
+    buffer: &mut [u8],
+    mut stream: &Async<S>,
+    waker: &Waker,
+) -> Poll<io::Result<usize>>
+where
+    for<'a> &'a Async<S>: AsyncRead,
+{
+    Pin::new(&mut stream).poll_read(&mut Context::from_waker(waker), buffer)
 }
