@@ -1,4 +1,5 @@
-//! Published crates that block, used unpatched inside fibers: which of them end right, and which stop other fibers.
+//! Published crates that block or are async, used unpatched inside fibers: which of them end right, and which stop other
+//! fibers.
 //!
 //! A *use* is a small program around one crate. It runs in a process of its own, as a use that hangs keeps its workers.
 

@@ -59,9 +59,13 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let mut total = 0;
     let mut all_right = true;
     for group in Group::ALL {
+        let items = plan.uses.iter().filter(|item| item.group == group);
+        if items.clone().next().is_none() {
+            continue;
+        }
         println!("| {} |{}", group.title(), plan.heading());
         println!("| --- |{}", " --- |".repeat(counts.len()));
-        for item in plan.uses.iter().filter(|item| item.group == group) {
+        for item in items {
             // Kept until the trials of the use have ended.
             let _service = match item.service.map(services::provide).transpose() {
                 Ok(service) => service,
@@ -118,7 +122,7 @@ impl Plan {
             let run = || attempt(item, mode, workers, self.copies);
             repeat(self.times, run)
         };
-        if item.group == Group::ByThemselves {
+        if item.group != Group::ForFibers {
             return self.columns().map(trial).collect();
         }
         thread::scope(|scope| {

@@ -1,15 +1,12 @@
 //! Libraries that wait for the disk or for another process, or compute, while other fibers want the worker.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use mysql::OptsBuilder;
 use mysql::prelude::Queryable;
 use postgres::NoTls;
 use rayon::prelude::*;
 use rusqlite::Connection;
 
-use super::Use;
+use super::{Use, retry};
 use crate::services::Service;
 
 pub(super) const USES: &[Use] = &[
@@ -27,9 +24,6 @@ pub(super) const USES: &[Use] = &[
         .by_itself()
         .with(Service::MariaDb),
 ];
-
-/// How long a server may refuse clients after its start.
-const READY: Duration = Duration::from_secs(5);
 
 /// Rows that are written, each in a transaction of its own.
 const ROWS: i64 = 100;
@@ -56,18 +50,6 @@ fn rayon() {
         .into_par_iter()
         .map(|number| number * number % 7);
     assert_eq!(remainders.sum::<u64>(), 2 * NUMBERS);
-}
-
-/// Calls a function until it succeeds.
-fn retry<T, E: std::fmt::Debug>(call: impl Fn() -> Result<T, E>) -> T {
-    let start = Instant::now();
-    loop {
-        match call() {
-            Ok(value) => return value,
-            Err(error) => assert!(start.elapsed() < READY, "{error:?}"),
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn postgres() {

@@ -4,6 +4,7 @@ mod blocking;
 mod channels;
 mod context;
 mod futures;
+mod in_block_on;
 mod initializers;
 mod locks;
 mod pools;
@@ -11,8 +12,9 @@ mod tls;
 mod waits;
 mod web;
 
+use std::fmt;
 use std::panic;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uthread::sync::Barrier;
 
@@ -21,6 +23,9 @@ use crate::services::Service;
 /// How long a use waits. Longer than any pause that counts, so that a wait that stops other fibers shows.
 const WAIT: Duration = Duration::from_millis(100);
 
+/// How long a server may refuse clients after its start.
+const READY: Duration = Duration::from_secs(5);
+
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
@@ -28,6 +33,8 @@ pub(crate) enum Group {
     ForFibers,
     /// The crate waits for the kernel, or computes.
     ByThemselves,
+    /// The crate is async.
+    InBlockOn,
 }
 
 /// A small program around one crate.
@@ -42,13 +49,14 @@ pub(crate) struct Use {
 }
 
 impl Group {
-    pub(crate) const ALL: [Group; 2] = [Group::ForFibers, Group::ByThemselves];
+    pub(crate) const ALL: [Group; 3] = [Group::ForFibers, Group::ByThemselves, Group::InBlockOn];
 
     /// Returns the heading of its column of uses.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Group::ForFibers => "waits for another fiber",
             Group::ByThemselves => "blocks by itself",
+            Group::InBlockOn => "async, in `block_on`",
         }
     }
 }
@@ -83,6 +91,11 @@ impl Use {
         self
     }
 
+    const fn in_block_on(mut self) -> Use {
+        self.group = Group::InBlockOn;
+        self
+    }
+
     const fn with(mut self, service: Service) -> Use {
         self.service = Some(service);
         self
@@ -102,6 +115,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Use> {
         context::USES,
         blocking::USES,
         tls::USES,
+        in_block_on::USES,
     ]
     .into_iter()
     .flatten()
@@ -140,6 +154,18 @@ fn both(first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
             }
         }
     });
+}
+
+/// Calls a function until it succeeds, as a server refuses clients at first.
+fn retry<T, E: fmt::Debug>(call: impl Fn() -> Result<T, E>) -> T {
+    let start = Instant::now();
+    loop {
+        match call() {
+            Ok(value) => return value,
+            Err(error) => assert!(start.elapsed() < READY, "{error:?}"),
+        }
+        uthread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[cfg(test)]

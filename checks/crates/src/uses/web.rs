@@ -29,7 +29,7 @@ pub(super) const USES: &[Use] = &[
 /// Number of requests, each on a connection of its own.
 const REQUESTS: usize = 2;
 
-const PAGE: &str = "a page from a fiber";
+pub(super) const PAGE: &str = "a page from a fiber";
 
 /// Reads a request, waits, and answers it.
 pub(super) fn answer(stream: impl Read + Write) {
@@ -49,7 +49,7 @@ pub(super) fn answer(stream: impl Read + Write) {
 }
 
 /// Serves all requests in a fiber, and makes them by `get` in another one.
-fn serve(get: impl Fn(&str) -> String + Sync) {
+pub(super) fn serve(get: impl Fn(&str) -> String + Sync) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     both(
@@ -113,7 +113,7 @@ fn tiny_http() {
 }
 
 /// Makes a request over a connection, and returns the response.
-fn fetch(mut stream: impl Read + Write) -> String {
+pub(super) fn fetch(mut stream: impl Read + Write) -> String {
     let request = b"GET /path HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
     stream.write_all(request).expect("a server");
     let mut response = String::new();

@@ -61,8 +61,12 @@
 //! ```text
 //! use tokio_util::context::RuntimeExt;
 //!
-//! let rows = block_on(TOKIO.wrap(client.query(statement, &[&number])))?;
+//! let (client, connection) = block_on(TOKIO.wrap(tokio_postgres::connect(&parameters, NoTls)))?;
+//! TOKIO.spawn(connection);
+//! let rows = block_on(client.query(statement, &[&number]))?;
 //! ```
+//!
+//! The last line needs no context: the client only exchanges messages with its connection, which is a task.
 //!
 //! Both ways work in every mode of the runtime. These do not:
 //!
