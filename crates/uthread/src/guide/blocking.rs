@@ -63,8 +63,8 @@
 //!
 //! # Find what blocks
 //!
-//! When a fiber keeps its worker for 100 ms while others wait, a warning on the standard error stream names the fiber and where it was
-//! spawned, at most once per second. [`Builder::on_stall`](crate::Builder::on_stall) redirects the warning,
+//! When a fiber keeps its worker for 100 ms while others wait, a warning on the standard error stream names the fiber, where it was
+//! spawned, and the system call in which it is blocked, at most once per second. While a panic prints its backtrace there is none. [`Builder::on_stall`](crate::Builder::on_stall) redirects the warning,
 //! [`Builder::stall_threshold`](crate::Builder::stall_threshold) changes the time, and
 //! [`Runtime::metrics`](crate::Runtime::metrics) counts stalls per worker.
 //!

@@ -12,6 +12,7 @@ use std::thread;
 
 use crate::fiber::Control;
 use crate::sched::caller::{self, panics};
+use crate::sched::monitor::hooks::RunningHook;
 use crate::stack::panic_frames;
 
 /// `true` if the output of threads is captured. Relaxed: it is set before the fibers start.
@@ -28,6 +29,7 @@ pub(super) fn install() {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             panics::record_panic();
+            let _running = RunningHook::begin();
             caller::with_control(name);
             previous(panic);
         }));

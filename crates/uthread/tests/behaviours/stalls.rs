@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use std::{fs, process, thread};
+use std::{fs, panic, process, thread};
 
-use crate::harness::child::child;
+use crate::harness::child::{alone, child};
 use crate::harness::place::Place;
 use crate::harness::{ON_ONE_WORKER, OUTSIDE, OWN_THREAD, THREADS, behaviours};
 use crate::support::{HANG, eventually};
@@ -34,6 +34,7 @@ behaviours![
             a_stall_after_a_long_rest_is_noticed,
             a_report_that_panics_does_not_end_the_watch,
             who_wants_no_watch_has_none,
+            a_fiber_whose_panic_is_printed_for_long_is_no_stall,
             by_default_a_stall_is_printed
         ]
     )
@@ -152,6 +153,7 @@ fn a_fiber_blocked_by_a_lock_of_std_is_told_so(place: Place) {
     let theirs = Arc::clone(&mutex);
     let stall = blocked(place, move || drop(theirs.lock()), || drop(guard));
     assert_eq!(stall.cause, StallCause::WaitsForLock);
+    assert_eq!(stall.system_call, Some("futex"));
     assert_eq!(stall.name.as_deref(), Some("blocked"));
 }
 
@@ -160,7 +162,11 @@ fn a_fiber_blocked_in_another_call_is_told_so(place: Place) {
     let read = move || drop(reader.read(&mut [0]));
     let stall = blocked(place, read, || drop(writer));
     assert_eq!(stall.cause, StallCause::WaitsInKernel);
-    assert!(stall.to_string().contains("blocked in a system call"));
+    assert_eq!(stall.system_call, Some("read"));
+    assert!(
+        stall.to_string().contains(", blocked in read: use"),
+        "{stall}"
+    );
 }
 
 /// The fiber that has the lock waits for the worker, which waits for the lock: for ever, so that only the end
@@ -170,7 +176,7 @@ fn a_lock_of_std_held_across_a_yield_is_named(place: Place) {
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         let remedy =
-            "blocked by a lock that does not suspend it: a std lock? use uthread::sync::Mutex";
+            "if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1";
         assert!(text.contains("\"second\" (spawned at "), "{text}");
         assert!(text.contains(remedy), "{text}");
         return;
@@ -311,6 +317,22 @@ fn who_wants_no_watch_has_none(place: Place) {
     eventually("a monitor", || has_thread("watched-monitor"));
     assert!(!has_thread("alone-monitor"));
     drop((with, without));
+}
+
+fn a_fiber_whose_panic_is_printed_for_long_is_no_stall(place: Place) {
+    alone(|| {
+        panic::set_hook(Box::new(|_| thread::sleep(10 * THRESHOLD)));
+        let (runtime, stalls) = watched(place);
+        runtime.run(|| {
+            let waits = waiting();
+            spawn(|| panic!("it takes long to print"))
+                .join()
+                .unwrap_err();
+            waits.join().unwrap();
+        });
+        assert_eq!(runtime.metrics().total().stalls, 0);
+        assert!(stalls.try_recv().is_err());
+    });
 }
 
 fn by_default_a_stall_is_printed(place: Place) {

@@ -15,8 +15,8 @@ pub(crate) struct Task(Pid);
 pub(crate) enum Blocked {
     /// A futex, by which locks and channels wait.
     Futex,
-    /// Any other call.
-    Other,
+    /// Any other call, with its name if the kernel reveals it.
+    Other(Option<&'static str>),
 }
 
 impl Task {
@@ -63,15 +63,85 @@ fn by_system_call(text: &str) -> Option<Option<Blocked>> {
     }
     match call.parse::<libc::c_long>().ok()? {
         libc::SYS_futex => Some(Some(Blocked::Futex)),
-        // The number is -1 for a page fault.
-        _ => Some(Some(Blocked::Other)),
+        number => Some(Some(Blocked::Other(name(number)))),
     }
+}
+
+/// Returns the name of a system call that may block for long.
+fn name(number: libc::c_long) -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let of_architecture = [
+        (libc::SYS_epoll_wait, "epoll_wait"),
+        (libc::SYS_open, "open"),
+        (libc::SYS_poll, "poll"),
+        (libc::SYS_select, "select"),
+        (libc::SYS_stat, "stat"),
+        (libc::SYS_unlink, "unlink"),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let of_architecture = [];
+    let names = [
+        (-1, "a page fault"),
+        (libc::SYS_accept, "accept"),
+        (libc::SYS_accept4, "accept4"),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+        (libc::SYS_close, "close"),
+        (libc::SYS_connect, "connect"),
+        (libc::SYS_copy_file_range, "copy_file_range"),
+        (libc::SYS_epoll_pwait, "epoll_pwait"),
+        (libc::SYS_fcntl, "fcntl"),
+        (libc::SYS_fdatasync, "fdatasync"),
+        (libc::SYS_flock, "flock"),
+        (libc::SYS_fsync, "fsync"),
+        (libc::SYS_fstat, "fstat"),
+        (libc::SYS_getdents64, "getdents64"),
+        (libc::SYS_io_getevents, "io_getevents"),
+        (libc::SYS_io_uring_enter, "io_uring_enter"),
+        (libc::SYS_ioctl, "ioctl"),
+        (libc::SYS_msync, "msync"),
+        (libc::SYS_nanosleep, "nanosleep"),
+        (libc::SYS_newfstatat, "newfstatat"),
+        (libc::SYS_openat, "openat"),
+        (libc::SYS_pipe2, "pipe2"),
+        (libc::SYS_ppoll, "ppoll"),
+        (libc::SYS_pread64, "pread64"),
+        (libc::SYS_preadv, "preadv"),
+        (libc::SYS_pselect6, "pselect6"),
+        (libc::SYS_pwrite64, "pwrite64"),
+        (libc::SYS_pwritev, "pwritev"),
+        (libc::SYS_read, "read"),
+        (libc::SYS_readahead, "readahead"),
+        (libc::SYS_readv, "readv"),
+        (libc::SYS_recvfrom, "recvfrom"),
+        (libc::SYS_recvmmsg, "recvmmsg"),
+        (libc::SYS_recvmsg, "recvmsg"),
+        (libc::SYS_renameat2, "renameat2"),
+        (libc::SYS_sendfile, "sendfile"),
+        (libc::SYS_sendmmsg, "sendmmsg"),
+        (libc::SYS_sendmsg, "sendmsg"),
+        (libc::SYS_sendto, "sendto"),
+        (libc::SYS_splice, "splice"),
+        (libc::SYS_statx, "statx"),
+        (libc::SYS_sync, "sync"),
+        (libc::SYS_sync_file_range, "sync_file_range"),
+        (libc::SYS_syncfs, "syncfs"),
+        (libc::SYS_tee, "tee"),
+        (libc::SYS_unlinkat, "unlinkat"),
+        (libc::SYS_wait4, "wait4"),
+        (libc::SYS_waitid, "waitid"),
+        (libc::SYS_write, "write"),
+        (libc::SYS_writev, "writev"),
+    ];
+    let mut names = names.iter().chain(&of_architecture);
+    names
+        .find(|(call, _)| *call == number)
+        .map(|(_, name)| *name)
 }
 
 /// Parses a text such as `1234 (a name) S ..`: the state follows the name, which may contain any characters.
 fn by_state(text: &str) -> Option<Blocked> {
     let (_, rest) = text.rsplit_once(") ")?;
-    rest.starts_with(['S', 'D']).then_some(Blocked::Other)
+    rest.starts_with(['S', 'D']).then_some(Blocked::Other(None))
 }
 
 #[cfg(test)]
@@ -88,14 +158,18 @@ mod tests {
         let futex = format!("{} 0x7f 0x80 0x2", libc::SYS_futex);
         assert_eq!(by_system_call(&futex), Some(Some(Blocked::Futex)));
         let read = format!("{} 0x3 0x7f", libc::SYS_read);
-        assert_eq!(by_system_call(&read), Some(Some(Blocked::Other)));
-        assert_eq!(by_system_call("-1 0x7f 0x7f"), Some(Some(Blocked::Other)));
+        assert_eq!(
+            by_system_call(&read),
+            Some(Some(Blocked::Other(Some("read"))))
+        );
+        let fault = Blocked::Other(Some("a page fault"));
+        assert_eq!(by_system_call("-1 0x7f 0x7f"), Some(Some(fault)));
         assert_eq!(by_system_call("running"), Some(None));
         assert_eq!(by_system_call(""), None);
         assert_eq!(by_system_call("what"), None);
         assert_eq!(by_state("7 (a) S) R 1 2"), None);
-        assert_eq!(by_state("7 (a name) S 1 2"), Some(Blocked::Other));
-        assert_eq!(by_state("7 (a name) D 1 2"), Some(Blocked::Other));
+        assert_eq!(by_state("7 (a name) S 1 2"), Some(Blocked::Other(None)));
+        assert_eq!(by_state("7 (a name) D 1 2"), Some(Blocked::Other(None)));
         assert_eq!(by_state(""), None);
     }
 

@@ -7,9 +7,11 @@
 //! The monitor samples the workers periodically, and stops while every worker sleeps. It also asks the workers to
 //! [trim](trims) the stacks of fibers that wait for long.
 
+pub(crate) mod hooks;
 mod trims;
 
 use std::fmt;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::Arc;
 use std::thread;
@@ -59,6 +61,8 @@ pub struct Stall {
     pub duration: Duration,
     /// The reason why it has not suspended.
     pub cause: StallCause,
+    /// The name of the system call in which it is blocked, such as `read`. `None` if it runs, or if the kernel does not reveal the call.
+    pub system_call: Option<&'static str>,
 }
 
 /// The reason why a fiber monopolizes its worker.
@@ -84,8 +88,8 @@ pub struct Stall {
 pub enum StallCause {
     /// It runs, or the kernel does not reveal its state.
     Runs,
-    /// It is blocked in a futex: mostly by a lock or a channel of `std`. If another fiber of this worker holds that lock,
-    /// neither ever continues.
+    /// It is blocked in a futex: mostly by a lock or a channel of `std` or of another crate. If another fiber of this worker holds
+    /// that lock, neither ever continues.
     WaitsForLock,
     /// It is blocked in another system call.
     WaitsInKernel,
@@ -104,19 +108,27 @@ impl fmt::Display for Stall {
             self.worker,
             self.duration.as_millis()
         )?;
-        formatter.write_str(match self.cause {
-            StallCause::Runs => {
-                ": let it call yield_now now and then, or run what blocks in uthread::blocking"
-            }
-            StallCause::WaitsForLock => {
-                ", blocked by a lock that does not suspend it: a std lock? use uthread::sync::Mutex \
-                 (or RwLock, Condvar, mpsc), also where another fiber holds one across a call that waits"
-            }
-            StallCause::WaitsInKernel => {
-                ", blocked in a system call: use the call of uthread by that name, or run it in \
-                 uthread::blocking"
-            }
-        })
+        let call = self.system_call.unwrap_or("a system call");
+        match self.cause {
+            StallCause::Runs => formatter.write_str(
+                ": let it call yield_now now and then; or run what computes, or waits in a loop of its own, in \
+                 uthread::blocking",
+            ),
+            StallCause::WaitsForLock => formatter.write_str(
+                ", blocked by a lock or a channel that does not suspend it: use those of uthread::sync, also where \
+                 another fiber holds a lock across a call that waits",
+            ),
+            StallCause::WaitsInKernel => write!(
+                formatter,
+                ", blocked in {call}: use the call of uthread by that name, or run it in uthread::blocking"
+            ),
+        }?;
+        match self.cause {
+            StallCause::Runs => Ok(()),
+            _ => formatter.write_str(
+                "; if a dependency blocks, call it in uthread::blocking, or set UTHREAD_OWN_TLS=1",
+            ),
+        }
     }
 }
 
@@ -150,6 +162,7 @@ struct Sample {
     cpu_time: Option<Duration>,
     /// How long the stall must last to be reported (again).
     report_after: Duration,
+    is_counted: bool,
 }
 
 impl Monitor {
@@ -209,6 +222,7 @@ impl Monitor {
         let shared = Arc::clone(&self.shared);
         let mut awake = false;
         let mut all_stall_since = Some(Duration::MAX);
+        let hooks_run = hooks::does_any_run();
         for index in 0..shared.workers() {
             let remote = shared.remote(index);
             let switches = remote.counters.switches.get();
@@ -221,6 +235,7 @@ impl Monitor {
                     .then(|| remote.cpu_time())
                     .flatten(),
                 report_after: self.config.threshold.unwrap_or(Duration::MAX),
+                is_counted: false,
             };
             if self.samples.len() == index {
                 self.samples.push(fresh());
@@ -238,6 +253,9 @@ impl Monitor {
             if remote.duty.is_away() {
                 all_stall_since = None;
                 continue;
+            }
+            if hooks_run && let Some(threshold) = self.config.threshold {
+                sample.report_after = sample.report_after.max(duration + threshold);
             }
             all_stall_since = all_stall_since.map(|since| since.min(duration));
             if duration >= sample.report_after && shared.do_others_wait_for(remote) {
@@ -265,7 +283,7 @@ impl Monitor {
 
     fn record_stall(&mut self, index: usize, duration: Duration) {
         let sample = &mut self.samples[index];
-        let is_first = Some(sample.report_after) == self.config.threshold;
+        let is_first = !mem::replace(&mut sample.is_counted, true);
         sample.report_after = duration * 2;
         self.report_stall(index, duration, is_first);
     }
@@ -279,16 +297,22 @@ impl Monitor {
         if is_first {
             remote.counters.stalls.add(1);
         }
+        let blocked = remote.task.get().and_then(|task| task.blocked());
         let stall = Stall {
             worker: index,
             fiber,
             name: self.shared.name_of(fiber),
             spawn_site,
             duration,
-            cause: match remote.task.get().and_then(|task| task.blocked()) {
+            cause: match blocked {
                 None => StallCause::Runs,
                 Some(Blocked::Futex) => StallCause::WaitsForLock,
-                Some(Blocked::Other) => StallCause::WaitsInKernel,
+                Some(Blocked::Other(_)) => StallCause::WaitsInKernel,
+            },
+            system_call: match blocked {
+                None => None,
+                Some(Blocked::Futex) => Some("futex"),
+                Some(Blocked::Other(call)) => call,
             },
         };
         match &self.config.report {
@@ -307,7 +331,7 @@ impl Monitor {
             return;
         }
         self.last_line = Some(Instant::now());
-        match std::mem::take(&mut self.lines_suppressed) {
+        match mem::take(&mut self.lines_suppressed) {
             0 => eprintln!("uthread: {stall}"),
             count => eprintln!("uthread: {stall} ({count} more such stalls since the last line)"),
         }
