@@ -14,6 +14,11 @@ use tokio::sync::oneshot;
 use tokio_postgres::NoTls;
 use tokio_util::compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use tokio_util::context::RuntimeExt;
+use tonic::transport::Endpoint;
+use tonic::transport::server::{Server, TcpIncoming};
+use tonic_health::ServingStatus;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 use uthread::net::{SocketAddr, TcpListener, TcpStream};
 use uthread::{block_on, scope};
 use uthread_futures::{Async, Blocking};
@@ -51,6 +56,12 @@ pub(super) const USES: &[Use] = &[
         "hyper",
         "a client and a server on streams of `uthread_futures::Async`, without a Tokio runtime",
         hyper,
+    )
+    .in_block_on(),
+    Use::new(
+        "tonic",
+        "a server and a stream of responses, in Tokio's context",
+        tonic,
     )
     .in_block_on(),
 ];
@@ -189,4 +200,41 @@ fn ask(server: SocketAddr) {
         connection.and(requests)
     })
     .expect("responses");
+}
+
+fn tonic() {
+    let (reporter, service) = tonic_health::server::health_reporter();
+    let incoming = {
+        // No call that waits: the context is left before other fibers run.
+        let _context = TOKIO.enter();
+        TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("a port")
+    };
+    let server = incoming.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel();
+    both(
+        || {
+            let stopped = async { stopped.await.expect("the client stops the server") };
+            let serve = Server::builder().serve_with_incoming_shutdown(service, incoming, stopped);
+            block_on(TOKIO.wrap(serve)).expect("a clean end");
+        },
+        || {
+            let endpoint = Endpoint::from_shared(format!("http://{server}")).expect("a URL");
+            let channel = block_on(TOKIO.wrap(endpoint.connect())).expect("a server");
+            let mut client = HealthClient::new(channel);
+            let statuses = block_on(client.watch(HealthCheckRequest::default()));
+            let mut statuses = statuses.expect("a stream").into_inner();
+            let mut next = || {
+                let message = block_on(statuses.message()).expect("no error");
+                message.expect("a status").status
+            };
+            assert_eq!(next(), 1, "serving");
+            uthread::spawn(move || {
+                uthread::sleep(WAIT);
+                block_on(reporter.set_service_status("", ServingStatus::NotServing));
+            });
+            assert_eq!(next(), 2, "not serving");
+            drop((statuses, client));
+            stop.send(()).expect("a server");
+        },
+    );
 }

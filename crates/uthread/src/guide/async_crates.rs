@@ -79,7 +79,7 @@
 //!
 //! [`wrap`]: https://docs.rs/tokio-util/latest/tokio_util/context/trait.RuntimeExt.html
 //!
-//! The study `checks/crates` of the repository runs reqwest, tokio-postgres and hyper in these ways, in each mode; its
+//! The study `checks/crates` of the repository runs reqwest, tokio-postgres, hyper and tonic in these ways, in each mode; its
 //! results are in `docs/results/crates.md`. The example `tokio_client` runs tasks with a deadline.
 //!
 //! # Streams: the crate `uthread-futures`
