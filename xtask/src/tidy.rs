@@ -37,6 +37,8 @@ mod subcommands;
 
 mod dependencies;
 
+mod packages;
+
 mod examples;
 
 mod items;
@@ -51,7 +53,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -64,6 +66,7 @@ const CHECKS: [Check; 15] = [
     commands::check,
     subcommands::check,
     dependencies::check,
+    packages::check,
     examples::check,
     figures::check,
     language::check,

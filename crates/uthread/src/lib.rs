@@ -206,7 +206,7 @@ where
     }
 }
 
-/// The examples of the README, compiled as doc tests.
+/// The examples of the package's README, compiled as doc tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

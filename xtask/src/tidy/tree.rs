@@ -16,7 +16,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads all files that git would track, including hidden ones.
+    /// Reads all files that git would track, including hidden ones, and those that links lead to.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         let walk = WalkBuilder::new(root)
@@ -27,7 +27,7 @@ impl Tree {
             .build();
         for entry in walk {
             let entry = entry.map_err(io::Error::other)?;
-            if entry.file_type().is_some_and(|kind| kind.is_file()) {
+            if entry.path().is_file() {
                 let path = entry.path().strip_prefix(root).map_err(io::Error::other)?;
                 let text = String::from_utf8_lossy(&fs::read(entry.path())?).into_owned();
                 files.push((path.to_string_lossy().into_owned(), text));
