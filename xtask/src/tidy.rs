@@ -43,6 +43,8 @@ mod examples;
 
 mod items;
 
+mod growth;
+
 pub(crate) mod figures;
 
 use std::fmt;
@@ -53,7 +55,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 17] = [
     opening::check,
     layers::check,
     cycles::check,
@@ -68,6 +70,7 @@ const CHECKS: [Check; 16] = [
     dependencies::check,
     packages::check,
     examples::check,
+    growth::check,
     figures::check,
     language::check,
 ];

@@ -8,7 +8,8 @@ use super::Control;
 /// tracing library.
 ///
 /// A runtime that is [built with](crate::Builder::context) one calls it at each switch between fibers. It is not called where each
-/// fiber has thread-locals of its own: with [`own_tls`](crate::Builder::own_tls), and with the driver `threads`.
+/// fiber has thread-locals of its own: with [`own_tls`](crate::Builder::own_tls), and with the driver `threads`. Programs implement the
+/// trait for types of their own.
 ///
 /// ```
 /// use std::cell::RefCell;

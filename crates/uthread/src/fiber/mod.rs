@@ -66,7 +66,8 @@ pub(crate) type Payload = Box<dyn std::any::Any + Send>;
 /// The error that a fiber was cancelled, by a handle or because its runtime was dropped.
 ///
 /// [`JoinHandle::join`](crate::thread::JoinHandle::join) returns it in `Err`. It also is the payload that
-/// unwinds a fiber from a call that cannot return an error.
+/// unwinds a fiber from a call that cannot return an error. Later versions add no fields, so that programs can
+/// compare with it.
 ///
 /// ```
 /// use uthread::thread::{Cancelled, park};
@@ -97,7 +98,8 @@ impl From<Cancelled> for io::Error {
 
 /// The error that the deadline of a [`timeout`](crate::time::timeout) has passed.
 ///
-/// It also is the payload that unwinds from a call that cannot return an error up to the `timeout`.
+/// It also is the payload that unwinds from a call that cannot return an error up to the `timeout`. Later versions add no
+/// fields, so that programs can compare with it.
 ///
 /// ```
 /// use std::time::Duration;

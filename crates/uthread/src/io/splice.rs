@@ -102,6 +102,7 @@ where
 
 /// Types that [`splice`] moves bytes between: [`File`], [`TcpStream`](crate::net::TcpStream),
 /// [`UnixStream`](crate::net::UnixStream), and the ends of a [`pipe`](super::pipe). See the example of [`splice`].
+/// The trait is sealed: it cannot be implemented for other types.
 #[allow(
     private_bounds,
     reason = "sealed: the transfer needs to know how to wait for each type"

@@ -15,9 +15,9 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::{self, wait};
 
 /// Tests whether a descriptor is a terminal; the counterpart of [`std::io::IsTerminal`], which only `std`
-/// types can implement. This trait is implemented for everything that has a descriptor, `std` types included.
-/// See the example of [`is_terminal`](IsTerminal::is_terminal).
-pub trait IsTerminal {
+/// types can implement. This trait is implemented for everything that has a descriptor, `std` types included,
+/// and cannot be implemented for other types. See the example of [`is_terminal`](IsTerminal::is_terminal).
+pub trait IsTerminal: AsFd {
     /// Returns `true` if the descriptor refers to a terminal.
     ///
     /// ```

@@ -9,7 +9,8 @@ use crate::sched::features::offload;
 /// A value that can be converted to socket addresses; the counterpart of [`std::net::ToSocketAddrs`].
 ///
 /// A host name is resolved by the system's resolver on another thread, so that the lookup does not block the
-/// worker. Values that need no lookup are converted at once.
+/// worker. Values that need no lookup are converted at once. Programs may implement the trait for types of
+/// their own.
 ///
 /// ```
 /// use uthread::net::ToSocketAddrs;

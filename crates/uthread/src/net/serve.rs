@@ -18,7 +18,7 @@ use crate::thread;
 /// ends, here or in another process, so retrying at once would only burn CPU time.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(20);
 
-/// A listener that [`serve`] accepts connections from.
+/// A listener that [`serve`] accepts connections from. Programs may implement the trait for types of their own.
 ///
 /// ```
 /// use std::io;

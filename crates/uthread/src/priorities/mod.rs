@@ -25,6 +25,7 @@ pub(crate) use by_priority::ByPriority;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Priority {
     /// Before all others, for work that somebody waits for: a short request, a heartbeat.
     Urgent,

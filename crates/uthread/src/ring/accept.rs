@@ -14,7 +14,8 @@ use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::spawn;
 use crate::sched::features::multishot_queue::Decode;
 
-/// Listeners that [`accept`] works on. See the example there.
+/// Listeners that [`accept`] works on. See the example there. The trait is sealed: it cannot be implemented for
+/// other types.
 pub trait Listener: AsFd + sealed::Sealed {
     /// The type of an accepted connection.
     type Stream;

@@ -10,7 +10,8 @@ use crate::resource::registration::Registration;
 use crate::sched::features::ring;
 
 /// Types that a [`RegisteredFile`] can wrap: a [`File`](crate::fs::File), a socket of [`net`](crate::net), an
-/// end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of these.
+/// end of a [`pipe`](crate::io::pipe()), or a mutable reference to one of these. The trait is sealed: it
+/// cannot be implemented for other types.
 ///
 /// ```
 /// use uthread::ring::{Registrable, RegisteredFile};

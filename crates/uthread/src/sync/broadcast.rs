@@ -31,7 +31,7 @@ pub use std::sync::mpsc::SendError;
 
 use super::notify_mutex::{NotifyMutex, WaiterId};
 use super::select::Receive;
-use super::selection::{ArmHandle, Event};
+use super::selection::{ArmHandle, Event, Sealed};
 use crate::sched::caller::{self, turn};
 
 struct Ring<T> {
@@ -373,6 +373,8 @@ pub struct Received<'a, T> {
     receiver: &'a mut Receiver<T>,
     waiter_id: Option<WaiterId>,
 }
+
+impl<T> Sealed for &mut Receiver<T> {}
 
 impl<'a, T: Clone> Receive for &'a mut Receiver<T> {
     type Event = Received<'a, T>;

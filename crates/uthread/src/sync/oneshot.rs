@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub use std::sync::mpsc::{RecvError, SendError};
 
 use super::select::Receive;
-use super::selection::{ArmHandle, Event};
+use super::selection::{ArmHandle, Event, Sealed};
 use crate::fiber::Outcome;
 use crate::sched::caller::{self, cancellation, turn, wait};
 
@@ -327,6 +327,8 @@ impl<T> RefUnwindSafe for Receiver<T> {}
 /// ```
 #[derive(Debug)]
 pub struct Received<'a, T>(&'a Receiver<T>);
+
+impl<T> Sealed for &mut Receiver<T> {}
 
 impl<'a, T> Receive for &'a mut Receiver<T> {
     type Event = Received<'a, T>;

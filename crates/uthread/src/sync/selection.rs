@@ -40,6 +40,9 @@ use crate::sched::caller::{self, cancellation, turn, wait};
 use crate::sched::fast_rand;
 use crate::sched::features::readiness::{self, PollOperation};
 
+/// Keeps traits of a selection from being implemented elsewhere: no other crate can name it.
+pub trait Sealed {}
+
 /// An event that a selection can wait for.
 pub trait Event {
     /// The result of the event.
@@ -120,7 +123,8 @@ impl<E: Event> Arm<E> {
     }
 }
 
-/// An [`Arm`] of any type. See the example of [`select`].
+/// An [`Arm`] of any type. See the example of [`select`]. The trait is sealed: it cannot be implemented for
+/// other types.
 pub trait Select: AnyArm {}
 
 impl<E: Event> Select for Arm<E> {}

@@ -8,6 +8,8 @@ use rustix::net::sockopt;
 
 /// When the kernel sends probes to a silent peer. Times are rounded up to whole seconds.
 ///
+/// Later versions add no fields, so that programs can construct a value.
+///
 /// ```
 /// use std::time::Duration;
 /// use uthread::net::Keepalive;

@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct UCred {
     /// The effective user ID.
     pub uid: u32,

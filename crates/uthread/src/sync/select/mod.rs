@@ -22,7 +22,7 @@ pub use readiness::{readable, writable};
 pub use times::{after, at, tick};
 
 use super::promise::{self, Settled, Waiter};
-use super::selection::Event;
+use super::selection::{Event, Sealed};
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
@@ -69,8 +69,9 @@ pub fn recv<R: Receive>(receiver: R) -> Arm<R::Event> {
     Arm::new(receiver.event())
 }
 
-/// Receivers that [`recv`] accepts. See the example there.
-pub trait Receive {
+/// Receivers that [`recv`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
+/// types.
+pub trait Receive: Sealed {
     /// The event that a value can be received.
     type Event: Event;
 
@@ -122,8 +123,9 @@ pub fn send<'a, S: Transmit<'a, T>, T>(sender: S, value: &'a mut Option<T>) -> A
     }
 }
 
-/// Senders that [`send`] accepts. See the example there.
-pub trait Transmit<'a, T> {
+/// Senders that [`send`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
+/// types.
+pub trait Transmit<'a, T>: Sealed {
     /// The event that the value was sent.
     type Event: Event;
 
