@@ -19,6 +19,8 @@ mod cycles;
 
 mod maps;
 
+mod chapters;
+
 mod terms;
 
 mod size;
@@ -55,11 +57,12 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 18] = [
     opening::check,
     layers::check,
     cycles::check,
     maps::check,
+    chapters::check,
     terms::check,
     size::check,
     unsafety::check,

@@ -8,6 +8,10 @@
 //!
 //! Names and signatures are those of `std`. Outside a runtime, each call blocks the thread, as in `std`.
 //!
+//! ```sh
+//! cargo add uthread
+//! ```
+//!
 //! ```
 //! use uthread::io::{self, Read, Write};
 //! use uthread::net::{TcpListener, TcpStream};
@@ -30,6 +34,59 @@
 //! }
 //! ```
 //!
+//! # When to use it
+//!
+//! Use it for servers, proxies and clients with many connections or files at once that should read like programs with threads, for
+//! programs that use threads and need more of them, and for libraries that are written against [`Read`](io::Read) and
+//! [`Write`](io::Write).
+//!
+//! Use something else for
+//!
+//! - a few hundred connections at most: threads of `std`;
+//! - computations without I/O: a pool such as `rayon`;
+//! - a program built around `async` crates: their runtime. For single ones in a program of fibers there is [`block_on`]
+//!   ([how](guide::async_crates));
+//! - systems other than Linux.
+//!
+//! # Platforms
+//!
+//! | | needed | tested |
+//! | --- | --- | --- |
+//! | Linux | 5.11 or newer for io_uring, best from 6.13 on; epoll elsewhere | 5.10 (Debian's), 6.1, 6.12, 6.18, 7.3 |
+//! | CPU | x86-64, aarch64 | x86-64; on aarch64 some tests, emulated |
+//! | C library | glibc, musl | glibc 2.36; by hand musl, and glibc 2.41 and 2.43 for own thread-local storage |
+//! | Rust | 1.95 | 1.95 |
+//!
+//! Features of the kernel are detected, and replaced where they are missing; [`diagnose`] lists them.
+//!
+//! # Drivers
+//!
+//! | driver | mechanism | when |
+//! | --- | --- | --- |
+//! | [`Uring`](Driver::Uring) | one io_uring instance per worker | by default, where the kernel allows it |
+//! | [`Epoll`](Driver::Epoll) | one epoll instance per worker, and threads for files | where io_uring is forbidden, as in most containers |
+//! | [`Threads`](Driver::Threads) | one OS thread per fiber | on request: to debug, and to compare |
+//!
+//! The runtime chooses; the variable `UTHREAD_DRIVER` and [`Builder::driver`] overrule it ([how](guide::drivers)).
+//!
+//! # Other crates in a fiber
+//!
+//! Crates that read and write through [`Read`](io::Read) and [`Write`](io::Write), such as rustls, tungstenite, redis, flate2, tar and csv,
+//! work unchanged on the streams of [`net`] and [`fs`]. The others depend on the mode of the runtime:
+//!
+//! | crates that | by default | [migrating](Builder::migrating) | [own thread-local storage](Builder::own_tls) |
+//! | --- | --- | --- | --- |
+//! | keep a value per thread: rand, arc-swap, env_logger | work | work | work |
+//! | wait by themselves for another fiber: flume, parking_lot, dashmap, r2d2, rayon | hang | work with two workers | work |
+//! | block by themselves: postgres, mysql | stop other fibers meanwhile; use [`blocking()`] | work with two workers | work |
+//! | use sockets of `std`, to a server in the same program: ureq, native-tls | hang | hang | work |
+//! | keep a context per thread: scoped-tls, tracing without `uthread-tracing` | wrong results | wrong results | work |
+//! | are async, in [`block_on`]: reqwest, hyper, tokio-postgres | work | work | work |
+//!
+//! Of 40 uses of unpatched crates that block, 3 end right by default, 31 with migrating fibers on two workers, and all 40 with
+//! own thread-local storage; none of the crates upholds the contract of migrating fibers. The file `docs/results/crates.md` of the
+//! repository lists them, and [`guide::blocking`] describes what else to do about a call that blocks.
+//!
 //! # A tour
 //!
 //! - [`thread`]: spawn, join and scope fibers like threads. [`join()`] splits work, [`local!`](mod@local)
@@ -47,11 +104,13 @@
 //! - [`Runtime`] and its [`Builder`]: workers, drivers and [`Metrics`]. [`diagnose`] reports the kernel
 //!   features available on this machine.
 //!
-//! The [`guide`] starts with a [first server](guide::first_server) and the choice of a [driver](guide::drivers). It
-//! explains how to [port](guide::porting) a program, lists the counterpart of each [item](guide::items) of `std`, and
-//! describes which calls still [block](guide::blocking) a worker, how to [tune](guide::tuning) a program, and why the
-//! design is [sound](guide::soundness). There are chapters for users of [threads](guide::from_threads) and of
-//! [`async`](guide::from_async).
+//! # The guide
+//!
+//! - Start: [first server](guide::first_server), [channels](guide::channels), [drivers](guide::drivers), for users of
+//!   [threads](guide::from_threads) and of [`async`](guide::from_async), [async crates](guide::async_crates).
+//! - Port a program: [porting](guide::porting), [items of `std`](guide::items).
+//! - Go further: [blocking calls](guide::blocking), [cancellation](guide::cancellation), [fault tolerance](guide::fault_tolerance),
+//!   [production](guide::production), [tuning](guide::tuning), [soundness](guide::soundness).
 
 mod diagnosis;
 pub mod fs;

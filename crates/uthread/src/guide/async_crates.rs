@@ -129,3 +129,7 @@
 //!     abort.abort();
 //! }
 //! ```
+//!
+//! ---
+//!
+//! [Previous: from async](super::from_async) | [Contents](super) | [Next: porting](super::porting)

@@ -89,3 +89,7 @@
 //! - Reads of files in the page cache go through the driver, which lets other fibers run.
 //!
 //! A loop that polls an atomic calls none of these. Call [`yield_now`](crate::yield_now) in it or, better, wait for an event.
+//!
+//! ---
+//!
+//! [Previous: items](super::items) | [Contents](super) | [Next: cancellation](super::cancellation)

@@ -136,3 +136,7 @@
 //! Deadlines and `try_scope` also work on threads outside the runtime, with two limits. No handle can cancel such a thread. And a system
 //! call that cannot be polled, such as a read from a disk or the opening of a FIFO, ignores the deadline. With
 //! `UTHREAD_DRIVER=threads`, handles cancel calls by the signal SIGURG, and the second limit applies to deadlines as well.
+//!
+//! ---
+//!
+//! [Previous: blocking](super::blocking) | [Contents](super) | [Next: fault tolerance](super::fault_tolerance)

@@ -167,3 +167,7 @@
 //!
 //! `recv`, `send` and `select!` unwind a cancelled fiber, because no error of theirs would be true; see
 //! [`cancellation`](super::cancellation). `recv_timeout` returns its timeout error instead.
+//!
+//! ---
+//!
+//! [Previous: first server](super::first_server) | [Contents](super) | [Next: drivers](super::drivers)

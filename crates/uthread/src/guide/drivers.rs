@@ -79,3 +79,7 @@
 //!
 //! With `UTHREAD_DRIVER=threads` debuggers, profilers and sanitizers see ordinary threads. A program that hangs on workers but not on
 //! threads blocks a worker: see [`blocking`](super::blocking).
+//!
+//! ---
+//!
+//! [Previous: channels](super::channels) | [Contents](super) | [Next: from threads](super::from_threads)

@@ -122,3 +122,7 @@
 //! The first SIGTERM cancels the fiber that accepts. [`TcpListener::shutdown`](crate::net::TcpListener::shutdown) would also make its
 //! `accept` return, but in every process that shares the socket. Connections may end for a grace period; then, or at a second signal,
 //! their fibers are cancelled. What must happen all the same, such as a line of the log, is in a [`shield`](crate::shield).
+//!
+//! ---
+//!
+//! [Previous: cancellation](super::cancellation) | [Contents](super) | [Next: production](super::production)

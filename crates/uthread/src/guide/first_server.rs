@@ -150,3 +150,7 @@
 //! # Test it
 //!
 //! [`#[uthread::test]`](macro@crate::test) runs the body of a test in a fiber. Bind to port 0, and ask the listener for its address.
+//!
+//! ---
+//!
+//! [Contents](super) | [Next: channels](super::channels)

@@ -96,3 +96,7 @@
 //!   may live across calls. Spawn fibers early, so that idle workers can take them before they start.
 //! - **No cooperative budget in computations.** As with `async`, a loop that never waits keeps its worker.
 //! - **A lock may be held across calls that wait**, if it is one of [`uthread::sync`](crate::sync).
+//!
+//! ---
+//!
+//! [Previous: from threads](super::from_threads) | [Contents](super) | [Next: async crates](super::async_crates)

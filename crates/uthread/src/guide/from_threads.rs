@@ -71,3 +71,7 @@
 //! assert_eq!(consumer.join().unwrap(), Ok("from a thread"));
 //! producer.join().unwrap().unwrap();
 //! ```
+//!
+//! ---
+//!
+//! [Previous: drivers](super::drivers) | [Contents](super) | [Next: from async](super::from_async)

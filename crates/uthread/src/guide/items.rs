@@ -143,3 +143,7 @@
 //! | `Duration`, `Instant`, `SystemTime`, `SystemTimeError`, `TryFromFloatSecsError`, `UNIX_EPOCH` | `std`'s | |
 //!
 //! New here: [`interval`](crate::time::interval), [`timeout`](crate::time::timeout), [`deadline`](crate::time::deadline).
+//!
+//! ---
+//!
+//! [Previous: porting](super::porting) | [Contents](super) | [Next: blocking](super::blocking)

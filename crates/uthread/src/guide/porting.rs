@@ -108,3 +108,7 @@
 //! [`net::TcpSocket`](crate::net::TcpSocket), [`fs::Dir`](crate::fs::Dir), [`fs::TempFile`](crate::fs::TempFile),
 //! [`fs::AlignedBuffer`](crate::fs::AlignedBuffer), [`ring`](crate::ring), [`join`](crate::join()),
 //! [`time::interval`](crate::time::interval), [`blocking`](crate::blocking()).
+//!
+//! ---
+//!
+//! [Previous: async crates](super::async_crates) | [Contents](super) | [Next: items](super::items)

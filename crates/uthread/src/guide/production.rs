@@ -162,3 +162,7 @@
 //!
 //! Watch `stalls`: each is a fiber that has kept its worker for 100 ms while others waited. [`blocking`](super::blocking) shows how to
 //! find it.
+//!
+//! ---
+//!
+//! [Previous: fault tolerance](super::fault_tolerance) | [Contents](super) | [Next: tuning](super::tuning)

@@ -194,3 +194,7 @@
 //!
 //! The library learns of children through `pthread_atfork(3)`. A bare `clone(2)` notifies nobody: call nothing of this crate in such a child
 //! before `exec`.
+//!
+//! ---
+//!
+//! [Previous: tuning](super::tuning) | [Contents](super)

@@ -150,3 +150,7 @@
 //! - [`ring::read_file`](crate::ring::read_file) opens, reads and closes a small file with one submission, and
 //!   [`ring::read_file_beneath`](crate::ring::read_file_beneath) one of an open directory.
 //!   Into an [`AlignedBuffer`](crate::fs::AlignedBuffer) the kernel copies faster.
+//!
+//! ---
+//!
+//! [Previous: production](super::production) | [Contents](super) | [Next: soundness](super::soundness)

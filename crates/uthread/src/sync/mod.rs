@@ -10,6 +10,22 @@
 //! # let _ = (AtomicU32::new(0), Ordering::Relaxed, Arc::new(Mutex::new(0)), mpsc::channel::<u8>());
 //! ```
 //!
+//! | to | use |
+//! | --- | --- |
+//! | let fibers change a value one at a time | [`Mutex`]; for a number or a flag, [`atomic`] |
+//! | let many fibers read a value that seldom changes | [`RwLock`] |
+//! | wait until a shared value has changed | [`Condvar`], with a `Mutex` |
+//! | initialize a value once, when it is first needed | [`LazyLock`], [`OnceLock`]; without a value, [`Once`] |
+//! | limit how many fibers do something at the same time | [`Semaphore`] |
+//! | let a group of fibers start a step together | [`Barrier`] |
+//! | pass values on, each to one receiver | [`mpsc`]: `sync_channel` with a bound, `channel` without |
+//! | pass one value on: an answer, a signal to stop | [`mod@oneshot`] |
+//! | publish one value to many readers | [`promise`] |
+//! | send every value to every receiver | [`broadcast`] |
+//! | wait for the first of several events | [`select!`] |
+//!
+//! The guide compares the [channels](crate::guide::channels). When a fiber is cancelled, its wait ends or continues:
+//!
 //! | | waits are cancellation points | waits continue when cancelled |
 //! | --- | --- | --- |
 //! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
