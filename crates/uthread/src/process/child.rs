@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::process::{ExitStatus, Output};
 
 use rustix::process::Pid;
@@ -12,6 +13,8 @@ use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::sched::caller::turn;
 use crate::sched::features::offload;
 use crate::signal::Signal;
+use crate::sync::select::Exits;
+use crate::sync::selection::Sealed;
 
 /// A child process; the counterpart of [`std::process::Child`]. [`Command::spawn`](super::Command::spawn)
 /// creates it.
@@ -47,6 +50,14 @@ impl fmt::Debug for Child {
             .field("stdout", &self.stdout)
             .field("stderr", &self.stderr)
             .finish_non_exhaustive()
+    }
+}
+
+impl Sealed for Child {}
+
+impl Exits for Child {
+    fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(Pidfd::as_fd)
     }
 }
 

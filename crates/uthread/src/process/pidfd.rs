@@ -1,7 +1,7 @@
 //! A descriptor for a child process (pidfd), which becomes readable when the child terminates.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -57,6 +57,10 @@ impl Pidfd {
                 result => return result,
             }
         }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Waits until the child has terminated.

@@ -33,6 +33,9 @@ use crate::op::net::{self, SocketOperation};
 use crate::op::{self, Operation};
 use crate::resource::descriptor::{Descriptor, FdState};
 use crate::sched::caller::{self, cancellation, turn, wait};
+use crate::sched::features::readiness::PollOperation;
+use crate::sync::select::Receive;
+use crate::sync::selection::{ArmHandle, Event, Sealed};
 
 pub use number::Signal;
 
@@ -171,19 +174,92 @@ impl Signals {
     /// ```
     pub fn try_recv(&mut self) -> Option<Signal> {
         turn::spend();
+        self.take_pending()
+    }
+
+    fn take_pending(&mut self) -> Option<Signal> {
         self.delivery.pending().next().and_then(Signal::from_raw)
     }
 
-    fn await_byte(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let mut readable = Operation::Socket(SocketOperation::Poll(net::Poll {
+    /// Returns a poll for the byte that announces a signal.
+    fn readable(&self) -> net::Poll<'_> {
+        net::Poll {
             descriptor: Descriptor {
                 fd: self.delivery.get_read().as_fd(),
                 state: &self.state,
             },
             events: PollFlags::IN,
-        }));
+        }
+    }
+
+    fn await_byte(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut readable = Operation::Socket(SocketOperation::Poll(self.readable()));
         wait::perform(&mut readable, timeout)?;
         Ok(())
+    }
+}
+
+impl Sealed for &mut Signals {}
+
+impl<'a> Receive for &'a mut Signals {
+    type Event = Received<'a>;
+
+    fn event(self) -> Received<'a> {
+        Received {
+            signals: self,
+            failure: None,
+        }
+    }
+}
+
+/// The event that a signal has arrived.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::signal::{Signal, Signals};
+///
+/// let mut signals = Signals::new([Signal::USR1])?;
+/// # std::process::Command::new("kill").args(["-USR1", &std::process::id().to_string()]).status()?;
+/// uthread::select! {
+///     recv(&mut signals) -> signal => assert_eq!(signal?, Signal::USR1),
+///     after(Duration::from_secs(60)) => panic!("nobody has sent one"),
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Received<'a> {
+    signals: &'a mut Signals,
+    /// The error with which the kernel refused to wait.
+    failure: Option<io::Error>,
+}
+
+impl Event for Received<'_> {
+    type Output = io::Result<Signal>;
+
+    fn try_complete(&mut self) -> Option<io::Result<Signal>> {
+        if let Some(error) = self.failure.take() {
+            return Some(Err(error));
+        }
+        self.signals.take_pending().map(Ok)
+    }
+
+    /// Always enlists: the poll completes as soon as it starts if a signal has arrived.
+    fn enlist(&mut self, _: ArmHandle) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn poll(&self) -> Option<PollOperation<'_>> {
+        Some(PollOperation(self.signals.readable()))
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.failure = Some(error);
+    }
+
+    fn cut_off(&mut self) -> io::Result<Signal> {
+        Err(cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into()))
     }
 }
 

@@ -23,7 +23,7 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, SendError};
 
@@ -174,7 +174,7 @@ impl<T> Receiver<T> {
     pub fn recv_timeout(self, timeout: Duration) -> Result<T, RecvTimeoutError<T>> {
         turn::spend();
         let deadline = caller::after(caller::now(), timeout);
-        match self.await_until(deadline) {
+        match wait::await_outcome(&self.outcome, deadline) {
             true => self.take().map_err(|_| RecvTimeoutError::Disconnected),
             false => Err(RecvTimeoutError::Timeout(self)),
         }
@@ -203,29 +203,6 @@ impl<T> Receiver<T> {
             true => self.take().map_err(|_| TryRecvError::Disconnected),
             false => Err(TryRecvError::Empty(self)),
         }
-    }
-
-    /// Waits until the channel has a value or is disconnected. Returns `false` if the deadline passes or the
-    /// caller is cancelled before that.
-    fn await_until(&self, deadline: Instant) -> bool {
-        while !self.has_come() {
-            let cancelled = cancellation::is_cancelled();
-            let late = caller::now() >= deadline;
-            if !cancelled && !late {
-                wait::park_deadline(deadline);
-            }
-            self.outcome.withdraw();
-            if self.outcome.is_done() {
-                break;
-            }
-            if cancelled {
-                cancellation::count_early_end();
-            }
-            if cancelled || late {
-                return false;
-            }
-        }
-        true
     }
 
     /// Returns `true` if the channel has a value or is disconnected. Otherwise the caller will be woken for

@@ -1,5 +1,6 @@
 //! The handle that joins a fiber.
 
+use std::time::Duration;
 use std::{fmt, mem};
 
 use super::{Result, Thread};
@@ -7,6 +8,8 @@ use crate::fiber::{self, Joinable};
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
 use crate::sched::features::thread_ends;
 use crate::sched::threads::handles;
+use crate::sync::select::Joins;
+use crate::sync::selection::{ArmHandle, Sealed};
 
 /// A handle to wait for a fiber and take its result. Dropping it detaches the fiber. See the example of
 /// [`join`](JoinHandle::join).
@@ -68,6 +71,32 @@ impl<T> JoinHandle<T> {
             self.await_outcome();
         }
         self.take()
+    }
+
+    /// Waits for the fiber to end, at most for `timeout`, and returns its result like [`join`](JoinHandle::join).
+    ///
+    /// To wait for a fiber or for other events, lend the handle to [`select!`](crate::select): `ended(&mut handle)`.
+    ///
+    /// # Errors
+    ///
+    /// The handle if the fiber has not ended in that time, or if the caller is cancelled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let sleeping = uthread::spawn(|| uthread::sleep(Duration::from_secs(3600)));
+    /// let Err(sleeping) = sleeping.join_timeout(Duration::from_millis(1)) else {
+    ///     panic!("it sleeps for an hour")
+    /// };
+    /// sleeping.cancel();
+    /// assert!(sleeping.join_timeout(Duration::from_secs(60)).unwrap().is_err());
+    /// ```
+    pub fn join_timeout(self, timeout: Duration) -> std::result::Result<Result<T>, JoinHandle<T>> {
+        let deadline = caller::after(caller::now(), timeout);
+        match wait::await_outcome(self.joinable().outcome(), deadline) {
+            true => Ok(self.take()),
+            false => Err(self),
+        }
     }
 
     #[inline(never)]
@@ -173,6 +202,22 @@ impl<T> JoinHandle<T> {
             turn::spend_try();
         }
         finished
+    }
+}
+
+impl<T> Sealed for JoinHandle<T> {}
+
+impl<T> Joins for JoinHandle<T> {
+    fn has_ended(&self) -> bool {
+        self.joinable().outcome().is_done()
+    }
+
+    fn await_end(&self, waiter: ArmHandle) -> bool {
+        self.joinable().outcome().await_done(waiter.wake_handle())
+    }
+
+    fn withdraw(&self) {
+        self.joinable().outcome().withdraw();
     }
 }
 

@@ -4,11 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{self, Location, RefUnwindSafe};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::builder::start;
 use super::{JoinHandle, Result, Thread};
 use crate::fiber::{Children, Fiber, FiberRef, Identity};
 use crate::sched::caller::{self, cancellation, panics, turn, wait};
+use crate::sync::select::Joins;
+use crate::sync::selection::{ArmHandle, Sealed};
 
 /// Runs `f` with a scope whose fibers may borrow from the caller. Returns, or unwinds if `f` panics, when all
 /// fibers of the scope have ended.
@@ -191,6 +194,32 @@ impl<T> ScopedJoinHandle<'_, T> {
         result
     }
 
+    /// Waits for the fiber to end, at most for `timeout`; see [`JoinHandle::join_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// The handle if the fiber has not ended in that time, or if the caller is cancelled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// uthread::scope(|scope| {
+    ///     let fiber = scope.spawn(|| 6 * 7);
+    ///     assert_eq!(fiber.join_timeout(Duration::from_secs(60)).unwrap().unwrap(), 42);
+    /// });
+    /// ```
+    pub fn join_timeout(self, timeout: Duration) -> std::result::Result<Result<T>, Self> {
+        match self.handle.join_timeout(timeout) {
+            Ok(result) => {
+                if let Err(payload) = &result {
+                    self.children.take_end(payload);
+                }
+                Ok(result)
+            }
+            Err(handle) => Err(ScopedJoinHandle { handle, ..self }),
+        }
+    }
+
     /// Requests the fiber to end; see [`JoinHandle::cancel`]. The scope does not panic for a cancelled fiber.
     ///
     /// ```
@@ -233,5 +262,21 @@ impl<T> ScopedJoinHandle<'_, T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
+    }
+}
+
+impl<T> Sealed for ScopedJoinHandle<'_, T> {}
+
+impl<T> Joins for ScopedJoinHandle<'_, T> {
+    fn has_ended(&self) -> bool {
+        self.handle.has_ended()
+    }
+
+    fn await_end(&self, waiter: ArmHandle) -> bool {
+        self.handle.await_end(waiter)
+    }
+
+    fn withdraw(&self) {
+        self.handle.withdraw();
     }
 }

@@ -27,6 +27,7 @@ mod channels_runtime;
 mod oneshot;
 mod promise;
 mod select;
+mod select_ends;
 mod select_ready;
 mod select_runtime;
 
@@ -149,6 +150,7 @@ const MODULES: &[harness::Module] = &modules![
     oneshot,
     promise,
     select,
+    select_ends,
     select_ready,
     select_runtime,
     locks,

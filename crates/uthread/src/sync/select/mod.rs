@@ -1,4 +1,4 @@
-//! Waiting for one of several events: messages, space in a channel, times, readiness. Usually written with
+//! Waiting for one of several events: messages, signals, space in a channel, times, readiness, ends of fibers and processes. Usually written with
 //! [`select!`](crate::select).
 //!
 //! The arms of [`select!`](crate::select) are calls of the functions of this module, which return [`Arm`]s.
@@ -10,14 +10,19 @@
 //! | [`wait(&waiter)`](wait) | the promise is set or broken | the result of its `wait` |
 //! | [`send(&sender, &mut value)`](send) | the channel has space, or its receiver is gone | the result of its `send` |
 //! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | the descriptor is ready, or has an error or a hang-up | `io::Result<()>` |
+//! | [`ended(&mut handle)`](ended) | the fiber has ended | `()` |
+//! | [`exited(&child)`](exited) | the child process has terminated | `io::Result<()>` |
+//! | [`cancelled()`](cancelled) | the caller is cancelled, or its deadline has passed | `()` |
 //! | [`after(duration)`](after), [`at(instant)`](at) | the time has come | `()` |
 //! | [`tick(&mut interval)`](tick) | the next event of the interval is due | the time at which it was due |
 
+mod ends;
 mod readiness;
 mod select_macro;
 mod times;
 
 pub use super::selection::{Arm, Select, select, select_timeout, try_select};
+pub use ends::{Exits, Joins, cancelled, ended, exited};
 pub use readiness::{readable, writable};
 pub use times::{after, at, tick};
 
@@ -26,8 +31,8 @@ use super::selection::{Event, Sealed};
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
-/// `receiver` is an `&mpsc::Receiver`, `&mut oneshot::Receiver` or `&mut broadcast::Receiver`. The result is
-/// that of its `recv`.
+/// `receiver` is an `&mpsc::Receiver`, `&mut oneshot::Receiver`, `&mut broadcast::Receiver` or `&mut`
+/// [`Signals`](crate::signal::Signals). The result is that of its `recv`.
 ///
 /// ```
 /// use uthread::sync::{mpsc, oneshot};

@@ -95,13 +95,13 @@ pub fn writable<F: AsFd + ?Sized>(descriptor: &F) -> Arm<Readiness<'_>> {
     arm(descriptor.as_fd(), PollFlags::OUT)
 }
 
+/// Returns the error of an arm that completes because the caller may not wait.
+pub(crate) fn refusal() -> io::Error {
+    cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into())
+}
+
 fn arm(fd: BorrowedFd<'_>, events: PollFlags) -> Arm<Readiness<'_>> {
-    Arm::new(Readiness {
-        fd,
-        events,
-        state: FdState::new(),
-        failure: None,
-    })
+    Arm::new(Readiness::new(fd, events))
 }
 
 /// The event of the arms that [`readable`] and [`writable`] create.
@@ -111,6 +111,22 @@ pub struct Readiness<'a> {
     state: FdState,
     /// The error with which the kernel refused to wait.
     failure: Option<io::Error>,
+}
+
+impl<'a> Readiness<'a> {
+    /// Returns the event that the descriptor is readable.
+    pub(crate) fn of_input(fd: BorrowedFd<'a>) -> Readiness<'a> {
+        Readiness::new(fd, PollFlags::IN)
+    }
+
+    fn new(fd: BorrowedFd<'a>, events: PollFlags) -> Readiness<'a> {
+        Readiness {
+            fd,
+            events,
+            state: FdState::new(),
+            failure: None,
+        }
+    }
 }
 
 impl fmt::Debug for Readiness<'_> {
@@ -161,6 +177,6 @@ impl Event for Readiness<'_> {
     }
 
     fn cut_off(&mut self) -> io::Result<()> {
-        Err(cancellation::refusal().unwrap_or_else(|| Errno::CANCELED.into()))
+        Err(refusal())
     }
 }

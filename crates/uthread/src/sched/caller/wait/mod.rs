@@ -1,8 +1,10 @@
 //! Waiting: a fiber leaves its worker to others meanwhile, a thread blocks.
 
+mod outcome;
 mod park;
 mod perform;
 
+pub(crate) use self::outcome::await_outcome;
 pub(crate) use self::park::{
     Outside, park, park_cancellable, park_deadline, park_unless_cancelled, park_unless_over,
     park_until, park_until_or_cancel, park_until_or_cancel_outside, sleep_until,

@@ -1,0 +1,196 @@
+//! Ends of fibers, of processes and of the caller's wait, as arms of a selection.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+
+use super::readiness::{self, Readiness};
+use crate::sched::caller::cancellation;
+use crate::sched::features::readiness::PollOperation;
+use crate::sync::selection::{Arm, ArmHandle, Event, Sealed};
+
+/// Creates an arm that is ready when a fiber has ended, so that a join does not wait.
+///
+/// `handle` is that of a fiber, also of one in a scope.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let mut fiber = uthread::spawn(|| 6 * 7);
+/// uthread::select! {
+///     ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), 42),
+///     after(Duration::from_secs(60)) => panic!("it takes too long"),
+/// }
+/// ```
+///
+/// While a selection waits, nobody else joins the fiber:
+///
+/// ```compile_fail,E0505
+/// let mut fiber = uthread::spawn(|| ());
+/// let mut arm = uthread::sync::select::ended(&mut fiber);
+/// fiber.join();
+/// uthread::sync::select::try_select(&mut [&mut arm]);
+/// ```
+pub fn ended<H: Joins>(handle: &mut H) -> Arm<Ended<'_, H>> {
+    Arm::new(Ended(handle))
+}
+
+/// Handles that [`ended`] accepts. See the example there. The trait is sealed: it cannot be implemented for other
+/// types.
+pub trait Joins: Sealed {
+    /// Returns `true` if the fiber has ended.
+    #[doc(hidden)]
+    fn has_ended(&self) -> bool;
+
+    /// Registers a waiter to be woken at the end. Returns `false` if the fiber has ended.
+    #[doc(hidden)]
+    fn await_end(&self, waiter: ArmHandle) -> bool;
+
+    /// Withdraws the waiter.
+    #[doc(hidden)]
+    fn withdraw(&self);
+}
+
+/// The event of [`ended`].
+#[derive(Debug)]
+pub struct Ended<'a, H>(&'a mut H);
+
+impl<H: Joins> Event for Ended<'_, H> {
+    type Output = ();
+
+    fn try_complete(&mut self) -> Option<()> {
+        self.0.has_ended().then_some(())
+    }
+
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
+        self.0.await_end(handle)
+    }
+
+    fn withdraw(&mut self) {
+        self.0.withdraw();
+    }
+
+    fn cut_off(&mut self) {}
+}
+
+/// Creates an arm that is ready when a child process has terminated, so that [`Child::wait`](crate::process::Child::wait) does not wait.
+///
+/// # Errors
+///
+/// The arm completes with `Unsupported` if the kernel has no descriptors for processes (before Linux 5.4), or if there was no free
+/// descriptor when the child was started. Otherwise its errors are those of [`readable`].
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::process::Command;
+///
+/// let mut child = Command::new("true").spawn()?;
+/// uthread::select! {
+///     exited(&child) -> exited => {
+///         exited?;
+///         assert!(child.wait()?.success());
+///     }
+///     after(Duration::from_secs(60)) => child.kill()?,
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn exited<P: Exits>(child: &P) -> Arm<Exited<'_>> {
+    Arm::new(Exited(child.pidfd().map(Readiness::of_input)))
+}
+
+/// Processes that [`exited`] accepts: a [`Child`](crate::process::Child). See the example there. The trait is sealed: it cannot be implemented for other
+/// types.
+pub trait Exits: Sealed {
+    /// Returns a descriptor that is readable once the process has terminated, if there is one.
+    #[doc(hidden)]
+    fn pidfd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// The event of [`exited`].
+#[derive(Debug)]
+pub struct Exited<'a>(Option<Readiness<'a>>);
+
+impl Event for Exited<'_> {
+    type Output = io::Result<()>;
+
+    fn try_complete(&mut self) -> Option<io::Result<()>> {
+        match &mut self.0 {
+            Some(readiness) => readiness.try_complete(),
+            None => Some(Err(io::Error::new(
+                ErrorKind::Unsupported,
+                "there is no descriptor for the child",
+            ))),
+        }
+    }
+
+    fn enlist(&mut self, handle: ArmHandle) -> bool {
+        self.0
+            .as_mut()
+            .is_some_and(|readiness| readiness.enlist(handle))
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn poll(&self) -> Option<PollOperation<'_>> {
+        self.0.as_ref()?.poll()
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        if let Some(readiness) = &mut self.0 {
+            readiness.fail(error);
+        }
+    }
+
+    fn cut_off(&mut self) -> io::Result<()> {
+        Err(readiness::refusal())
+    }
+}
+
+/// Creates an arm that is ready when the caller is [cancelled](crate::JoinHandle::cancel), or when its deadline has passed.
+///
+/// With this arm the selection does not unwind the caller. Later calls that wait still fail, unless they are in a
+/// [`shield`](crate::shield). Never ready on a plain thread.
+///
+/// ```
+/// use uthread::sync::mpsc;
+///
+/// let (sender, requests) = mpsc::channel::<u32>();
+/// let (begun, begin) = mpsc::channel();
+/// let server = uthread::spawn(move || {
+///     begun.send(()).unwrap();
+///     let mut served = 0;
+///     loop {
+///         uthread::select! {
+///             recv(&requests) -> _request => served += 1,
+///             cancelled() => return served,
+///         }
+///     }
+/// });
+/// begin.recv().unwrap();
+/// server.cancel();
+/// assert_eq!(server.join().unwrap(), 0);
+/// # drop(sender);
+/// ```
+pub fn cancelled() -> Arm<Cancellation> {
+    Arm::new(Cancellation(()))
+}
+
+/// The event of [`cancelled`].
+#[derive(Debug)]
+pub struct Cancellation(());
+
+impl Event for Cancellation {
+    type Output = ();
+
+    fn try_complete(&mut self) -> Option<()> {
+        cancellation::is_cancelled().then_some(())
+    }
+
+    /// The end of the wait wakes the caller, whatever its arms.
+    fn enlist(&mut self, _: ArmHandle) -> bool {
+        true
+    }
+
+    fn withdraw(&mut self) {}
+
+    fn cut_off(&mut self) {}
+}

@@ -1,0 +1,256 @@
+//! Ends of fibers and processes, signals and cancellation as arms of a selection, and joins with a timeout.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{getpid, kill_process};
+use uthread::process::Command;
+use uthread::signal::{Signal, Signals};
+use uthread::sync::{mpsc, oneshot, select};
+use uthread::thread::Cancelled;
+use uthread::{JoinHandle, scope, shield, sleep, spawn, timeout, yield_now};
+
+use crate::harness::child::run_alone;
+use crate::harness::place::Place;
+use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
+use crate::support::HANG;
+
+behaviours![
+    (
+        EVERYWHERE,
+        [
+            the_end_of_a_fiber_is_selected,
+            a_handle_is_as_before_if_another_arm_is_selected,
+            one_of_many_fibers_that_end_is_selected,
+            the_end_of_a_scoped_fiber_is_selected,
+            a_join_ends_in_time_or_returns_the_handle,
+            the_end_of_a_process_is_selected,
+            a_signal_is_selected,
+        ]
+    ),
+    (
+        IN_FIBERS,
+        [
+            a_cancellation_is_selected,
+            a_deadline_is_selected_as_a_cancellation,
+            a_selection_is_not_cancelled_in_a_shield,
+            a_join_with_a_timeout_ends_early_in_a_cancelled_fiber,
+        ]
+    ),
+];
+
+const SHORT: Duration = Duration::from_millis(5);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn the_end_of_a_fiber_is_selected(place: Place) {
+    place.run(|| {
+        for pause in [Duration::ZERO, SHORT] {
+            let mut fiber = spawn(move || {
+                sleep(pause);
+                7
+            });
+            select! {
+                ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), 7),
+                after(HANG) => panic!("it does not end"),
+            }
+            let mut panicking = spawn(|| std::panic::resume_unwind(Box::new("a bug")));
+            select! { ended(&mut panicking) => {} };
+            let result: thread::Result<()> = panicking.join();
+            assert_eq!(result.unwrap_err().downcast_ref(), Some(&"a bug"));
+        }
+    });
+}
+
+fn a_handle_is_as_before_if_another_arm_is_selected(place: Place) {
+    place.run(|| {
+        let (end, ending) = mpsc::channel();
+        let mut fiber = spawn(move || ending.recv().unwrap());
+        for _ in 0..3 {
+            select! {
+                ended(&mut fiber) => panic!("it waits"),
+                after(SHORT) => {}
+            }
+            select! {
+                ended(&mut fiber) => panic!("it waits"),
+                default => {}
+            }
+        }
+        end.send(7).unwrap();
+        assert_eq!(fiber.join().unwrap(), 7);
+    });
+}
+
+fn one_of_many_fibers_that_end_is_selected(place: Place) {
+    place.run(|| {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..10).map(|_| oneshot::channel()).unzip();
+        let start = |receiver: oneshot::Receiver<usize>| spawn(move || receiver.recv().unwrap());
+        let mut fibers: Vec<JoinHandle<usize>> = receivers.into_iter().map(start).collect();
+        for (number, sender) in senders.into_iter().enumerate().rev() {
+            sender.send(number).unwrap();
+            let mut arms: Vec<_> = fibers.iter_mut().map(select::ended).collect();
+            let mut choices: Vec<_> = arms
+                .iter_mut()
+                .map(|arm| arm as &mut dyn select::Select)
+                .collect();
+            let ended = select::select(&mut choices);
+            assert_eq!(ended, number);
+            assert_eq!(fibers.remove(ended).join().unwrap(), number);
+        }
+    });
+}
+
+fn the_end_of_a_scoped_fiber_is_selected(place: Place) {
+    place.run(|| {
+        let local = String::from("borrowed");
+        scope(|scope| {
+            let mut fiber = scope.spawn(|| local.len());
+            select! { ended(&mut fiber) => assert_eq!(fiber.join().unwrap(), local.len()) };
+            let waiting = scope.spawn(|| sleep(HOUR));
+            let waiting = waiting.join_timeout(SHORT).unwrap_err();
+            waiting.cancel();
+            assert!(waiting.join_timeout(HANG).unwrap().is_err());
+        });
+    });
+}
+
+fn a_join_ends_in_time_or_returns_the_handle(place: Place) {
+    place.run(|| {
+        let (end, ending) = mpsc::channel();
+        let mut fiber = spawn(move || ending.recv().unwrap());
+        for timeout in [Duration::ZERO, SHORT] {
+            let begin = Instant::now();
+            fiber = fiber.join_timeout(timeout).unwrap_err();
+            assert!(begin.elapsed() >= timeout);
+        }
+        end.send(7).unwrap();
+        assert_eq!(fiber.join_timeout(HANG).unwrap().unwrap(), 7);
+    });
+}
+
+fn the_end_of_a_process_is_selected(place: Place) {
+    place.run(|| {
+        let mut sleeping = Command::new("sleep").arg("3600").spawn().unwrap();
+        select! {
+            exited(&sleeping) => panic!("it sleeps"),
+            after(SHORT) => {}
+        }
+        sleeping.kill().unwrap();
+        for _ in 0..2 {
+            select! {
+                exited(&sleeping) -> exited => exited.unwrap(),
+                after(HANG) => panic!("it is killed"),
+            }
+            assert!(!sleeping.wait().unwrap().success());
+        }
+    });
+}
+
+fn a_signal_is_selected(place: Place) {
+    run_alone(place, || {
+        let mut signals = Signals::new([Signal::USR1, Signal::USR2]).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        for signal in [Signal::USR1, Signal::USR2] {
+            select! {
+                recv(&mut signals) => panic!("nobody has sent it"),
+                after(SHORT) => {}
+            }
+            let sending = thread::spawn(move || {
+                thread::sleep(SHORT);
+                kill_process(
+                    getpid(),
+                    rustix::process::Signal::from_named_raw(signal.as_raw()).unwrap(),
+                )
+                .unwrap();
+            });
+            select! {
+                recv(&receiver) => panic!("nothing was sent"),
+                recv(&mut signals) -> received => assert_eq!(received.unwrap(), signal),
+            }
+            sending.join().unwrap();
+        }
+        sender.send(()).unwrap();
+        select! { recv(&receiver) -> received => assert_eq!(received, Ok(())) };
+    });
+}
+
+fn a_cancellation_is_selected(place: Place) {
+    place.run(|| {
+        let (begun, begin) = mpsc::channel();
+        let (_sender, receiver) = mpsc::channel::<()>();
+        let fiber = spawn(move || {
+            begun.send(()).unwrap();
+            select! {
+                recv(&receiver) => panic!("nothing was sent"),
+                cancelled() => {}
+            }
+            // What waits is still refused.
+            uthread::fs::metadata(".").unwrap_err().raw_os_error()
+        });
+        begin.recv().unwrap();
+        fiber.cancel();
+        assert_eq!(fiber.join().unwrap(), Some(Errno::CANCELED.raw_os_error()));
+    });
+}
+
+fn a_deadline_is_selected_as_a_cancellation(place: Place) {
+    place.run(|| {
+        let (_sender, receiver) = mpsc::channel::<()>();
+        let begin = Instant::now();
+        let selected = timeout(SHORT, || {
+            select! {
+                recv(&receiver) => false,
+                cancelled() => true,
+            }
+        });
+        assert_eq!(selected, Ok(true));
+        assert!(begin.elapsed() >= SHORT);
+    });
+}
+
+fn a_selection_is_not_cancelled_in_a_shield(place: Place) {
+    place.run(|| {
+        let (begun, begin) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let fiber = spawn({
+            let is_cancelled = Arc::clone(&is_cancelled);
+            move || {
+                begun.send(()).unwrap();
+                while !is_cancelled.load(Ordering::Relaxed) {
+                    shield(yield_now);
+                }
+                shield(|| {
+                    select! {
+                        recv(&receiver) -> number => number.unwrap(),
+                        cancelled() => 0,
+                    }
+                })
+            }
+        });
+        begin.recv().unwrap();
+        fiber.cancel();
+        is_cancelled.store(true, Ordering::Relaxed);
+        sleep(SHORT);
+        sender.send(7).unwrap();
+        assert_eq!(fiber.join().unwrap(), 7);
+    });
+}
+
+fn a_join_with_a_timeout_ends_early_in_a_cancelled_fiber(place: Place) {
+    place.run(|| {
+        let (begun, begin) = mpsc::channel();
+        let fiber = spawn(move || {
+            let sleeping = spawn(|| sleep(HOUR));
+            begun.send(()).unwrap();
+            let sleeping = sleeping.join_timeout(HOUR).unwrap_err();
+            sleeping.cancel();
+            shield(|| sleeping.join().unwrap_err().is::<Cancelled>())
+        });
+        begin.recv().unwrap();
+        fiber.cancel();
+        assert!(fiber.join().unwrap());
+    });
+}
