@@ -77,7 +77,7 @@ impl<H: Joins> Event for Ended<'_, H> {
 /// # Errors
 ///
 /// The arm completes with `Unsupported` if the kernel has no descriptors for processes (before Linux 5.4), or if there was no free
-/// descriptor when the child was started. Otherwise its errors are those of [`readable`].
+/// descriptor when the child was started. Otherwise its errors are those of [`readable`](super::readable).
 ///
 /// ```
 /// use std::time::Duration;
