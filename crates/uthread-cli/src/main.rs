@@ -13,9 +13,11 @@ mod listen;
 mod notify;
 mod output;
 mod runtime;
+mod rust_files;
 mod stop;
 mod targets;
 
+mod audit;
 mod completions;
 mod doctor;
 mod echo;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Search(options) => search::run(&options),
         Command::Model(options) => model::run(&options),
         Command::Port(args) => port::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { command } => man::run(command.as_deref()),

@@ -11,11 +11,13 @@ use anyhow::Context;
 use uthread_port::{Note, Options};
 
 use crate::args::PortArgs;
+use crate::audit;
 use crate::exit::Exit;
 use crate::output::tell;
+use crate::rust_files;
 
 pub(crate) fn run(args: &PortArgs) -> Exit {
-    let files = match files(&args.paths) {
+    let files = match rust_files::of(&args.paths) {
         Ok(files) => files,
         Err(error) => {
             tell(format_args!("{error:#}"));
@@ -72,35 +74,16 @@ fn port(files: &[PathBuf], options: Options, check: bool) -> anyhow::Result<usiz
         "changes {title}: {changes} in {changed_files} of {} files; lines that need attention: {notes}",
         files.len()
     )?;
+    // A program whose dependencies block its workers is not ported by its imports.
+    if let Some(package) = files.first().and_then(|file| package_of(file)) {
+        audit::warn(&package, &mut out)?;
+    }
     Ok(changes)
 }
 
-/// Returns the Rust files of these paths in order. In directories, skips hidden files and those of cargo.
-fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in paths {
-        let context = || format!("cannot read {}", path.display());
-        match fs::metadata(path).with_context(context)?.is_dir() {
-            true => walk(path, &mut found).with_context(context)?,
-            false => found.push(path.clone()),
-        }
-    }
-    Ok(found)
-}
-
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    let entries = fs::read_dir(folder)?;
-    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
-    entries.sort_by_key(fs::DirEntry::file_name);
-    for entry in entries {
-        let (name, path) = (entry.file_name(), entry.path());
-        let kind = entry.file_type()?;
-        let is_left_out = name == "target" || name.as_encoded_bytes().starts_with(b".");
-        if kind.is_dir() && !is_left_out {
-            walk(&path, found)?;
-        } else if kind.is_file() && path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(())
+/// Returns the folder of the package that a file belongs to, if there is one.
+fn package_of(file: &Path) -> Option<PathBuf> {
+    let file = fs::canonicalize(file).ok()?;
+    let is_package = |folder: &&Path| folder.join("Cargo.toml").exists();
+    file.ancestors().find(is_package).map(Path::to_owned)
 }

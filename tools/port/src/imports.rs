@@ -14,6 +14,8 @@ pub(super) struct Tree<'a> {
     /// Tokens of the path, without a leading `::`.
     path: Vec<(usize, &'a str)>,
     kind: Kind<'a>,
+    /// The name behind `as`.
+    alias: Option<&'a str>,
     /// Source text; of a group, up to the braces.
     text: &'a str,
     /// Comments before and after it, if it is inside braces.
@@ -33,7 +35,7 @@ impl<'a> Tree<'a> {
     /// Parses the tree that begins at a token; `None` if there is none.
     pub(super) fn parse(tokens: &Tokens<'a>, first: usize) -> Option<Tree<'a>> {
         let mut at = first + usize::from(tokens.text(first) == "::");
-        let mut open = None;
+        let (mut open, mut alias) = (None, None);
         let mut path = Vec::new();
         let kind = loop {
             match tokens.text(at) {
@@ -49,6 +51,7 @@ impl<'a> Tree<'a> {
                 "::" => at += 2,
                 "as" => {
                     at += 2;
+                    alias = Some(tokens.text(at));
                     break Kind::Name;
                 }
                 _ => break Kind::Name,
@@ -58,6 +61,7 @@ impl<'a> Tree<'a> {
         Some(Tree {
             path,
             kind,
+            alias,
             text: &tokens.source[tokens.range(first).start..open.unwrap_or(tokens.range(at).end)],
             comments: ["", ""],
             first,
@@ -83,9 +87,25 @@ impl<'a> Tree<'a> {
     /// Returns the decision for each imported name, with a token of the name and its path after the root.
     pub(super) fn fates(&self) -> Vec<(usize, String, Fate)> {
         let mut found = Vec::new();
-        self.visit(&[], &mut |token, path| {
-            found.push((token, path.join("::"), fate(path)));
+        self.visit(&[], &mut |tree, path| {
+            found.push((tree.first, path.join("::"), fate(path)));
         });
+        found
+    }
+
+    /// Returns each imported name, with a token of it and its path, root included.
+    pub(super) fn imports(&self) -> Vec<(usize, String, String)> {
+        let mut found = Vec::new();
+        for tree in self.roots() {
+            let is_std = tree.root().is_some_and(|(_, name)| name == "std");
+            let root = if is_std { "std::" } else { "" };
+            tree.visit(&[], &mut |tree, path| {
+                let path = format!("{root}{}", path.join("::"));
+                let last = path.rsplit("::").next().unwrap_or_default();
+                let name = tree.alias.unwrap_or(last).to_owned();
+                found.push((tree.first, name, path.clone()));
+            });
+        }
         found
     }
 
@@ -120,13 +140,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn visit(&self, above: &[&'a str], see: &mut impl FnMut(usize, &[&str])) {
+    fn visit(&self, above: &[&'a str], see: &mut impl FnMut(&Tree<'a>, &[&str])) {
         match &self.kind {
             Kind::Group(elements) => {
                 let path = self.below(above);
                 elements.iter().for_each(|it| it.visit(&path, see));
             }
-            _ => see(self.first, &self.whole(above)),
+            _ => see(self, &self.whole(above)),
         }
     }
 

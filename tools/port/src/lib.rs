@@ -1,5 +1,7 @@
 //! Ports Rust sources from `std` to `uthread` by replacing paths: the code behind `uthread port`.
 //!
+//! [`scan`] finds what may keep a fiber's worker from others: the code behind `uthread audit`.
+//!
 //! Files are processed as `tokens`, so comments and strings stay unchanged. `fate` decides which paths to replace,
 //! `imports` splits imports that need both crates, and `file` combines the edits.
 //!
@@ -25,9 +27,12 @@ mod imports;
 
 mod fate;
 
+mod scan;
+
 mod tokens;
 
 #[cfg(test)]
 mod tests;
 
 pub use file::{Note, Options, Ported, port};
+pub use scan::{Effect, Finding, scan};

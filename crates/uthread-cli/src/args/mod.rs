@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Model(uthread_model::Options),
     /// Port a std program to fibers by replacing its imports
     Port(PortArgs),
+    /// Find the dependencies of a program that block a fiber's worker
+    Audit(AuditArgs),
     /// Check what this machine supports, and print remedies
     Doctor(DoctorArgs),
     /// Print shell completions (try: uthread completions fish | source)
@@ -430,6 +432,22 @@ pub(crate) struct PortArgs {
     /// Replace thread_local! by uthread::local!, to give each fiber its own values
     #[arg(long)]
     pub(crate) locals: bool,
+}
+
+const AUDIT_NOTES: &str = "\
+Reads the sources of the crates that cargo resolves, and names the first place of
+each kind. Crates that were tried in fibers have the result of that instead.
+
+Exit codes:
+  0 success
+  2 wrong usage, or cargo cannot list the dependencies";
+
+#[derive(Debug, Args)]
+#[command(after_help = AUDIT_NOTES)]
+pub(crate) struct AuditArgs {
+    /// Folder of a package or workspace
+    #[arg(default_value = ".", value_name = "FOLDER")]
+    pub(crate) path: PathBuf,
 }
 
 const DOCTOR_NOTES: &str = "\

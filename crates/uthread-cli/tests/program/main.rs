@@ -5,6 +5,7 @@ mod harness;
 #[path = "../../../uthread/tests/restrict/mod.rs"]
 mod restrict;
 
+mod audit;
 mod doctor;
 mod echo;
 mod iobench;

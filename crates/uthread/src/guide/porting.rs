@@ -57,7 +57,9 @@
 //!
 //! # Dependencies
 //!
-//! Most dependencies work as they are. Some need one of these steps:
+//! Most dependencies work as they are. `uthread audit` reads the sources of all that a program contains, and lists those that can block
+//! a worker or keep context in thread-locals, with the first place of each. They need one of these steps, or
+//! [thread-local storage of its own](crate::Builder::own_tls) for each fiber:
 //!
 //! | the dependency | what to do |
 //! | --- | --- |

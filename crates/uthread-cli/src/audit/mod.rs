@@ -1,0 +1,238 @@
+//! `uthread audit`: which dependencies of a program keep a worker from its other fibers, and where.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`packages`] | the dependencies, by `cargo metadata` |
+//! | [`trials`] | crates that were tried |
+//!
+//! [`uthread_port::scan`] finds the places.
+
+mod packages;
+mod trials;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use uthread_port::{Effect, Finding};
+
+use self::packages::Dependency;
+use self::trials::Trial;
+use crate::args::AuditArgs;
+use crate::exit::Exit;
+use crate::output::{print, tell};
+use crate::rust_files;
+
+pub(crate) fn run(args: &AuditArgs) -> Exit {
+    match audit(&args.path) {
+        Ok(audited) => print(|out| write_report(out, &audited)),
+        Err(error) => {
+            tell(format_args!("{error:#}"));
+            Exit::CouldNotStart
+        }
+    }
+}
+
+/// Prints the dependencies of a ported program that can block its workers. Says why if they cannot be read.
+pub(crate) fn warn(folder: &Path, out: &mut impl Write) -> io::Result<()> {
+    let audited = match audit(folder) {
+        Ok(audited) => audited,
+        Err(error) => return writeln!(out, "dependencies are not checked: {error:#}"),
+    };
+    let blocking = audited
+        .iter()
+        .filter(|audited| audited.verdict() == Verdict::Blocks);
+    let names: Vec<_> = blocking
+        .map(|audited| audited.dependency.name.as_str())
+        .collect();
+    match names[..] {
+        [] => writeln!(
+            out,
+            "dependencies that can block a worker: none of {}",
+            audited.len()
+        ),
+        _ => writeln!(
+            out,
+            "dependencies that can block a worker: {} (`uthread audit` shows where)",
+            names.join(", ")
+        ),
+    }
+}
+
+/// A dependency, and what was found in it.
+struct Audited {
+    dependency: Dependency,
+    trial: Option<Trial>,
+    /// The first finding of each effect, with its file.
+    found: Vec<(String, Finding)>,
+}
+
+/// Classes of dependencies, by what a program has to do about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Blocks,
+    Mixes,
+    CallsC,
+    Locks,
+    Files,
+    Works,
+}
+
+/// The verdicts in the order of the report, with a title and a remedy.
+const VERDICTS: [(Verdict, &str, &str); 5] = [
+    (
+        Verdict::Blocks,
+        "can block the worker",
+        "call it in uthread::blocking, or set UTHREAD_OWN_TLS=1 (Builder::own_tls)",
+    ),
+    (
+        Verdict::Mixes,
+        "keeps context in thread-locals, which the fibers of a worker share",
+        "leave its guards and scopes before a call that waits, save the context by Builder::context, or set UTHREAD_OWN_TLS=1",
+    ),
+    (
+        Verdict::CallsC,
+        "calls functions of C",
+        "if they wait: as for one that can block",
+    ),
+    (
+        Verdict::Locks,
+        "takes locks",
+        "nothing, unless it calls your code, which waits, while it holds one",
+    ),
+    (
+        Verdict::Files,
+        "reads or writes files",
+        "uthread::blocking for large ones",
+    ),
+];
+
+fn audit(folder: &Path) -> anyhow::Result<Vec<Audited>> {
+    packages::of(folder)?
+        .into_iter()
+        .map(Audited::new)
+        .collect()
+}
+
+impl Audited {
+    fn new(dependency: Dependency) -> anyhow::Result<Audited> {
+        let mut found: Vec<(String, Finding)> = Vec::new();
+        if dependency.is_of_declarations() {
+            return Ok(Audited {
+                dependency,
+                trial: None,
+                found,
+            });
+        }
+        for path in rust_files::of(std::slice::from_ref(&dependency.sources))? {
+            let file = path.strip_prefix(&dependency.package).unwrap_or(&path);
+            let Ok(source) = fs::read_to_string(&path) else {
+                continue; // It is not UTF-8, or not there any more.
+            };
+            if is_left_out(file) {
+                continue;
+            }
+            for finding in uthread_port::scan(&source) {
+                if found
+                    .iter()
+                    .all(|(_, before)| before.effect != finding.effect)
+                {
+                    found.push((file.display().to_string(), finding));
+                }
+            }
+        }
+        let trial = trials::of(&dependency.name);
+        Ok(Audited {
+            dependency,
+            trial,
+            found,
+        })
+    }
+
+    fn place(&self, effect: Effect) -> Option<&(String, Finding)> {
+        self.found
+            .iter()
+            .find(|(_, finding)| finding.effect == effect)
+    }
+
+    fn verdict(&self) -> Verdict {
+        let has = |effect| self.place(effect).is_some();
+        match self.trial {
+            Some(Trial::Works) => Verdict::Works,
+            Some(Trial::Blocks) => Verdict::Blocks,
+            Some(Trial::Mixes) => Verdict::Mixes,
+            None if has(Effect::Blocks) => Verdict::Blocks,
+            None if self.links_c() || has(Effect::CallsC) => Verdict::CallsC,
+            None if has(Effect::Locks) => Verdict::Locks,
+            None if has(Effect::Files) => Verdict::Files,
+            None => Verdict::Works,
+        }
+    }
+
+    /// Returns `true` for a crate that calls a library of C. One that declares its functions does not.
+    fn links_c(&self) -> bool {
+        self.dependency.links.is_some() && !self.dependency.is_of_declarations()
+    }
+
+    /// Returns why it has its verdict.
+    fn reason(&self) -> String {
+        let effect = match self.verdict() {
+            Verdict::Blocks => Effect::Blocks,
+            Verdict::Mixes => Effect::Context,
+            Verdict::CallsC => Effect::CallsC,
+            Verdict::Locks => Effect::Locks,
+            Verdict::Files | Verdict::Works => Effect::Files,
+        };
+        let place = self.place(effect).map(|(file, finding)| {
+            let Finding { what, line, .. } = finding;
+            format!("{what} at {file}:{line}")
+        });
+        let library = self
+            .dependency
+            .links
+            .as_ref()
+            .map(|links| format!("links {links}"));
+        let trial = self.trial.map(|_| "tried".to_owned());
+        let reasons: Vec<_> = [place, library, trial].into_iter().flatten().collect();
+        reasons.join("; ")
+    }
+}
+
+/// Returns `true` for a file of tests, or of another system.
+fn is_left_out(file: &Path) -> bool {
+    const NAMES: [&str; 8] = [
+        "test", "tests", "benches", "windows", "wasm", "macos", "apple", "loom",
+    ];
+    file.iter().any(|part| {
+        let part = part.to_string_lossy();
+        NAMES.contains(&part.strip_suffix(".rs").unwrap_or(&part))
+    })
+}
+
+fn write_report(out: &mut Vec<u8>, audited: &[Audited]) -> io::Result<()> {
+    for (verdict, title, remedy) in VERDICTS {
+        let of_verdict: Vec<_> = audited
+            .iter()
+            .filter(|audited| audited.verdict() == verdict)
+            .collect();
+        if of_verdict.is_empty() {
+            continue;
+        }
+        writeln!(out, "{title}: {}\n  remedy: {remedy}", of_verdict.len())?;
+        for audited in of_verdict {
+            let Dependency { name, version, .. } = &audited.dependency;
+            let name = format!("{name} {version}");
+            writeln!(out, "  {name:28} {}", audited.reason())?;
+        }
+        writeln!(out)?;
+    }
+    let count =
+        |counts: fn(&Audited) -> bool| audited.iter().filter(|audited| counts(audited)).count();
+    writeln!(
+        out,
+        "works as it is: {} of {}; starts threads, whose calls are no fibers': {}",
+        count(|audited| audited.verdict() == Verdict::Works),
+        audited.len(),
+        count(|audited| audited.place(Effect::Threads).is_some())
+    )
+}
