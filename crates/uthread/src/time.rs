@@ -19,7 +19,7 @@ use crate::sched::caller::{self, cancellation, panics, turn, wait};
 /// # Errors
 ///
 /// [`Elapsed`] if `f` was unwound. If `f` returns, its value is returned however late it is, so that no
-/// result is lost: check it for `TimedOut`, or write `timeout(..)??`.
+/// result is lost: check it for `TimedOut`, or call [`try_timeout`].
 ///
 /// ```
 /// use std::io::{self, Read};
@@ -38,6 +38,37 @@ use crate::sched::caller::{self, cancellation, panics, turn, wait};
 /// ```
 pub fn timeout<T>(duration: Duration, f: impl FnOnce() -> T) -> Result<T, Elapsed> {
     deadline(caller::after(caller::now(), duration), f)
+}
+
+/// Runs `f`, which may fail, with a deadline like [`timeout`], and returns the one error.
+///
+/// # Errors
+///
+/// The error of `f`; [`Elapsed`], converted, if `f` was unwound: of [`io::Error`](std::io::Error), that is `TimedOut`, which calls of
+/// `f` that wait return as well.
+///
+/// ```
+/// use std::io::{self, ErrorKind, Read};
+/// use std::time::Duration;
+/// use uthread::net::{TcpListener, TcpStream};
+/// use uthread::sync::mpsc;
+/// use uthread::time::try_timeout;
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut silent = TcpStream::connect(listener.local_addr()?)?;
+/// let (_sender, receiver) = mpsc::channel::<()>();
+/// let soon = Duration::from_millis(10);
+/// let read = try_timeout(soon, || silent.read(&mut [0; 16]));
+/// assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
+/// let received = try_timeout(soon, || receiver.recv().map_err(io::Error::other));
+/// assert_eq!(received.unwrap_err().kind(), ErrorKind::TimedOut);
+/// # Ok::<(), io::Error>(())
+/// ```
+pub fn try_timeout<T, E: From<Elapsed>>(
+    duration: Duration,
+    f: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    timeout(duration, f)?
 }
 
 /// Runs `f` with a deadline, which is `instant` or the caller's current deadline if that is earlier. See

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | accept TCP connections, and connect | [`TcpListener`], [`TcpStream`] |
 //! | set options before that | [`TcpSocket`] |
-//! | serve each connection in a fiber of its own, with a limit and a graceful end | [`serve`] |
+//! | serve each connection in a fiber of its own, with a limit and a graceful end | [`serve`], [`serve_with_grace`] |
 //! | write an accept loop that survives errors | [`AcceptFailure`] |
 //! | exchange datagrams | [`UdpSocket`], [`UnixDatagram`] |
 //! | talk to processes of this machine, pass them descriptors, learn their user | [`UnixListener`], [`UnixStream`], [`unix`] |
@@ -68,7 +68,7 @@ pub use std::net::{
 
 pub use inherited::{InheritedListener, InheritedSocket, listeners_from_env};
 pub use resolve::ToSocketAddrs;
-pub use serve::{AcceptFailure, Listener, serve};
+pub use serve::{AcceptFailure, Listener, serve, serve_with_grace};
 pub use tcp::{Incoming, Keepalive, TcpListener, TcpSocket, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};

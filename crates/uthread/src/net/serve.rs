@@ -116,34 +116,66 @@ where
     L: Listener,
     F: Fn(L::Stream, L::Address) + Sync,
 {
-    if connections_max == 0 {
-        let why = "the maximum number of connections must not be zero";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    let permits = Permits::new(connections_max);
+    let permits = Permits::new(connections_max)?;
     thread::scope(|scope| {
-        loop {
-            let permit = permits.take()?;
-            let (stream, address) = match listener.accept() {
-                Ok(connection) => connection,
-                Err(error) => match AcceptFailure::of(&error) {
-                    AcceptFailure::Closed => return Ok(()),
-                    AcceptFailure::Connection => continue,
-                    AcceptFailure::Shortage => {
-                        drop(permit);
-                        permits.pause()?;
-                        continue;
-                    }
-                    AcceptFailure::Other => return Err(error),
-                },
-            };
+        while let Some(connection) = permits.accept(listener)? {
+            scope.spawn(|| connection.handle(&handler));
+        }
+        Ok(())
+    })
+}
+
+/// Accepts connections like [`serve`], and cancels those handlers that have not ended `grace` after the listener was shut down.
+///
+/// Their calls return `ECANCELED` from then on. The function returns when all handlers have ended.
+///
+/// # Errors
+///
+/// The errors of [`serve`].
+///
+/// ```
+/// use std::io::{self, Read};
+/// use std::time::Duration;
+/// use uthread::net::{self, TcpListener, TcpStream};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let _idle = TcpStream::connect(listener.local_addr()?)?;
+/// let end = listener.try_clone()?;
+/// let server = uthread::spawn(move || {
+///     net::serve_with_grace(&listener, 1000, Duration::from_millis(10), |mut stream, _peer| {
+///         // It waits for a request that does not come.
+///         let _ = stream.read(&mut [0; 1024]);
+///     })
+/// });
+/// end.shutdown()?;
+/// server.join().unwrap()?;
+/// # Ok::<(), io::Error>(())
+/// ```
+pub fn serve_with_grace<L, F>(
+    listener: &L,
+    connections_max: usize,
+    grace: Duration,
+    handler: F,
+) -> io::Result<()>
+where
+    L: Listener,
+    F: Fn(L::Stream, L::Address) + Sync,
+{
+    let permits = Permits::new(connections_max)?;
+    let served = thread::try_scope(|scope| {
+        while let Some(connection) = permits.accept(listener).map_err(Some)? {
             scope.spawn(|| {
-                let _permit = permit;
-                // The panic hook has reported the panic; the other connections go on.
-                let _ = panics::catch_unwind(|| handler(stream, address));
+                connection.handle(&handler);
+                Ok(())
             });
         }
-    })
+        match permits.await_all(grace).map_err(Some)? {
+            true => Ok(()),
+            false => Err(None),
+        }
+    });
+    // Without an error, the time was over, and the others are cancelled.
+    served.or_else(|error: Option<io::Error>| error.map_or(Ok(()), Err))
 }
 
 /// The kinds of errors of `accept`, by what a server does about them.
@@ -199,8 +231,24 @@ impl AcceptFailure {
     }
 }
 
+/// An accepted connection.
+struct Connection<'a, L: Listener> {
+    stream: L::Stream,
+    address: L::Address,
+    permit: Permit<'a>,
+}
+
+impl<L: Listener> Connection<'_, L> {
+    fn handle(self, handler: &impl Fn(L::Stream, L::Address)) {
+        let _permit = self.permit;
+        // The panic hook has reported the panic; the other connections go on.
+        let _ = panics::catch_unwind(|| handler(self.stream, self.address));
+    }
+}
+
 /// Permits for connections, and the acceptor that waits for one.
 struct Permits {
+    connections_max: usize,
     state: Mutex<State>,
     acceptor: WakeHandle,
 }
@@ -214,16 +262,59 @@ struct State {
 }
 
 impl Permits {
-    /// Creates `count` permits, which the calling fiber acquires.
-    fn new(count: usize) -> Permits {
-        Permits {
+    /// Creates permits, which the calling fiber acquires.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `connections_max` is zero.
+    fn new(connections_max: usize) -> io::Result<Permits> {
+        if connections_max == 0 {
+            let why = "the maximum number of connections must not be zero";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(Permits {
+            connections_max,
             state: Mutex::new(State {
-                free: count,
+                free: connections_max,
                 returned: 0,
                 is_awaited: false,
             }),
             acceptor: caller::wake_handle(),
+        })
+    }
+
+    /// Waits for a permit, and for a connection. Returns `None` if the listener was shut down.
+    fn accept<L: Listener>(&self, listener: &L) -> io::Result<Option<Connection<'_, L>>> {
+        loop {
+            let permit = self.take()?;
+            let error = match listener.accept() {
+                Ok((stream, address)) => {
+                    return Ok(Some(Connection {
+                        stream,
+                        address,
+                        permit,
+                    }));
+                }
+                Err(error) => error,
+            };
+            match AcceptFailure::of(&error) {
+                AcceptFailure::Closed => return Ok(None),
+                AcceptFailure::Connection => {}
+                AcceptFailure::Shortage => {
+                    drop(permit);
+                    self.pause()?;
+                }
+                AcceptFailure::Other => return Err(error),
+            }
         }
+    }
+
+    /// Waits until all permits are returned, at most for `time`. Returns `false` if some are not.
+    fn await_all(&self, time: Duration) -> io::Result<bool> {
+        let are_all_free = |state: &State| state.free == self.connections_max;
+        let deadline = caller::after(caller::now(), time);
+        self.wait_until(Some(deadline), are_all_free)?;
+        Ok(are_all_free(&self.lock()))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -12,7 +12,7 @@ use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, IN_FIBERS, behaviours};
 use crate::support::{FREE, drain, errno, eventually, join, kind, limit_descriptors, peer};
 use rustix::io::Errno;
-use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream, serve};
+use uthread::net::{Listener, SocketAddr, TcpListener, TcpStream, serve, serve_with_grace};
 
 behaviours![
     (
@@ -22,6 +22,7 @@ behaviours![
             no_more_run_than_the_bound_says,
             a_handler_that_panics_ends_its_connection_alone,
             those_who_are_served_are_waited_for_in_the_end,
+            handlers_that_do_not_end_in_time_are_cancelled,
             connections_wait_while_descriptors_are_short,
             what_concerns_one_connection_is_passed_over,
             what_is_not_known_is_an_error,
@@ -168,6 +169,47 @@ fn those_who_are_served_are_waited_for_in_the_end(place: Place) {
     });
 }
 
+fn handlers_that_do_not_end_in_time_are_cancelled(place: Place) {
+    const LONG: Duration = Duration::from_secs(3600);
+    place.run(|| {
+        for (grace, expected) in [(Duration::from_millis(10), [0, 2]), (LONG, [2, 0])] {
+            let listener = TcpListener::bind(FREE).unwrap();
+            let address = listener.local_addr().unwrap();
+            let end = listener.try_clone().unwrap();
+            let [begun, ended, cancelled] = [(); 3].map(|()| AtomicUsize::new(0));
+            uthread::scope(|scope| {
+                let server = scope.spawn(|| {
+                    serve_with_grace(&listener, 10, grace, |mut stream, _| {
+                        begun.fetch_add(1, Ordering::Relaxed);
+                        match stream.read(&mut [0]) {
+                            Ok(_) => ended.fetch_add(1, Ordering::Relaxed),
+                            result => {
+                                assert_eq!(errno(result), Errno::CANCELED);
+                                cancelled.fetch_add(1, Ordering::Relaxed)
+                            }
+                        };
+                    })
+                });
+                let clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+                while begun.load(Ordering::Relaxed) < clients.len() {
+                    uthread::yield_now();
+                }
+                end.shutdown().unwrap();
+                if grace == LONG {
+                    // The end of the connections ends the handlers.
+                    drop(clients);
+                    server.join().unwrap().unwrap();
+                } else {
+                    server.join().unwrap().unwrap();
+                    drop(clients);
+                }
+            });
+            let found = [ended, cancelled].map(AtomicUsize::into_inner);
+            assert_eq!(found, expected, "{grace:?}");
+        }
+    });
+}
+
 fn connections_wait_while_descriptors_are_short(place: Place) {
     alone(|| {
         limit_descriptors(128);
@@ -261,6 +303,8 @@ fn a_bound_of_zero_is_refused(place: Place) {
     place.run(|| {
         let listener = TcpListener::bind(FREE).unwrap();
         let refused = serve(&listener, 0, |_, _| ());
+        assert_eq!(kind(refused), ErrorKind::InvalidInput);
+        let refused = serve_with_grace(&listener, 0, Duration::ZERO, |_, _| ());
         assert_eq!(kind(refused), ErrorKind::InvalidInput);
     });
 }
