@@ -6,6 +6,7 @@ use std::ops::Add;
 use std::time::Duration;
 
 use crate::pool::{self, Pool};
+use crate::sched::caller;
 use crate::sched::shared::counters::Counters;
 
 /// The activity of a runtime's workers since it started; see [`Runtime::metrics`].
@@ -102,8 +103,23 @@ pub struct WorkerMetrics {
 }
 
 impl Metrics {
-    pub(crate) fn new<'a>(
-        counters: impl Iterator<Item = &'a Counters>,
+    /// Returns the metrics of the runtime whose fiber is the caller, such as that of [`main`](macro@crate::main). `None` outside of
+    /// fibers.
+    ///
+    /// ```
+    /// use uthread::Metrics;
+    ///
+    /// assert!(Metrics::current().is_none());
+    /// let metrics = uthread::spawn(|| Metrics::current().unwrap()).join().unwrap();
+    /// assert!(metrics.total().fibers >= 1);
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Metrics> {
+        caller::with_counters(Metrics::new)
+    }
+
+    pub(crate) fn new(
+        counters: &mut dyn Iterator<Item = &Counters>,
         blocking: Option<&Pool>,
     ) -> Metrics {
         Metrics {

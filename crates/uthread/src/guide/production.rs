@@ -160,6 +160,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! The crate `uthread-openmetrics` adds all metrics of the runtime to a registry of `prometheus-client`.
+//!
 //! Watch `stalls`: each is a fiber that has kept its worker for 100 ms while others waited. [`blocking`](super::blocking) shows how to
 //! find it.
 //!

@@ -168,9 +168,9 @@ impl Runtime {
         match &self.backend {
             Backend::Workers(workers) => {
                 let shared = &workers.shared;
-                Metrics::new(shared.counters(), Some(shared.calls.get()))
+                Metrics::new(&mut shared.counters(), Some(shared.calls.get()))
             }
-            Backend::Threads(threads) => Metrics::new(iter::once(threads.counters()), None),
+            Backend::Threads(threads) => Metrics::new(&mut iter::once(threads.counters()), None),
         }
     }
 

@@ -136,7 +136,7 @@ impl Simulation {
     }
 
     fn metrics(&self) -> Metrics {
-        Metrics::new(self.shared.counters(), None)
+        Metrics::new(&mut self.shared.counters(), None)
     }
 
     fn world(&self) -> &Rc<RefCell<World>> {

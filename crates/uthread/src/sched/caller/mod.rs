@@ -14,13 +14,16 @@ pub(crate) mod spawn;
 pub(crate) mod turn;
 pub(crate) mod wait;
 
+use std::iter;
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::fiber::FiberRef;
 use crate::fiber::locals::Locals;
 use crate::fiber::{Control, WakeHandle};
+use crate::pool::Pool;
 use crate::priorities::Priority;
+use crate::sched::shared::counters::Counters;
 use crate::sched::threads;
 use crate::sched::worker::current::running;
 pub(crate) use crate::sched::worker::exit::begin as begin_exit;
@@ -82,6 +85,19 @@ pub(crate) fn with_control<R>(action: impl FnOnce(&Control) -> R) -> Option<R> {
         Some(fiber) => Some(action(fiber.control())),
         None => threads::current().map(|context| action(context.control())),
     }
+}
+
+/// Calls `read` with the counters of each worker of the caller's runtime, and its pool for blocking calls, if the caller is a fiber.
+pub(crate) fn with_counters<R>(
+    read: impl FnOnce(&mut dyn Iterator<Item = &Counters>, Option<&Pool>) -> R,
+) -> Option<R> {
+    if let Some(context) = threads::current() {
+        return Some(read(&mut iter::once(context.threads.counters()), None));
+    }
+    current::with_fiber(|worker| {
+        let shared = worker.shared();
+        read(&mut shared.counters(), Some(shared.calls.get()))
+    })
 }
 
 /// Calls `action` with the calling fiber's local values, if the caller is a fiber.

@@ -68,7 +68,7 @@ struct Member {
 
 /// The fiber that a thread runs.
 pub(in crate::sched) struct ThreadContext {
-    threads: Arc<Threads>,
+    pub(in crate::sched) threads: Arc<Threads>,
     fiber: FiberRef,
     parker: Arc<Parker>,
 }

@@ -1,0 +1,80 @@
+//! The text that Prometheus reads.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use uthread::{Driver, Runtime, blocking};
+
+fn text() -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(uthread_openmetrics::Collector));
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    text
+}
+
+/// Returns the value in the line that begins so.
+fn value(text: &str, begin: &str) -> f64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(begin));
+    let value = lines
+        .next()
+        .unwrap_or_else(|| panic!("no {begin} in {text}"));
+    value.trim().parse().unwrap()
+}
+
+#[test]
+fn metrics_of_workers_and_pools_have_labels() {
+    for driver in [None, Some(Driver::Epoll)] {
+        let mut builder = Runtime::builder().workers(2).own_tls(false);
+        if let Some(driver) = driver {
+            builder = builder.driver(driver);
+        }
+        let runtime = builder.build().unwrap();
+        let text = runtime.run(|| {
+            blocking(|| ());
+            uthread::sleep(Duration::from_millis(5));
+            uthread::spawn(text).join().unwrap()
+        });
+        let of_workers = |name: &str| -> f64 {
+            [0, 1]
+                .map(|worker| value(&text, &format!("{name}{{worker=\"{worker}\"}}")))
+                .iter()
+                .sum()
+        };
+        assert_eq!(of_workers("uthread_fibers_started_total"), 2.0);
+        assert!(of_workers("uthread_switches_total") >= 3.0);
+        assert!(of_workers("uthread_idle_seconds_total") > 0.0, "{text}");
+        assert_eq!(
+            value(&text, "uthread_pool_calls_total{pool=\"blocking\"}"),
+            1.0
+        );
+        assert_eq!(value(&text, "uthread_pool_threads{pool=\"blocking\"}"), 1.0);
+        assert!(value(&text, "uthread_pool_wait_seconds_total{pool=\"blocking\"}") > 0.0);
+        assert!(
+            text.contains("# TYPE uthread_pool_queued_calls gauge\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("# UNIT uthread_idle_seconds seconds\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}
+
+#[test]
+fn fibers_that_are_threads_are_counted_too() {
+    let runtime = Runtime::builder().driver(Driver::Threads).build().unwrap();
+    let text = runtime.run(|| uthread::spawn(text).join().unwrap());
+    // That which spawns it is one, too.
+    assert_eq!(
+        value(&text, "uthread_fibers_started_total{worker=\"0\"}"),
+        2.0
+    );
+}
+
+#[test]
+fn outside_of_runtimes_there_are_none() {
+    assert_eq!(text(), "# EOF\n");
+}
