@@ -275,7 +275,7 @@ macro_rules! expect {
 }
 
 use uthread::sync::select::{Arm, Receive, Transmit};
-use uthread::sync::{broadcast, mpsc, oneshot, promise};
+use uthread::sync::{broadcast, mpsc, oneshot, promise, watch};
 
 /// The case that `select::recv` makes of this.
 type ReceiveArm<R> = Arm<<R as Receive>::Event>;
@@ -303,6 +303,12 @@ expect! {
     broadcast::Receiver<i32>: true true,
     broadcast::Receiver<Cell<i32>>: false false,
     ReceiveArm<&'static mut broadcast::Receiver<Rc<i32>>>: false false,
+    watch::Sender<i32>: true true,
+    watch::Sender<Cell<i32>>: false false,
+    watch::Sender<OnlySync>: false false,
+    watch::Receiver<i32>: true true,
+    watch::Receiver<Cell<i32>>: false false,
+    watch::Changed<'static, Rc<i32>>: false false,
     promise::Promise<i32>: true true,
     promise::Promise<Cell<i32>>: false false,
     promise::Waiter<i32>: true true,

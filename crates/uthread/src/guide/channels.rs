@@ -11,6 +11,7 @@
 //! | [`oneshot::channel`](crate::sync::oneshot::channel) | one | one | sent once, received once | |
 //! | [`promise::channel`](crate::sync::promise::channel) | one | many | set once, borrowed by all | |
 //! | [`broadcast::channel(capacity)`](crate::sync::broadcast::channel) | many | many | received by all | drops the oldest value, and tells slow receivers how many they missed |
+//! | [`watch::channel(initial)`](crate::sync::watch::channel) | many | many | seen by all, unless it is replaced before | keeps only the latest value |
 //!
 //! When all senders are gone, `recv` returns an error after the last value. When the receiver is gone, `send` returns the value in an
 //! error.
@@ -102,6 +103,7 @@
 //! | [`recv(&receiver)`](crate::sync::select::recv) | a value has arrived, or all senders are gone | that of `recv` |
 //! | [`send(&sender, &mut value)`](crate::sync::select::send) | the channel has room, or the receiver is gone | that of `send`; `value` is an `Option`, and stays if another arm runs |
 //! | [`wait(&waiter)`](crate::sync::select::wait) | the promise is set or broken | that of `wait` |
+//! | [`changed(&mut receiver)`](crate::sync::select::changed) | a watch channel has a value that the receiver has not seen, or all senders are gone | that of `changed` |
 //! | [`readable(&socket)`](crate::sync::select::readable), [`writable(&socket)`](crate::sync::select::writable) | the descriptor is ready, or has an error | `io::Result<()>`; the body reads or writes |
 //! | [`after(duration)`](crate::sync::select::after), [`at(instant)`](crate::sync::select::at) | the time is over | `()` |
 //! | [`tick(&mut interval)`](crate::sync::select::tick) | the next tick is due | when it was due |

@@ -18,7 +18,8 @@
 //! | `time::sleep`, `timeout`, `interval` | [`sleep`](crate::sleep), [`timeout`](crate::timeout), [`time::interval`](crate::time::interval) |
 //! | `CancellationToken` | [`JoinHandle::cancel`](crate::JoinHandle::cancel), [`timeout`](crate::timeout), or a [`promise`](mod@crate::sync::promise) |
 //! | `sync::{mpsc, oneshot, broadcast}` | [`sync::mpsc`](crate::sync::mpsc), [`sync::oneshot`](mod@crate::sync::oneshot), [`sync::broadcast`](mod@crate::sync::broadcast) |
-//! | `sync::watch`, `OnceCell`, `SetOnce` | [`promise`](mod@crate::sync::promise) and [`OnceLock`](crate::sync::OnceLock) for a value that is set once; [`RwLock`](crate::sync::RwLock) and [`Condvar`](crate::sync::Condvar) for one that changes |
+//! | `sync::watch` | [`sync::watch`](mod@crate::sync::watch), which returns snapshots instead of guards |
+//! | `sync::OnceCell`, `sync::SetOnce` | [`OnceLock`](crate::sync::OnceLock), [`promise`](mod@crate::sync::promise) |
 //! | `sync::{Mutex, RwLock, Barrier, Semaphore}` | the same names in [`sync`](crate::sync) |
 //! | `sync::Notify` | [`Condvar`](crate::sync::Condvar), or [`park`](crate::thread::park) and `unpark` |
 //! | `task_local!` | [`local!`](mod@crate::local) |

@@ -106,7 +106,7 @@
 //! | `ONCE_INIT` | absent | deprecated in `std`: use `Once::new()` |
 //!
 //! New here: [`Semaphore`](crate::sync::Semaphore), [`oneshot`](mod@crate::sync::oneshot), [`promise`](mod@crate::sync::promise),
-//! [`broadcast`](mod@crate::sync::broadcast), [`select!`](crate::select).
+//! [`broadcast`](mod@crate::sync::broadcast), [`watch`](mod@crate::sync::watch), [`select!`](crate::select).
 //!
 //! # `sync::mpsc`
 //!

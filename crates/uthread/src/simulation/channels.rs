@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::sched::caller;
-use crate::sync::mpsc;
-use crate::thread::{self, sleep, spawn};
+use crate::select;
+use crate::sync::{mpsc, watch};
+use crate::thread::{self, Cancelled, sleep, spawn};
 
 /// Receives as the choices go: at once, in some time, or however long it takes.
 fn receive(
@@ -124,5 +125,73 @@ fn a_channel_may_end_at_any_moment() {
             drop(fibers);
             assert_eq!(Arc::strong_count(&values), 1);
         }
+    });
+}
+
+/// Raises the number, and may wait meanwhile.
+fn raise(sender: &watch::Sender<u64>, count: u64, choices: &mut Choices) {
+    for _ in 0..count {
+        sender.send_modify(|number| {
+            *number += 1;
+            dawdle(choices);
+        });
+        dawdle(choices);
+    }
+}
+
+/// Follows the number to the end, by each kind of wait.
+fn follow(receiver: &mut watch::Receiver<u64>, choices: &mut Choices) -> u64 {
+    let mut last = 0;
+    loop {
+        let changed = match choices.below(3) {
+            0 => receiver.changed_timeout(Duration::from_micros(choices.below(3000))),
+            1 => select! { changed(&mut *receiver) -> changed => changed.map_err(From::from) },
+            _ => receiver.changed().map_err(From::from),
+        };
+        match changed {
+            Ok(number) => {
+                assert!(*number > last, "{number} after {last}");
+                last = *number;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return last,
+        }
+        dawdle(choices);
+    }
+}
+
+/// Receivers may skip numbers, but see the last one, and no wake-up is lost. Some receivers are cancelled.
+#[test]
+fn every_receiver_sees_the_last_value_that_was_sent() {
+    const SENDERS: u64 = 3;
+    const VALUES: u64 = 6;
+    const RECEIVERS: u64 = 5;
+    under_seeds(|seed, mode| {
+        Simulation::new(seed, 3, mode).run(move || {
+            let (sender, receiver) = watch::channel(0);
+            let followers: Vec<_> = (0..RECEIVERS)
+                .map(|index| {
+                    let (mut receiver, mut choices) = (receiver.clone(), Choices(seed * 5 + index));
+                    spawn(move || follow(&mut receiver, &mut choices))
+                })
+                .collect();
+            let senders: Vec<_> = (0..SENDERS)
+                .map(|from| {
+                    let (sender, mut choices) = (sender.clone(), Choices(seed * 7 + from));
+                    spawn(move || raise(&sender, VALUES, &mut choices))
+                })
+                .collect();
+            drop(sender);
+            dawdle(&mut Choices(seed));
+            followers[0].cancel();
+            senders.into_iter().for_each(|fiber| fiber.join().unwrap());
+            for (index, follower) in followers.into_iter().enumerate() {
+                match follower.join() {
+                    Ok(last) => assert_eq!(last, SENDERS * VALUES),
+                    Err(payload) => assert!(index == 0 && payload.is::<Cancelled>()),
+                }
+            }
+            assert_eq!(*receiver.borrow(), SENDERS * VALUES);
+        });
     });
 }

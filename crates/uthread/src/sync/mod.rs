@@ -22,6 +22,7 @@
 //! | pass one value on: an answer, a signal to stop | [`mod@oneshot`] |
 //! | publish one value to many readers | [`promise`] |
 //! | send every value to every receiver | [`broadcast`] |
+//! | let others follow a value that changes, skipping values if they are slow | [`watch`] |
 //! | wait for the first of several events | [`select!`] |
 //!
 //! The guide compares the [channels](crate::guide::channels). When a fiber is cancelled, its wait ends or continues:
@@ -31,7 +32,8 @@
 //! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
 //! | [`Once`], [`OnceLock`] | `wait`, `wait_force` | `call_once`, `get_or_init`, `set` |
 //! | [`Condvar`], [`Barrier`], [`Semaphore`] | all | |
-//! | [`mpsc`], [`mod@oneshot`], [`select!`] | all | |
+//! | [`mpsc`], [`mod@oneshot`], [`promise`], [`broadcast`], [`select!`] | all | |
+//! | [`watch`] | `changed` | `send`, `send_replace`, `send_modify` |
 
 mod barrier;
 mod condvar;
@@ -47,6 +49,7 @@ pub mod mpsc;
 pub mod oneshot;
 pub mod promise;
 pub mod select;
+pub mod watch;
 
 mod lock;
 mod notify_mutex;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use uthread::net::TcpListener;
-use uthread::sync::{broadcast, mpsc, oneshot, promise};
+use uthread::sync::{broadcast, mpsc, oneshot, promise, watch};
 use uthread::thread::{Cancelled, is_cancelled, park};
 use uthread::{JoinHandle, blocking, join, scope, sleep, spawn, yield_now};
 
@@ -118,6 +118,8 @@ fn a_call_without_an_error_unwinds_its_fiber(place: Place) {
     assert!(is_cut_off(cancelled(place, move || waiter.wait().is_ok())));
     let (_sender, mut receiver) = broadcast::channel::<()>(1);
     assert!(is_cut_off(cancelled(place, move || receiver.recv())));
+    let (_sender, mut receiver) = watch::channel(());
+    assert!(is_cut_off(cancelled(place, move || receiver.changed())));
 }
 
 fn a_loop_that_never_waits_ends(place: Place) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use uthread::net::TcpListener;
-use uthread::sync::{broadcast, mpsc, oneshot, promise};
+use uthread::sync::{broadcast, mpsc, oneshot, promise, watch};
 use uthread::thread::{is_cancelled, park};
 use uthread::time::{Elapsed, deadline};
 use uthread::{join, scope, shield, sleep, spawn, timeout, yield_now};
@@ -104,6 +104,8 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
         assert!(timeout(SHORT, || waiter.wait().is_ok()).is_err());
         let (_sender, mut each) = broadcast::channel::<()>(1);
         assert!(timeout(SHORT, || each.recv().is_ok()).is_err());
+        let (_sender, mut latest) = watch::channel(());
+        assert!(timeout(SHORT, || latest.changed().is_ok()).is_err());
         assert_eq!(timeout(SHORT, || sender.send(())), Err(Elapsed));
         let parked: Result<(), _> = timeout(SHORT, || {
             loop {
@@ -117,7 +119,7 @@ fn a_call_without_an_error_is_unwound_up_to_the_deadline(place: Place) {
             }
         });
         assert_eq!(yielding, Err(Elapsed));
-        assert!(start.elapsed() >= 9 * SHORT);
+        assert!(start.elapsed() >= 10 * SHORT);
         // What was to be sent is not there.
         assert!(receiver.try_recv().is_err());
     });

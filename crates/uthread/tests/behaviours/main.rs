@@ -30,6 +30,7 @@ mod select;
 mod select_ends;
 mod select_ready;
 mod select_runtime;
+mod watch;
 
 mod conditions;
 mod locks;
@@ -153,6 +154,7 @@ const MODULES: &[harness::Module] = &modules![
     select_ends,
     select_ready,
     select_runtime,
+    watch,
     locks,
     locks_as_std,
     locks_cancelled,

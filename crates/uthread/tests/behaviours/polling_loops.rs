@@ -9,7 +9,7 @@ use crate::harness::{EVERYWHERE, ON_WORKERS, behaviours};
 use uthread::fs::File;
 use uthread::process::{Command, Stdio};
 use uthread::sync::{
-    LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore, broadcast, mpsc, oneshot, promise,
+    LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore, broadcast, mpsc, oneshot, promise, watch,
 };
 
 behaviours![
@@ -74,6 +74,9 @@ fn looks_at_what_is_sent(place: Place) {
     });
     let (_sender, mut receiver) = broadcast::channel::<()>(1);
     lets_others_run(place, || assert!(receiver.try_recv().is_err()));
+    let (_sender, receiver) = watch::channel(false);
+    lets_others_run(place, || assert!(!*receiver.borrow()));
+    lets_others_run(place, || assert_eq!(receiver.has_changed(), Ok(false)));
     let (_promise, waiter) = promise::channel::<()>();
     lets_others_run(place, || assert!(waiter.try_get().is_err()));
 }

@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | [`recv(&receiver)`](recv) | the receiver has a value, or its senders are gone | the result of its `recv` |
 //! | [`wait(&waiter)`](wait) | the promise is set or broken | the result of its `wait` |
+//! | [`changed(&mut receiver)`](changed) | a watch channel has a value that the receiver has not seen, or its senders are gone | the result of its `changed` |
 //! | [`send(&sender, &mut value)`](send) | the channel has space, or its receiver is gone | the result of its `send` |
 //! | [`readable(&socket)`](readable), [`writable(&socket)`](writable) | the descriptor is ready, or has an error or a hang-up | `io::Result<()>` |
 //! | [`ended(&mut handle)`](ended) | the fiber has ended | `()` |
@@ -28,6 +29,7 @@ pub use times::{after, at, tick};
 
 use super::promise::{self, Settled, Waiter};
 use super::selection::{Event, Sealed};
+use super::watch::{self, Changed};
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
@@ -100,6 +102,24 @@ pub trait Receive: Sealed {
 /// ```
 pub fn wait<T>(waiter: &Waiter<T>) -> Arm<Settled<'_, T>> {
     promise::arm(waiter)
+}
+
+/// Creates an arm that is ready when a [`watch`](mod@super::watch) channel has a value that the receiver has not seen, or its senders
+/// are gone. If the arm is selected, the value counts as seen.
+///
+/// ```
+/// use std::time::Duration;
+/// use uthread::sync::watch;
+///
+/// let (sender, mut level) = watch::channel(1);
+/// uthread::spawn(move || sender.send(2).unwrap());
+/// uthread::select! {
+///     changed(&mut level) -> new => assert_eq!(new.as_deref(), Ok(&2)),
+///     after(Duration::from_secs(60)) => panic!("nothing came"),
+/// }
+/// ```
+pub fn changed<T>(receiver: &mut watch::Receiver<T>) -> Arm<Changed<'_, T>> {
+    watch::arm(receiver)
 }
 
 /// Creates an arm that is ready when a value can be sent without waiting.
