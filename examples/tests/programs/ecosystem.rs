@@ -12,7 +12,7 @@ use crate::harness::{Check, example, is_installed, not_checked, on_each_driver, 
 const LINES_MAX: usize = 60;
 
 /// An example, the system program that it needs, and its output.
-const EXAMPLES: [(&str, Option<&str>, &str); 9] = [
+const EXAMPLES: [(&str, Option<&str>, &str); 10] = [
     (
         "csv_rows",
         None,
@@ -31,6 +31,11 @@ const EXAMPLES: [(&str, Option<&str>, &str); 9] = [
         "HTTP/1.1 204 Some(\"/a\") and 1 fields\r\n\
          HTTP/1.1 204 Some(\"/b\") and 0 fields\r\n\
          HTTP/1.1 400 invalid token\r\n",
+    ),
+    (
+        "connection_pool",
+        None,
+        "100 clients, sum 4950, at most 4 connections at once\n",
     ),
     (
         "json_stream",
