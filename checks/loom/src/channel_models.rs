@@ -74,6 +74,25 @@ fn two_senders_lose_nothing() {
     }
 }
 
+/// Otherwise a value would stay in the queue beside a receiver that waits, because the receiver that was woken found another.
+#[test]
+fn two_receivers_share_the_values() {
+    for bound in [0, 1] {
+        check(PREEMPTIONS_MAX_OF_THREE, move || {
+            let channel = Arc::new(Channel::shared(bound));
+            channel.add_receiver();
+            let receiving = [(); 2].map(|()| {
+                let channel = Arc::clone(&channel);
+                thread::spawn(move || channel.recv_shared(None).unwrap())
+            });
+            channel.send(1).unwrap();
+            channel.send(2).unwrap();
+            let received = receiving.map(|receiving| receiving.join().unwrap());
+            assert!(matches!(received, [1, 2] | [2, 1]), "{received:?}");
+        });
+    }
+}
+
 /// Otherwise one of two senders would wait on for a receiver that is gone, or a value be delivered and
 /// come back as well.
 #[test]

@@ -4,6 +4,8 @@
 pub(crate) mod channel;
 #[path = "../../../crates/uthread/src/sync/notify_mutex.rs"]
 pub(crate) mod notify_mutex;
+#[path = "../../../crates/uthread/src/sync/mpsc/receivers.rs"]
+pub(crate) mod receivers;
 #[path = "../../../crates/uthread/src/sync/mpsc/selecting.rs"]
 #[allow(unreachable_pub, reason = "it is public in the library")]
 pub(crate) mod selecting;
@@ -14,6 +16,15 @@ pub(crate) mod selecting;
     reason = "it is public in the library, where the macro uses all of it"
 )]
 pub(crate) mod selection;
+#[path = "../../../crates/uthread/src/sync/mpsc/sharing.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "it is public in the library, where `mpmc` uses all of it"
+)]
+pub(crate) mod sharing;
+#[path = "../../../crates/uthread/src/sync/mpsc/side.rs"]
+pub(crate) mod side;
 
 #[path = "../../../crates/uthread/src/sync/bucket.rs"]
 pub(crate) mod bucket;

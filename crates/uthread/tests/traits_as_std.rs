@@ -275,7 +275,7 @@ macro_rules! expect {
 }
 
 use uthread::sync::select::{Arm, Receive, Transmit};
-use uthread::sync::{broadcast, mpsc, oneshot, promise, watch};
+use uthread::sync::{broadcast, mpmc, mpsc, oneshot, promise, watch};
 
 /// The case that `select::recv` makes of this.
 type ReceiveArm<R> = Arm<<R as Receive>::Event>;
@@ -293,6 +293,12 @@ expect! {
     ReceiveArm<&'static mut oneshot::Receiver<Cell<i32>>>: true false,
     ReceiveArm<&'static mut oneshot::Receiver<Rc<i32>>>: false false,
     SendArm<Rc<i32>>: false false,
+    mpmc::Sender<Cell<i32>>: true true,
+    mpmc::Sender<Rc<i32>>: false false,
+    mpmc::Receiver<Cell<i32>>: true true,
+    mpmc::Receiver<OnlySync>: false false,
+    ReceiveArm<&'static mpmc::Receiver<Cell<i32>>>: true false,
+    ReceiveArm<&'static mpmc::Receiver<Rc<i32>>>: false false,
 }
 
 // Several have what they share, so it has to be `Sync` as well.

@@ -6,12 +6,13 @@ use super::items::{Item, public_items};
 use super::tree::Tree;
 
 /// Types that programs construct, compare with or match completely.
-const COMPLETE: [&str; 6] = [
+const COMPLETE: [&str; 7] = [
     "Cancelled",
     "Elapsed",
     "Keepalive",
     "RecvError",
     "RecvTimeoutError",
+    "SendTimeoutError",
     "TryRecvError",
 ];
 

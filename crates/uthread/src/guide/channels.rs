@@ -8,6 +8,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | [`mpsc::channel`](crate::sync::mpsc::channel) | many | one | received once | is never full: use it only if something else bounds the number of values |
 //! | [`mpsc::sync_channel(bound)`](crate::sync::mpsc::sync_channel) | many | one | received once | makes the sender wait; with bound 0, until the value is received |
+//! | [`mpmc::channel`](crate::sync::mpmc::channel), [`mpmc::sync_channel(bound)`](crate::sync::mpmc::sync_channel) | many | many | received once, by one of the receivers | as with `mpsc` |
 //! | [`oneshot::channel`](crate::sync::oneshot::channel) | one | one | sent once, received once | |
 //! | [`promise::channel`](crate::sync::promise::channel) | one | many | set once, borrowed by all | |
 //! | [`broadcast::channel(capacity)`](crate::sync::broadcast::channel) | many | many | received by all | drops the oldest value, and tells slow receivers how many they missed |

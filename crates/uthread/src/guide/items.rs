@@ -105,7 +105,7 @@
 //! | `LockResult`, `TryLockResult`, `PoisonError`, `TryLockError` | `std`'s | |
 //! | `ONCE_INIT` | absent | deprecated in `std`: use `Once::new()` |
 //!
-//! New here: [`Semaphore`](crate::sync::Semaphore), [`oneshot`](mod@crate::sync::oneshot), [`promise`](mod@crate::sync::promise),
+//! New here: [`Semaphore`](crate::sync::Semaphore), [`mpmc`](mod@crate::sync::mpmc) with the names of `std`'s unstable module, [`oneshot`](mod@crate::sync::oneshot), [`promise`](mod@crate::sync::promise),
 //! [`broadcast`](mod@crate::sync::broadcast), [`watch`](mod@crate::sync::watch), [`select!`](crate::select).
 //!
 //! # `sync::mpsc`

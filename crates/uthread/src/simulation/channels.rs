@@ -7,7 +7,7 @@ use super::programs::{Choices, dawdle};
 use super::{Simulation, under_seeds};
 use crate::sched::caller;
 use crate::select;
-use crate::sync::{mpsc, watch};
+use crate::sync::{mpmc, mpsc, watch};
 use crate::thread::{self, Cancelled, sleep, spawn};
 
 /// Receives as the choices go: at once, in some time, or however long it takes.
@@ -124,6 +124,97 @@ fn a_channel_may_end_at_any_moment() {
             drop(simulation);
             drop(fibers);
             assert_eq!(Arc::strong_count(&values), 1);
+        }
+    });
+}
+
+/// Receives to the end by each kind of wait, or gives up earlier.
+fn share(receiver: &mpmc::Receiver<(u64, u64)>, choices: &mut Choices) -> Vec<(u64, u64)> {
+    let (_never, silent) = mpmc::channel::<()>();
+    let mut values = Vec::new();
+    loop {
+        let timeout = Duration::from_micros(choices.below(3000));
+        let received = match choices.below(4) {
+            0 => receiver.recv_timeout(timeout),
+            1 => select! {
+                recv(receiver) -> received => received.map_err(From::from),
+                recv(&silent) => unreachable!("nothing is sent there"),
+                default(timeout) => Err(mpsc::RecvTimeoutError::Timeout),
+            },
+            2 => select! { recv(receiver) -> received => received.map_err(From::from) },
+            _ => receiver.recv().map_err(From::from),
+        };
+        match received {
+            Ok(value) => values.push(value),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return values,
+        }
+        dawdle(choices);
+    }
+}
+
+/// Sends as the choices go, to whichever receiver is there.
+fn deal(sender: &mpmc::Sender<(u64, u64)>, from: u64, count: u64, choices: &mut Choices) {
+    for number in 0..count {
+        let mut value = Some((from, number));
+        while let Some((from, number)) = value.take() {
+            let timeout = Duration::from_micros(choices.below(3000));
+            match choices.below(3) {
+                0 => match sender.send_timeout((from, number), timeout) {
+                    Ok(()) => {}
+                    Err(mpmc::SendTimeoutError::Timeout(refused)) => value = Some(refused),
+                    Err(error) => panic!("{error}"),
+                },
+                1 => {
+                    value = Some((from, number));
+                    select! {
+                        send(sender, &mut value) -> sent => sent.unwrap(),
+                        default(timeout) => {}
+                    }
+                }
+                _ => sender.send((from, number)).unwrap(),
+            }
+        }
+        dawdle(choices);
+    }
+}
+
+#[test]
+fn a_shared_channel_loses_nothing_and_keeps_each_senders_order() {
+    const SENDERS: u64 = 3;
+    const VALUES: u64 = 6;
+    const RECEIVERS: u64 = 3;
+    under_seeds(|seed, mode| {
+        for bound in [0, 1, 3] {
+            Simulation::new(seed, 3, mode).run(move || {
+                let (sender, receiver) = mpmc::sync_channel(bound);
+                let receivers: Vec<_> = (0..RECEIVERS)
+                    .map(|index| {
+                        let receiver = receiver.clone();
+                        spawn(move || share(&receiver, &mut Choices(seed * 5 + index)))
+                    })
+                    .collect();
+                let senders: Vec<_> = (0..SENDERS)
+                    .map(|from| {
+                        let sender = sender.clone();
+                        spawn(move || deal(&sender, from, VALUES, &mut Choices(seed * 7 + from)))
+                    })
+                    .collect();
+                drop((sender, receiver));
+                senders.into_iter().for_each(|fiber| fiber.join().unwrap());
+                let mut all = Vec::new();
+                for receiver in receivers {
+                    let values = receiver.join().unwrap();
+                    for from in 0..SENDERS {
+                        let own = values.iter().filter(|value| value.0 == from);
+                        assert!(own.is_sorted(), "of sender {from}");
+                    }
+                    all.extend(values);
+                }
+                all.sort_unstable();
+                let sent = (0..SENDERS).flat_map(|from| (0..VALUES).map(move |n| (from, n)));
+                assert!(all.into_iter().eq(sent));
+            });
         }
     });
 }

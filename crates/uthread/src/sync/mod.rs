@@ -19,6 +19,7 @@
 //! | limit how many fibers do something at the same time | [`Semaphore`] |
 //! | let a group of fibers start a step together | [`Barrier`] |
 //! | pass values on, each to one receiver | [`mpsc`]: `sync_channel` with a bound, `channel` without |
+//! | share values between several receivers, such as jobs between workers | [`mpmc`] |
 //! | pass one value on: an answer, a signal to stop | [`mod@oneshot`] |
 //! | publish one value to many readers | [`promise`] |
 //! | send every value to every receiver | [`broadcast`] |
@@ -32,7 +33,7 @@
 //! | [`Mutex`], [`RwLock`], [`LazyLock`] | | all |
 //! | [`Once`], [`OnceLock`] | `wait`, `wait_force` | `call_once`, `get_or_init`, `set` |
 //! | [`Condvar`], [`Barrier`], [`Semaphore`] | all | |
-//! | [`mpsc`], [`mod@oneshot`], [`promise`], [`broadcast`], [`select!`] | all | |
+//! | [`mpsc`], [`mpmc`], [`mod@oneshot`], [`promise`], [`broadcast`], [`select!`] | all | |
 //! | [`watch`] | `changed` | `send`, `send_replace`, `send_modify` |
 
 mod barrier;
@@ -45,6 +46,7 @@ mod rwlock;
 mod semaphore;
 
 pub mod broadcast;
+pub mod mpmc;
 pub mod mpsc;
 pub mod oneshot;
 pub mod promise;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use uthread::net::TcpListener;
-use uthread::sync::{broadcast, mpsc, oneshot, promise, watch};
+use uthread::sync::{broadcast, mpmc, mpsc, oneshot, promise, watch};
 use uthread::thread::{Cancelled, is_cancelled, park};
 use uthread::{JoinHandle, blocking, join, scope, sleep, spawn, yield_now};
 
@@ -110,6 +110,8 @@ fn a_call_without_an_error_unwinds_its_fiber(place: Place) {
     assert!(is_cut_off(cancelled(place, move || receiver.recv())));
     let (sender, _receiver) = mpsc::sync_channel::<()>(0);
     assert!(is_cut_off(cancelled(place, move || sender.send(()))));
+    let (_sender, receiver) = mpmc::channel::<()>();
+    assert!(is_cut_off(cancelled(place, move || receiver.recv())));
     let (_sender, receiver) = oneshot::channel::<()>();
     assert!(is_cut_off(cancelled(place, move || receiver
         .recv()

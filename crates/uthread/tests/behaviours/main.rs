@@ -24,6 +24,7 @@ mod block_on;
 mod broadcast;
 mod channels;
 mod channels_runtime;
+mod mpmc;
 mod oneshot;
 mod promise;
 mod select;
@@ -148,6 +149,7 @@ const MODULES: &[harness::Module] = &modules![
     channels_runtime,
     block_on,
     broadcast,
+    mpmc,
     oneshot,
     promise,
     select,

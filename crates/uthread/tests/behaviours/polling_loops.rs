@@ -9,7 +9,8 @@ use crate::harness::{EVERYWHERE, ON_WORKERS, behaviours};
 use uthread::fs::File;
 use uthread::process::{Command, Stdio};
 use uthread::sync::{
-    LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore, broadcast, mpsc, oneshot, promise, watch,
+    LazyLock, Mutex, Once, OnceLock, RwLock, Semaphore, broadcast, mpmc, mpsc, oneshot, promise,
+    watch,
 };
 
 behaviours![
@@ -62,6 +63,8 @@ fn looks_at_what_is_sent(place: Place) {
     let (_sender, receiver) = mpsc::channel::<()>();
     lets_others_run(place, || assert!(receiver.try_recv().is_err()));
     lets_others_run(place, || assert_eq!(receiver.try_iter().count(), 0));
+    let (_sender, receiver) = mpmc::channel::<()>();
+    lets_others_run(place, || assert!(receiver.try_recv().is_err()));
     let (sender, _receiver) = mpsc::sync_channel(0);
     lets_others_run(place, || assert!(sender.try_send(()).is_err()));
     let (_sender, receiver) = oneshot::channel::<()>();

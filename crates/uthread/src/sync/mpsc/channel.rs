@@ -11,7 +11,7 @@
 //!
 //! The *line* holds values for which the queue has no space, with their senders. Either end may be part of a
 //! `select!` (`selecting.rs`). The value of such a sender can be taken only by a claim, and such a receiver
-//! gets a value from a rendezvous only by a claim.
+//! gets a value from a rendezvous only by a claim. A channel of `mpmc` has several receivers (`receivers.rs`, `sharing.rs`).
 //!
 //! One lock guards the state. No waiter is woken and no value dropped under it, as a destructor may wait or
 //! use the channel. A woken waiter inspects the state again.
@@ -26,14 +26,15 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 use std::time::Instant;
 
+use super::receivers::Receivers;
+use super::side::Side;
 use crate::atomic::{Mutex, MutexGuard, lock};
 use crate::fiber::WakeHandle;
 use crate::sched::caller::{self, cancellation, turn, wait};
-use crate::sync::selection::ArmHandle;
 
 /// Maximum capacity that an empty queue keeps, in values: a steady stream allocates nothing, and the memory
 /// of a burst is returned.
-const ROOM_KEPT_MAX: usize = 4096;
+pub(super) const ROOM_KEPT_MAX: usize = 4096;
 
 pub(crate) struct Channel<T> {
     pub(super) bound: usize,
@@ -51,28 +52,26 @@ pub(super) struct State<T> {
     pub(super) line: VecDeque<InLine<T>>,
     next_ticket: u64,
     pub(super) receiver: Receiving,
+    /// The receivers of a channel of `mpmc`.
+    pub(super) receivers: Option<Box<Receivers>>,
     pub(super) senders: usize,
     pub(super) receiver_gone: bool,
 }
 
 pub(super) struct InLine<T> {
     ticket: u64,
-    value: T,
+    pub(super) value: T,
     /// `None` once the sender was woken because the receiver is gone.
     pub(super) sender: Option<Side>,
 }
 
-/// The state of the receiver. It waits only while there is no value and a sender exists.
+/// The state of the receiver, or of several. The receiver waits only while there is no value and a sender exists.
 pub(super) enum Receiving {
     Not,
     Usual,
     Unusual(Side),
-}
-
-/// A sender in the line, or the receiver.
-pub(super) enum Side {
-    Waits(WakeHandle),
-    Selects(ArmHandle),
+    /// Several receivers: those of `State::receivers`.
+    Several,
 }
 
 /// Methods of the senders.
@@ -86,6 +85,7 @@ impl<T> Channel<T> {
                 line: VecDeque::new(),
                 next_ticket: 0,
                 receiver: Receiving::Not,
+                receivers: None,
                 senders: 1,
                 receiver_gone: false,
             }),
@@ -109,12 +109,12 @@ impl<T> Channel<T> {
 
     /// Appends the value to the queue and returns `None`, or enters the line and returns the ticket.
     #[inline(never)]
-    fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
+    pub(super) fn put_or_join_line(&self, value: T) -> Result<Option<u64>, SendError<T>> {
         let mut state = self.lock();
         if state.receiver_gone {
             return Err(SendError(value));
         }
-        if self.admit(&state) {
+        if self.admit(&mut state) {
             self.put(state, value);
             return Ok(None);
         }
@@ -149,11 +149,11 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn try_send_unspent(&self, value: T) -> Result<(), TrySendError<T>> {
-        let state = self.lock();
+        let mut state = self.lock();
         if state.receiver_gone {
             return Err(TrySendError::Disconnected(value));
         }
-        if !self.admit(&state) {
+        if !self.admit(&mut state) {
             return Err(TrySendError::Full(value));
         }
         self.put(state, value);
@@ -165,22 +165,30 @@ impl<T> Channel<T> {
         self.lock().senders += 1;
     }
 
-    /// Counts a dropped sender. The last one wakes the receiver.
+    /// Counts a dropped sender. The last one wakes the receiver, or all.
     pub(crate) fn remove_sender(&self) {
         let mut state = self.lock();
         state.senders -= 1;
-        if state.senders == 0 {
+        if state.senders > 0 {
+            return;
+        }
+        if let Some(receivers) = &mut state.receivers {
+            let waiting = receivers.take_all();
+            drop(state);
+            waiting.iter().for_each(|(_, receiver)| receiver.wake());
+        } else {
             self.wake_receiver(state);
         }
     }
 
     /// Returns `true` if the queue accepts a value: there is space, or a receiver for it.
-    fn admit(&self, state: &State<T>) -> bool {
+    fn admit(&self, state: &mut State<T>) -> bool {
         state.queue.len() < self.bound
             || match &state.receiver {
                 Receiving::Not => false,
                 Receiving::Usual => true,
                 Receiving::Unusual(receiver) => receiver.claim(),
+                Receiving::Several => state.choose_receiver(),
             }
     }
 
@@ -190,7 +198,7 @@ impl<T> Channel<T> {
         self.wake_receiver(state);
     }
 
-    /// Unlocks the state, and wakes the receiver if it waits.
+    /// Unlocks the state, and wakes the receiver if it waits, or one of several.
     fn wake_receiver(&self, mut state: MutexGuard<'_, State<T>>) {
         match state.receiver {
             Receiving::Not => {}
@@ -199,6 +207,7 @@ impl<T> Channel<T> {
                 drop(state);
                 self.usual_receiver().wake();
             }
+            Receiving::Several => wake_chosen(state),
             Receiving::Unusual(_) => {
                 let receiver = mem::replace(&mut state.receiver, Receiving::Not);
                 drop(state);
@@ -324,35 +333,18 @@ impl<T> Channel<T> {
     }
 }
 
+/// Out of the way of channels with one receiver.
+#[cold]
+#[inline(never)]
+fn wake_chosen<T>(mut state: MutexGuard<'_, State<T>>) {
+    let chosen = state.receivers().take_chosen();
+    drop(state);
+    wake(chosen);
+}
+
 fn wake(sender: Option<Side>) {
     if let Some(sender) = sender {
         sender.wake();
-    }
-}
-
-impl Side {
-    fn wake(&self) {
-        match self {
-            Side::Waits(waiter) => waiter.wake(),
-            Side::Selects(handle) => handle.wake(),
-        }
-    }
-
-    /// Returns `true` if the caller may exchange a value with this side, which is not the case if its
-    /// selection has ended otherwise.
-    fn claim(&self) -> bool {
-        match self {
-            Side::Waits(_) => true,
-            Side::Selects(handle) => handle.claim(),
-        }
-    }
-
-    /// Returns `true` if `other`, an arm of another selection, could claim this side.
-    pub(super) fn may_meet(&self, other: &ArmHandle) -> bool {
-        match self {
-            Side::Waits(_) => true,
-            Side::Selects(handle) => handle.may_meet(other),
-        }
     }
 }
 
@@ -366,9 +358,22 @@ impl<T> InLine<T> {
 }
 
 impl<T> State<T> {
+    /// Returns the receivers of a channel of `mpmc`.
+    pub(super) fn receivers(&mut self) -> &mut Receivers {
+        self.receivers
+            .as_mut()
+            .expect("it was created with several")
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn choose_receiver(&mut self) -> bool {
+        self.receivers().choose()
+    }
+
     /// Removes the first value of the line that can be claimed.
     #[inline]
-    fn take_first(&mut self) -> Option<InLine<T>> {
+    pub(super) fn take_first(&mut self) -> Option<InLine<T>> {
         match self.line.front()?.sender {
             Some(Side::Waits(_)) => self.line.pop_front(),
             _ => self.claim_first(),
@@ -395,12 +400,12 @@ impl<T> State<T> {
     }
 
     /// Returns `true` if the value with this ticket is still in the line.
-    fn is_in_line(&self, ticket: u64) -> bool {
+    pub(super) fn is_in_line(&self, ticket: u64) -> bool {
         self.find_in_line(ticket).is_ok()
     }
 
     /// Removes a value that is in the line.
-    fn leave_line(&mut self, ticket: u64) -> T {
+    pub(super) fn leave_line(&mut self, ticket: u64) -> T {
         self.try_leave_line(ticket).expect("it is in line")
     }
 

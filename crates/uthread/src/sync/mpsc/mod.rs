@@ -32,8 +32,12 @@
 //! fiber cannot be unwound, the call returns as if the other side were gone. Calls that need not wait
 //! succeed.
 
-mod channel;
-mod selecting;
+pub(super) mod channel;
+pub(super) mod selecting;
+pub(super) mod sharing;
+
+mod receivers;
+mod side;
 
 mod iter;
 
@@ -54,7 +58,7 @@ pub use iter::{IntoIter, Iter, TryIter};
 use selecting::{Received, Sent};
 
 /// The bound of a channel without a bound.
-const UNBOUNDED: usize = usize::MAX;
+pub(super) const UNBOUNDED: usize = usize::MAX;
 
 /// Creates a channel without a bound: [`Sender::send`] never waits, and unreceived values take memory. If
 /// senders may be faster than the receiver, prefer [`sync_channel`].

@@ -7,7 +7,8 @@
 use std::marker::PhantomData;
 use std::sync::mpsc::{RecvError, SendError, TryRecvError, TrySendError};
 
-use super::channel::{Channel, Receiving, Side};
+use super::channel::{Channel, Receiving};
+use super::side::Side;
 use crate::sync::selection::{ArmHandle, Event};
 
 /// The event that a value can be received.
@@ -104,6 +105,7 @@ impl<T> Event for Sent<'_, T> {
                 Receiving::Not => false,
                 Receiving::Usual => true,
                 Receiving::Unusual(receiver) => receiver.may_meet(&handle),
+                Receiving::Several => state.receivers().may_meet(&handle),
             };
         if may_come {
             return false;

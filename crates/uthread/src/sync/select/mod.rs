@@ -33,7 +33,7 @@ use super::watch::{self, Changed};
 
 /// Creates an arm that is ready when a receiver has a value or its senders are gone.
 ///
-/// `receiver` is an `&mpsc::Receiver`, `&mut oneshot::Receiver`, `&mut broadcast::Receiver` or `&mut`
+/// `receiver` is an `&mpsc::Receiver`, `&mpmc::Receiver`, `&mut oneshot::Receiver`, `&mut broadcast::Receiver` or `&mut`
 /// [`Signals`](crate::signal::Signals). The result is that of its `recv`.
 ///
 /// ```
