@@ -63,7 +63,7 @@ struct Sleepers {
 /// Starts fibers that sleep again and again until they may end. The more there are the longer each
 /// sleeps, so that all can start meanwhile on a slow machine, and no two of a thousand are due at the same time.
 fn start(runtime: &Runtime, count: usize, sleepers: &Arc<Sleepers>) -> Vec<JoinHandle<()>> {
-    let longest_us = count as u64 * 100;
+    let longest_us = count as u64 * 50;
     let start = |index| {
         let sleepers = Arc::clone(sleepers);
         spawn(move || {
