@@ -113,7 +113,8 @@ fn compare_options(driver: usize) {
     let folder = files();
     for (index, options) in OPTIONS.into_iter().enumerate() {
         let options = Vec::from_iter(options.split(' '));
-        if index == driver || is_exhaustive() {
+        let is_first = index < DRIVERS.len();
+        if index % DRIVERS.len() == driver && (is_first || is_exhaustive()) {
             compare(
                 &[&options[..], &["."]].concat(),
                 DRIVERS[driver],
@@ -123,8 +124,9 @@ fn compare_options(driver: usize) {
         let files = IN_PARTS.map(|name| (name, 2)).into_iter();
         let files = files.chain(AS_STREAMS.map(|name| (name, 4)));
         for (number, (name, seldom)) in files.enumerate() {
-            let is_turn = (index + number) % (seldom * DRIVERS.len()) == driver;
-            if is_turn || is_exhaustive() {
+            // How a file is divided does not depend on the driver.
+            let seldom = if is_exhaustive() { 1 } else { seldom };
+            if (index + number) % (seldom * DRIVERS.len()) == driver {
                 let arguments = [&options[..], &["-H", name]].concat();
                 compare(&arguments, DRIVERS[driver], folder.path());
             }
