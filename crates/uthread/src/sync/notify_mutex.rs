@@ -31,6 +31,42 @@ struct Inside<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
+/// Calls `attempt` until it returns a value, and waits between the calls, at most until the deadline. Its argument is `true` if the
+/// caller waits afterwards, so that `attempt` has to enlist it.
+///
+/// # Errors
+///
+/// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if the
+/// caller is cancelled but cannot be unwound.
+#[inline(always)]
+pub(crate) fn retry_until<R>(
+    deadline: Option<Instant>,
+    mut attempt: impl FnMut(bool) -> Option<R>,
+) -> Result<R, RecvTimeoutError> {
+    turn::spend();
+    loop {
+        let cancelled = cancellation::is_cancelled();
+        let late = deadline.is_some_and(|deadline| caller::now() >= deadline);
+        if let Some(found) = attempt(!cancelled && !late) {
+            return Ok(found);
+        }
+        if cancelled && deadline.is_none() {
+            cancellation::unwind_if_cancelled();
+            return Err(RecvTimeoutError::Disconnected);
+        }
+        if cancelled {
+            cancellation::count_early_end();
+        }
+        if cancelled || late {
+            return Err(RecvTimeoutError::Timeout);
+        }
+        match deadline {
+            Some(deadline) => wait::park_deadline(deadline),
+            None => drop(wait::park_unless_cancelled()),
+        }
+    }
+}
+
 impl<S> NotifyMutex<S> {
     pub(crate) fn new(state: S) -> NotifyMutex<S> {
         NotifyMutex {
@@ -70,29 +106,8 @@ impl<S> NotifyMutex<S> {
         deadline: Option<Instant>,
         mut look: impl FnMut(&mut S) -> Option<R>,
     ) -> Result<R, RecvTimeoutError> {
-        turn::spend();
         let mut id = None;
-        loop {
-            let cancelled = cancellation::is_cancelled();
-            let late = deadline.is_some_and(|deadline| caller::now() >= deadline);
-            if let Some(found) = self.look(&mut id, !cancelled && !late, &mut look) {
-                return Ok(found);
-            }
-            if cancelled && deadline.is_none() {
-                cancellation::unwind_if_cancelled();
-                return Err(RecvTimeoutError::Disconnected);
-            }
-            if cancelled {
-                cancellation::count_early_end();
-            }
-            if cancelled || late {
-                return Err(RecvTimeoutError::Timeout);
-            }
-            match deadline {
-                Some(deadline) => wait::park_deadline(deadline),
-                None => drop(wait::park_unless_cancelled()),
-            }
-        }
+        retry_until(deadline, |may_wait| self.look(&mut id, may_wait, &mut look))
     }
 
     /// Calls `look` once. Registers the caller as a waiter if that returns nothing and the caller may wait.

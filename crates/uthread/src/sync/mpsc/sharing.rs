@@ -7,6 +7,7 @@ use super::channel::{Channel, ROOM_KEPT_MAX, Receiving, State};
 use super::receivers::Receivers;
 use super::side::Side;
 use crate::sched::caller::{self, cancellation, turn, wait};
+use crate::sync::notify_mutex::retry_until;
 use crate::sync::selection::{ArmHandle, Event};
 
 impl<T> Channel<T> {
@@ -56,29 +57,11 @@ impl<T> Channel<T> {
     /// `Timeout` at the deadline, or, if there is one, when the caller is cancelled; `Disconnected` if all senders are gone, or if
     /// the caller is cancelled but cannot be unwound.
     pub(crate) fn recv_shared(&self, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
-        turn::spend();
         let mut ticket = None;
-        loop {
-            let cancelled = cancellation::is_cancelled();
-            let late = deadline.is_some_and(|deadline| caller::now() >= deadline);
-            if let Some(result) = self.receive_shared(&mut ticket, !cancelled && !late) {
-                return result.map_err(RecvTimeoutError::from);
-            }
-            if cancelled && deadline.is_none() {
-                cancellation::unwind_if_cancelled();
-                return Err(RecvTimeoutError::Disconnected);
-            }
-            if cancelled {
-                cancellation::count_early_end();
-            }
-            if cancelled || late {
-                return Err(RecvTimeoutError::Timeout);
-            }
-            match deadline {
-                Some(deadline) => wait::park_deadline(deadline),
-                None => drop(wait::park_unless_cancelled()),
-            }
-        }
+        retry_until(deadline, |may_wait| {
+            self.receive_shared(&mut ticket, may_wait)
+        })?
+        .map_err(RecvTimeoutError::from)
     }
 
     /// Takes a value, or reports that all senders are gone. Returns `None` if there is neither, and enlists the caller if it may
