@@ -6,6 +6,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread::{self, JoinHandle};
 
 use crate::check;
+use crate::sched::caller::Ending;
 use crate::sync::lock::Lock;
 
 /// Two threads are explored in full.
@@ -104,6 +105,30 @@ fn writers_write_one_at_a_time() {
         3,
         &[Locked::write, Locked::write, Locked::write],
     );
+}
+
+/// Otherwise one to which the lock is handed over would sleep on, or another would take the lock as well.
+#[test]
+fn a_writer_that_was_overtaken_for_long_is_handed_the_lock() {
+    fn write(locked: &Locked) {
+        end_patience();
+        locked.write();
+    }
+    fn thrice(locked: &Locked) {
+        end_patience();
+        (0..3).for_each(|_| locked.write());
+    }
+    run_all(PREEMPTIONS_MAX_OF_TWO, 2, &[write, write]);
+    run_all(PREEMPTIONS_MAX_OF_THREE, 6, &[thrice, thrice]);
+    run_all(PREEMPTIONS_MAX_OF_THREE, 3, &[write, write, Locked::write]);
+    run_all(PREEMPTIONS_MAX_OF_THREE, 2, &[write, write, read]);
+}
+
+/// Lets the deadline of the calling thread's waits be over from the beginning.
+fn end_patience() {
+    let ending = Ending::default();
+    ending.apply_here();
+    ending.pass_deadline(&thread::current());
 }
 
 /// Otherwise a reader would see half of a write, or wait for a writer that has gone.

@@ -5,10 +5,10 @@
 //!
 //!   write   the lock is free              -> WRITER
 //!           otherwise                     -> enqueue as WRITE; when woken, try again; if that fails, wait at the
-//!                                            old position as WRITE_NEXT
-//!   read    no writer, and an empty queue -> one more reader
+//!                                            old position, as WRITE or, after `OVERTAKEN_MAX`, as WRITE_NEXT
+//!   read    no writer, and no QUEUED      -> one more reader
 //!           otherwise                     -> enqueue as READ
-//!   unlock  the queue is empty            -> the lock is free
+//!   unlock  no QUEUED                     -> the lock is free
 //!           the first is READ             -> it and the readers behind it own the lock, and are woken
 //!           the first is WRITE            -> the lock is free; the first is woken, and others may overtake it
 //!           the first is WRITE_NEXT       -> it owns the lock, and is woken
@@ -16,17 +16,18 @@
 //!
 //! Handing the lock over to a waiter stalls all others until the waiter runs. Releasing it instead lets
 //! running fibers and threads take it many times before the waiter has woken up, which is faster but unfair.
-//! So the first time a waiter is woken the lock is released, and the second time it is handed over: no waiter
-//! is overtaken more than once. Only one waiter is woken at a time, so that no waiter wakes up in vain
-//! because of another.
+//! So the lock is released while the first waiter has been overtaken for a short time only, and then handed over.
 //!
-//! QUEUED is set and cleared under the lock of the queue: it is set only while the lock is taken, and cleared
-//! when the queue is empty. While it is set, the owner of the lock, or the waiter that was woken to take it,
-//! will serve the queue.
+//! QUEUED says that the queue has to be served at the next unlock. It is set and cleared under the lock of the queue, and
+//! set only while the lock is taken. It is clear if the queue is empty, and also from the moment at which a WRITE was
+//! woken until that has tried again: it then either owns the lock or is in the queue, and sets QUEUED if others wait.
+//! Otherwise each unlock in between would wake one more waiter, which would find the lock taken.
+
+use std::time::{Duration, Instant};
 
 use super::parking_lot::{self, WaitQueue, Waiter};
 use crate::atomic::{AtomicU32, Ordering};
-use crate::sched::caller::cancellation;
+use crate::sched::caller::{self, cancellation};
 
 const WRITER: u32 = 1;
 const QUEUED: u32 = 2;
@@ -34,6 +35,10 @@ const READER: u32 = 4;
 
 /// Maximum number of readers, limited by the bits of the count.
 const READERS_MAX: u32 = u32::MAX / READER;
+
+/// Time after which the lock is handed over to a writer that was overtaken. A handover between workers takes some
+/// microseconds.
+const OVERTAKEN_MAX: Duration = Duration::from_micros(100);
 
 /// The kinds of waiters in the queue.
 const READ: usize = 0;
@@ -129,19 +134,20 @@ impl Lock {
         if self.try_write() {
             return;
         }
-        let mut waiter = None;
+        let mut writer = None;
         loop {
-            let waits =
-                parking_lot::with_queue(self, |queue| self.enqueue_writer(queue, &mut waiter));
-            if let Some(want) = waits
-                && let Some(waiter) = &waiter
-            {
-                waiter.wait();
+            let want =
+                parking_lot::with_queue(self, |queue| self.enqueue_writer(queue, &mut writer));
+            if let (Some(want), Some(writer)) = (want, &writer) {
+                writer.waiter.wait();
                 if want == WRITE_NEXT {
                     return;
                 }
             }
             if self.try_write() {
+                if writer.is_some() {
+                    self.announce_waiters();
+                }
                 return;
             }
         }
@@ -149,16 +155,34 @@ impl Lock {
 
     /// Enqueues the caller, at its old position if it had one, and returns the kind of its wait. Returns
     /// `None` if the lock is free.
-    fn enqueue_writer(&self, queue: &mut WaitQueue, waiter: &mut Option<Waiter>) -> Option<usize> {
+    fn enqueue_writer(&self, queue: &mut WaitQueue, writer: &mut Option<Writer>) -> Option<usize> {
         if !self.mark_queued(|state| state & !QUEUED != 0) {
             return None;
         }
-        if let Some(waiter) = waiter {
-            queue.requeue(waiter, WRITE_NEXT);
-            return Some(WRITE_NEXT);
+        let now = caller::now();
+        if let Some(writer) = writer {
+            let want = if now < writer.deadline {
+                WRITE
+            } else {
+                WRITE_NEXT
+            };
+            queue.requeue(&writer.waiter, want);
+            return Some(want);
         }
-        *waiter = Some(queue.enqueue(WRITE));
+        *writer = Some(Writer {
+            waiter: queue.enqueue(WRITE),
+            deadline: caller::after(now, OVERTAKEN_MAX),
+        });
         Some(WRITE)
+    }
+
+    /// Sets QUEUED if others wait. Called by the owner, which was woken to take the lock.
+    fn announce_waiters(&self) {
+        parking_lot::with_queue(self, |queue| {
+            if queue.is_longer_than(0) {
+                self.state.fetch_or(QUEUED, Ordering::Relaxed);
+            }
+        });
     }
 
     #[cold]
@@ -204,7 +228,8 @@ impl Lock {
     fn hand_over(&self, held: u32, kept: u32) {
         let woken = parking_lot::with_queue(self, |queue| {
             let (count, granted) = next_owners(queue, kept);
-            let more = if queue.is_longer_than(count) {
+            let tries_again = count > 0 && granted == 0;
+            let more = if !tries_again && queue.is_longer_than(count) {
                 QUEUED
             } else {
                 0
@@ -240,4 +265,11 @@ fn next_owners(queue: &WaitQueue, kept: u32) -> (usize, u32) {
         Some(_) if kept == 0 => (1, 0),
         _ => (0, 0),
     }
+}
+
+/// A writer that waits.
+struct Writer {
+    waiter: Waiter,
+    /// The time from which on it is not overtaken any more.
+    deadline: Instant,
 }

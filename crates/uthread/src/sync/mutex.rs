@@ -54,8 +54,8 @@ use crate::sched::caller::turn;
 /// # Fairness
 ///
 /// Waiters are queued. Unlocking wakes the first of them, but a running fiber or thread may acquire the mutex
-/// before it does. In that case the mutex is handed over to the waiter the next time, so no waiter is
-/// overtaken for long.
+/// before it does. If that happens for more than 100 microseconds, the mutex is handed over to the waiter the next time,
+/// so no waiter is overtaken for long.
 ///
 /// # Poisoning
 ///

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::fixtures::sides::{Running, Side, assert_neighbour_runs, mixed};
 use crate::harness::place::Place;
 use crate::harness::{EVERYWHERE, MORE_WORKERS, ON_ONE_WORKER, OUTSIDE, behaviours};
 use uthread::sync::{Mutex, RwLock, RwLockWriteGuard, TryLockError};
-use uthread::{spawn, yield_now};
+use uthread::{Metrics, spawn, yield_now};
 
 behaviours![
     (
@@ -25,6 +26,7 @@ behaviours![
         [
             a_guard_may_be_held_while_others_run,
             a_mutex_that_is_taken_again_at_once_is_handed_over,
+            a_mutex_that_is_taken_again_and_again_wakes_one_waiter,
             a_loop_of_tries_lets_the_owner_run
         ]
     ),
@@ -182,14 +184,40 @@ fn a_mutex_that_is_taken_again_at_once_is_handed_over(place: Place) {
             let mutex = Arc::clone(&mutex);
             spawn(move || drop(mutex.lock().unwrap()))
         };
-        let mut rounds = 0;
+        let begin = Instant::now();
         while !waiting.is_finished() {
             yield_now();
             drop(guard);
             guard = mutex.lock().unwrap();
-            rounds += 1;
-            assert!(rounds < 5, "it starves");
+            assert!(begin.elapsed() < Duration::from_secs(10), "it starves");
         }
+    });
+}
+
+/// Each of the others would find the mutex taken, and be switched to in vain.
+fn a_mutex_that_is_taken_again_and_again_wakes_one_waiter(place: Place) {
+    place.run(|| {
+        let mutex = Arc::new(Mutex::new(()));
+        let mut guard = mutex.lock().unwrap();
+        let waiting: Vec<_> = (0..20)
+            .map(|_| {
+                let mutex = Arc::clone(&mutex);
+                spawn(move || drop(mutex.lock().unwrap()))
+            })
+            .collect();
+        let let_all_run = || (0..100).for_each(|_| yield_now());
+        let_all_run();
+        for _ in 0..100 {
+            drop(guard);
+            guard = mutex.lock().unwrap();
+        }
+        let switches = || Metrics::current().unwrap().total().switches;
+        let before = switches();
+        let_all_run();
+        let woken = switches() - before - 100;
+        assert!(woken < 5, "{woken} were woken");
+        drop(guard);
+        waiting.into_iter().for_each(|fiber| fiber.join().unwrap());
     });
 }
 
