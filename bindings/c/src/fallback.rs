@@ -1,0 +1,266 @@
+//! Requests where the kernel refuses io_uring.
+//!
+//! What can wait for an event waits in epoll, and is a non-blocking system call then. Anything else is a call on the thread pool of
+//! the runtime. The results are those of io_uring.
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use uthread::net::TcpListener;
+use uthread::os::unix::net::UnixListener;
+use uthread::ring::io_uring::opcode;
+use uthread::ring::{self, Events};
+
+use crate::completion::errno;
+use crate::entry::io_uring_sqe;
+
+/// The offset that means the position of the file.
+const POSITION: u64 = u64::MAX;
+
+/// Flags of a timeout that are understood: those of an absolute time are not.
+const TIMEOUT_RELATIVE: u32 = 0;
+
+/// Performs a request in the calling fiber, and returns its result.
+///
+/// # Safety
+///
+/// The contract of [`ring::submit`].
+#[allow(unsafe_code, reason = "system calls with the pointers of the request")]
+pub(crate) unsafe fn perform(entry: &io_uring_sqe) -> i32 {
+    let call = Call(*entry);
+    let result = match entry.opcode {
+        opcode::Nop::CODE => ring::nop().map(|()| 0),
+        opcode::Timeout::CODE if entry.op_flags == TIMEOUT_RELATIVE => call.timeout(),
+        opcode::PollAdd::CODE => events(entry.op_flags).and_then(|events| wait(entry.fd, events)),
+        opcode::Recv::CODE => call.retry(Events::READABLE, Call::recv),
+        opcode::RecvMsg::CODE => call.retry(Events::READABLE, Call::recvmsg),
+        opcode::Send::CODE => call.retry(Events::WRITABLE, Call::send),
+        opcode::SendMsg::CODE => call.retry(Events::WRITABLE, Call::sendmsg),
+        opcode::Accept::CODE => call.accept(),
+        opcode::Read::CODE if entry.off == POSITION || !call.is_file() => {
+            call.retry(Events::READABLE, Call::read_now)
+        }
+        opcode::Write::CODE if entry.off == POSITION || !call.is_file() => {
+            call.retry(Events::WRITABLE, Call::write_now)
+        }
+        opcode::Read::CODE => call.on_thread(Call::pread),
+        opcode::Write::CODE => call.on_thread(Call::pwrite),
+        opcode::Connect::CODE => call.on_thread(Call::connect),
+        opcode::OpenAt::CODE => call.on_thread(Call::openat),
+        opcode::Close::CODE => call.on_thread(Call::close),
+        opcode::Fsync::CODE => call.on_thread(Call::fsync),
+        opcode::Shutdown::CODE => call.on_thread(Call::shutdown),
+        _ => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    };
+    result.unwrap_or_else(|error| errno(&error))
+}
+
+/// Returns `true` if a socket is one of the Unix domain.
+///
+/// # Errors
+///
+/// Any error that `getsockname(2)` reports.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+pub(crate) fn is_unix(fd: i32) -> io::Result<bool> {
+    let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: the address has room for `length` bytes.
+    let result = unsafe { libc::getsockname(fd, address.as_mut_ptr().cast(), &raw mut length) };
+    outcome(result as isize)?;
+    // SAFETY: it was zeroed, of which each bit pattern is valid.
+    let address = unsafe { address.assume_init() };
+    Ok(i32::from(address.ss_family) == libc::AF_UNIX)
+}
+
+/// Returns the events of these `POLL*` bits.
+///
+/// # Errors
+///
+/// `InvalidInput` if there is none that can be waited for.
+pub(crate) fn events(bits: u32) -> io::Result<Events> {
+    let known = [
+        Events::READABLE,
+        Events::WRITABLE,
+        Events::PRIORITY,
+        Events::READ_CLOSED,
+    ];
+    let mut wanted = (known.into_iter()).filter(|event| u32::from(event.bits()) & bits != 0);
+    let first = wanted.next().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(wanted.fold(first, |all, event| all | event))
+}
+
+/// Returns the result of a system call, or the error that it reports.
+///
+/// # Errors
+///
+/// The errno of the calling thread, if the result is negative.
+fn outcome(result: isize) -> io::Result<i32> {
+    match result {
+        0.. => Ok(result as i32),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The system call of a request.
+#[derive(Clone, Copy)]
+struct Call(io_uring_sqe);
+
+impl Call {
+    /// Repeats a non-blocking call whenever the descriptor is ready.
+    fn retry(self, events: Events, call: fn(Call) -> isize) -> io::Result<i32> {
+        loop {
+            match outcome(call(self)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(self.0.fd, events)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A file or a device that cannot be asked not to wait.
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EOPNOTSUPP) && !self.is_socket() =>
+                {
+                    return match self.0.opcode {
+                        opcode::Read::CODE => self.on_thread(Call::read),
+                        _ => self.on_thread(Call::write),
+                    };
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes a call that may wait on another thread.
+    fn on_thread(self, call: fn(Call) -> isize) -> io::Result<i32> {
+        uthread::blocking(move || outcome(call(self)))
+    }
+
+    #[allow(unsafe_code, reason = "reads the time of a request")]
+    fn timeout(self) -> io::Result<i32> {
+        // SAFETY: the contract of `perform`.
+        let time = unsafe { *(self.0.addr as *const [i64; 2]) };
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(time[0]), u32::try_from(time[1]))
+        else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        uthread::sleep(Duration::new(seconds, nanoseconds));
+        Err(io::Error::from_raw_os_error(libc::ETIME))
+    }
+
+    fn accept(self) -> io::Result<i32> {
+        let fd = loop {
+            let accepted = match is_unix(self.0.fd)? {
+                true => next(ring::accept(&*borrow::<UnixListener>(self.0.fd))).map(OwnedFd::from),
+                false => next(ring::accept(&*borrow::<TcpListener>(self.0.fd))).map(OwnedFd::from),
+            };
+            match accepted {
+                // The library leaves a socket alone that the program has made non-blocking.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(self.0.fd, Events::READABLE)?;
+                }
+                accepted => break accepted?.into_raw_fd(),
+            }
+        };
+        let call = Call(io_uring_sqe { fd, ..self.0 });
+        if self.0.addr != 0 {
+            // The connection is accepted, whatever this returns.
+            call.getpeername();
+        }
+        if self.0.op_flags & libc::SOCK_NONBLOCK as u32 != 0 {
+            call.set_nonblocking();
+        }
+        Ok(fd)
+    }
+
+    fn is_file(self) -> bool {
+        self.mode() == libc::S_IFREG
+    }
+
+    fn is_socket(self) -> bool {
+        self.mode() == libc::S_IFSOCK
+    }
+
+    #[allow(unsafe_code, reason = "a system call that takes a descriptor")]
+    fn mode(self) -> u32 {
+        let mut status = MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: the status has room for the result.
+        unsafe { libc::fstat(self.0.fd, status.as_mut_ptr()) };
+        // SAFETY: it was zeroed, of which each bit pattern is valid.
+        unsafe { status.assume_init() }.st_mode & libc::S_IFMT
+    }
+
+    fn buffer(self) -> *mut c_void {
+        self.0.addr as *mut c_void
+    }
+}
+
+/// Defines the system calls, whose arguments come from the entry of a request.
+macro_rules! calls {
+    ($($name:ident: |$call:ident| $body:expr;)*) => {
+        #[allow(unsafe_code, reason = "system calls with the pointers of the request")]
+        impl Call {
+            $(
+                fn $name(self) -> isize {
+                    let $call = self.0;
+                    // SAFETY: the contract of `perform` covers what the entry refers to.
+                    (unsafe { $body }) as isize
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    recv: |entry| libc::recv(entry.fd, Call(entry).buffer(), entry.len as usize, entry.op_flags as i32 | libc::MSG_DONTWAIT);
+    send: |entry| libc::send(
+        entry.fd, Call(entry).buffer(), entry.len as usize, entry.op_flags as i32 | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    recvmsg: |entry| libc::recvmsg(entry.fd, entry.addr as *mut _, entry.op_flags as i32 | libc::MSG_DONTWAIT);
+    sendmsg: |entry| libc::sendmsg(
+        entry.fd, entry.addr as *const _, entry.op_flags as i32 | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    getpeername: |entry| libc::getpeername(entry.fd, entry.addr as *mut _, entry.off as *mut _);
+    set_nonblocking: |entry| libc::fcntl(entry.fd, libc::F_SETFL, libc::O_NONBLOCK);
+    connect: |entry| libc::connect(entry.fd, entry.addr as *const _, entry.off as libc::socklen_t);
+    read_now: |entry| libc::preadv2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);
+    write_now: |entry| libc::pwritev2(entry.fd, &vector(&entry), 1, -1, libc::RWF_NOWAIT);
+    read: |entry| libc::read(entry.fd, Call(entry).buffer(), entry.len as usize);
+    write: |entry| libc::write(entry.fd, Call(entry).buffer(), entry.len as usize);
+    pread: |entry| libc::pread(entry.fd, Call(entry).buffer(), entry.len as usize, entry.off as i64);
+    pwrite: |entry| libc::pwrite(entry.fd, Call(entry).buffer(), entry.len as usize, entry.off as i64);
+    openat: |entry| libc::openat(entry.fd, entry.addr as *const _, entry.op_flags as i32, entry.len);
+    close: |entry| libc::close(entry.fd);
+    fsync: |entry| match entry.op_flags & 1 {
+        0 => libc::fsync(entry.fd),
+        _ => libc::fdatasync(entry.fd),
+    };
+    shutdown: |entry| libc::shutdown(entry.fd, entry.len as i32);
+}
+
+/// Waits until a descriptor is ready, and returns its events.
+#[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
+pub(crate) fn wait(fd: RawFd, events: Events) -> io::Result<i32> {
+    // SAFETY: promised by whoever submitted.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    Ok(i32::from(next(ring::poll(&fd, events))?.bits()))
+}
+
+/// Returns a type of the library for a descriptor that the program keeps open.
+#[allow(unsafe_code, reason = "a descriptor that the program keeps open")]
+pub(crate) fn borrow<T: FromRawFd>(fd: RawFd) -> ManuallyDrop<T> {
+    // SAFETY: promised by whoever submitted; nothing closes it here.
+    ManuallyDrop::new(unsafe { T::from_raw_fd(fd) })
+}
+
+/// Returns the first item of a stream that has no end.
+fn next<T>(mut items: impl Iterator<Item = io::Result<T>>) -> io::Result<T> {
+    items
+        .next()
+        .unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()))
+}
+
+fn vector(entry: &io_uring_sqe) -> libc::iovec {
+    libc::iovec {
+        iov_base: Call(*entry).buffer(),
+        iov_len: entry.len as usize,
+    }
+}

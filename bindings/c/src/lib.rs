@@ -1,0 +1,308 @@
+//! A ring manager for C, and for the runtimes of other languages: any request of io_uring through one function, with a
+//! completion that is called when it has ended.
+//!
+//! The manager is a runtime of `uthread` with one worker. Each request is a fiber on it, so cancellation, streams and the fallback
+//! to epoll are those of the library. The header is `include/uthread_ring.h`, whose comments are those of this page.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `manager` | the worker, and what it does for other threads |
+//! | `stream` | requests with many results |
+//! | `request` | a request by the ring |
+//! | `fallback` | a request without a ring |
+//! | `entry` | the kernel's entry |
+//! | `completion` | the functions of the program that are called |
+
+mod completion;
+mod entry;
+mod fallback;
+mod manager;
+mod request;
+mod stream;
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uthread::{Driver, Runtime};
+
+pub use completion::{uthread_chunk, uthread_completion, uthread_received};
+pub use entry::io_uring_sqe;
+
+use completion::{Completion, Function, errno};
+use manager::Manager;
+use request::Request;
+use stream::{Buffers, Kind, Stream};
+
+/// A manager of one ring. All functions may be called by any thread.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+pub struct uthread_manager {
+    manager: Manager,
+    driver: CString,
+}
+
+/// Buffers that the kernel receives data into.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+pub struct uthread_buffers(Arc<Buffers>);
+
+/// io_uring, or epoll where the kernel refuses it.
+pub const UTHREAD_DRIVER_DEFAULT: u32 = 0;
+/// io_uring. `uthread_manager_create` fails where the kernel refuses it.
+pub const UTHREAD_DRIVER_URING: u32 = 1;
+/// epoll.
+pub const UTHREAD_DRIVER_EPOLL: u32 = 2;
+
+/// How a manager is created. Zeros are the defaults.
+#[allow(non_camel_case_types, reason = "the name of a C type")]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct uthread_options {
+    /// One of `UTHREAD_DRIVER_*`.
+    pub driver: u32,
+    /// If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been idle for as many milliseconds.
+    pub kernel_polling_ms: u32,
+}
+
+/// Creates a manager, which `uthread_manager_close` ends. Returns 0 and stores the manager, or returns a negative errno.
+///
+/// # Safety
+///
+/// `options` is null or points to options, and `manager` points to where the manager is stored.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_manager_create(
+    options: *const uthread_options,
+    manager: *mut *mut uthread_manager,
+) -> i32 {
+    // SAFETY: promised by the caller.
+    let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+    let mut builder = Runtime::builder();
+    match options.driver {
+        UTHREAD_DRIVER_DEFAULT => {}
+        UTHREAD_DRIVER_URING => builder = builder.driver(Driver::Uring),
+        UTHREAD_DRIVER_EPOLL => builder = builder.driver(Driver::Epoll),
+        _ => return -libc::EINVAL,
+    }
+    if options.kernel_polling_ms != 0 {
+        let idle = Duration::from_millis(options.kernel_polling_ms.into());
+        builder = builder.kernel_polling(idle);
+    }
+    let made = match Manager::start(builder) {
+        Ok(manager) => manager,
+        Err(error) => return errno(&error),
+    };
+    let driver = made.runtime().driver().to_string().replace('\0', "");
+    let made = Box::new(uthread_manager {
+        manager: made,
+        driver: CString::new(driver).unwrap_or_default(),
+    });
+    // SAFETY: promised by the caller.
+    unsafe { manager.write(Box::into_raw(made)) };
+    0
+}
+
+/// Cancels all requests, waits until each has told its end, and frees the manager. Not to be called by a completion.
+///
+/// # Safety
+///
+/// `manager` comes from `uthread_manager_create`, and nobody uses it any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_manager_close(manager: *mut uthread_manager) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(manager) });
+}
+
+/// Returns the driver and why it was chosen, as text. The text lives as long as the manager.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_manager_driver(manager: *const uthread_manager) -> *const c_char {
+    // SAFETY: promised by the caller.
+    let text: &CStr = unsafe { &(*manager).driver };
+    text.as_ptr()
+}
+
+/// Returns 1 if the manager has a ring, and 0 if epoll takes its place.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_manager_has_ring(manager: *const uthread_manager) -> i32 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    i32::from(manager.runtime().driver().driver() == Driver::Uring)
+}
+
+/// Submits a request, and returns its number. `completion` is called once, with `data`.
+///
+/// On a ring it may be any request that `ring::submit` of the library takes: all but multishot ones, links, drains, and entries
+/// without a completion. Its `user_data` is overwritten. On epoll it may be one of `NOP`, `TIMEOUT` (relative), `POLL_ADD`, `RECV`, `SEND`,
+/// `RECVMSG`, `SENDMSG`, `ACCEPT`, `CONNECT`, `READ`, `WRITE`, `OPENAT`, `CLOSE`, `FSYNC` and `SHUTDOWN`; others complete with
+/// `-EOPNOTSUPP`. A request that is not permitted completes with `-EINVAL`.
+///
+/// # Safety
+///
+/// The manager is open. `entry` points to an entry. What the entry refers to remains valid until the completion is called, and is not
+/// accessed otherwise. The completion may be called on another thread.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_submit(
+    manager: *const uthread_manager,
+    entry: *const io_uring_sqe,
+    completion: uthread_completion,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    // SAFETY: promised by the caller.
+    let entry = unsafe { *entry };
+    // SAFETY: promised by the caller.
+    let request = unsafe { Request::new(entry) };
+    let completion = Completion::new(Function::Completion(completion), data);
+    manager.submit(request, completion)
+}
+
+/// Cancels a request or a stream. Its completion tells when it has ended: with `-ECANCELED`, or with its result if it was faster. Does
+/// nothing if it has ended before.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_cancel(manager: *const uthread_manager, request: u64) {
+    // SAFETY: promised by the caller.
+    unsafe { &(*manager).manager }.cancel(request);
+}
+
+/// Accepts connections from a listening socket, by one multishot request where the kernel has it. `completion` is called with
+/// `IORING_CQE_F_MORE` and a descriptor for each, and without that flag at the end of the stream. At most `credit` connections are
+/// delivered until `uthread_credit` adds to it.
+///
+/// # Safety
+///
+/// The manager is open, and the socket remains open until the end of the stream. The completion may be called on another thread.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_accept_many(
+    manager: *const uthread_manager,
+    socket: i32,
+    credit: u32,
+    completion: uthread_completion,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    let completion = Completion::new(Function::Completion(completion), data);
+    manager.stream(Stream::new(socket, Kind::Accept, credit), completion)
+}
+
+/// Waits for `POLL*` events of a descriptor, by one multishot request where the kernel has it. Otherwise like `uthread_accept_many`,
+/// with the events that have occurred instead of a descriptor.
+///
+/// # Safety
+///
+/// As for `uthread_accept_many`.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_poll_many(
+    manager: *const uthread_manager,
+    fd: i32,
+    events: u32,
+    credit: u32,
+    completion: uthread_completion,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    let completion = Completion::new(Function::Completion(completion), data);
+    match fallback::events(events) {
+        Ok(events) => manager.stream(Stream::new(fd, Kind::Poll(events), credit), completion),
+        Err(error) => {
+            completion.end(errno(&error), 0);
+            0
+        }
+    }
+}
+
+/// Receives from a stream socket until its peer shuts down, by one multishot request where the kernel has it. The kernel chooses one of
+/// the buffers for what has arrived; if none is free, the data comes in memory of its own. At most `credit` chunks are delivered until
+/// `uthread_credit` adds to it.
+///
+/// # Safety
+///
+/// The manager is open, the buffers were not destroyed, and the socket remains open until the end of the stream. `received` may be
+/// called on another thread. One manager uses the buffers.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_receive_many(
+    manager: *const uthread_manager,
+    socket: i32,
+    buffers: *const uthread_buffers,
+    credit: u32,
+    received: uthread_received,
+    data: *mut c_void,
+) -> u64 {
+    // SAFETY: promised by the caller.
+    let manager = unsafe { &(*manager).manager };
+    // SAFETY: promised by the caller.
+    let buffers = Arc::clone(unsafe { &(*buffers).0 });
+    let completion = Completion::new(Function::Received(received), data);
+    manager.stream(
+        Stream::new(socket, Kind::Receive(buffers), credit),
+        completion,
+    )
+}
+
+/// Lets a stream deliver `items` more items. Does nothing if it has ended.
+///
+/// # Safety
+///
+/// The manager is open.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_credit(manager: *const uthread_manager, stream: u64, items: u32) {
+    // SAFETY: promised by the caller.
+    unsafe { &(*manager).manager }.add_credit(stream, items);
+}
+
+/// Creates `count` buffers of `size` bytes each; `count` is a power of two of at most 32768. Returns null if the numbers are not
+/// permitted.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub extern "C" fn uthread_buffers_create(count: u16, size: usize) -> *mut uthread_buffers {
+    match Buffers::new(count, size) {
+        Ok(buffers) => Box::into_raw(Box::new(uthread_buffers(Arc::new(buffers)))),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// Frees buffers once no stream and no chunk uses them.
+///
+/// # Safety
+///
+/// `buffers` comes from `uthread_buffers_create`, and nobody uses the pointer any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_buffers_destroy(buffers: *mut uthread_buffers) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(buffers) });
+}
+
+/// Gives a chunk back. Its bytes are not valid any more. May be called after the manager was closed.
+///
+/// # Safety
+///
+/// `chunk` comes from an `uthread_received`, and nobody uses it any more.
+#[allow(unsafe_code, reason = "a C function")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uthread_chunk_release(chunk: *mut uthread_chunk) {
+    // SAFETY: promised by the caller.
+    drop(unsafe { Box::from_raw(chunk) });
+}

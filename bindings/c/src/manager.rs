@@ -1,0 +1,197 @@
+//! The manager: one worker, and on it a fiber that starts what other threads submit.
+//!
+//! ```text
+//!   any thread          uthread_submit: a message to the owner
+//!   the owner, a fiber  a fiber for each request, in the order of the messages
+//!   that fiber          the request, then the completion
+//! ```
+//!
+//! A request is cancelled by its number, as it may have ended and its memory may be gone. What is live is known to the fibers of
+//! the one worker only, so that nothing has to be synchronized with the threads that submit.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uthread::sync::Semaphore;
+use uthread::sync::mpsc::{Receiver, Sender, channel};
+use uthread::thread::JoinHandle;
+use uthread::{Builder, Runtime};
+
+use crate::completion::Completion;
+use crate::request::{self, Request};
+use crate::stream::Stream;
+
+/// Messages that are handled before the started fibers run.
+const BATCH: usize = 64;
+
+/// A manager of one ring. Where the kernel refuses io_uring, epoll takes its place.
+pub(crate) struct Manager {
+    runtime: Runtime,
+    sender: Sender<Message>,
+    /// The number of the last request.
+    last: AtomicU64,
+}
+
+enum Message {
+    Submit(u64, Request, Completion),
+    Stream(u64, Stream, Completion),
+    Cancel(u64),
+    Credit(u64, u32),
+}
+
+/// The requests that have not ended.
+#[derive(Default)]
+struct Live(Mutex<HashMap<u64, Entry>>);
+
+#[derive(Default)]
+struct Entry {
+    /// `None` until the fiber was spawned.
+    fiber: Option<JoinHandle<()>>,
+    /// The items that a stream may still deliver.
+    credit: Option<Arc<Semaphore>>,
+}
+
+impl Manager {
+    /// Starts a manager.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Builder::build`].
+    pub(crate) fn start(builder: Builder) -> io::Result<Manager> {
+        // A report of a stall would speak of fibers, which the program does not know.
+        let runtime = builder.workers(1).stall_threshold(None).build()?;
+        let (sender, receiver) = channel();
+        runtime.spawn(move || own(&receiver));
+        Ok(Manager {
+            runtime,
+            sender,
+            last: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn submit(&self, request: Request, completion: Completion) -> u64 {
+        self.send(|number| Message::Submit(number, request, completion))
+    }
+
+    pub(crate) fn stream(&self, stream: Stream, completion: Completion) -> u64 {
+        self.send(|number| Message::Stream(number, stream, completion))
+    }
+
+    fn send(&self, message: impl FnOnce(u64) -> Message) -> u64 {
+        // Relaxed: the channel orders the messages.
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        // A message that cannot be sent is dropped, and its completion says so.
+        let _ = self.sender.send(message(number));
+        number
+    }
+
+    pub(crate) fn cancel(&self, number: u64) {
+        let _ = self.sender.send(Message::Cancel(number));
+    }
+
+    pub(crate) fn add_credit(&self, number: u64, items: u32) {
+        let _ = self.sender.send(Message::Credit(number, items));
+    }
+}
+
+/// Starts what is submitted, until the manager is closed.
+fn own(receiver: &Receiver<Message>) {
+    let live = Arc::new(Live::default());
+    while let Ok(first) = receiver.recv() {
+        live.handle(first);
+        for message in receiver.try_iter().take(BATCH) {
+            live.handle(message);
+        }
+        uthread::yield_now();
+    }
+}
+
+impl Live {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(self: &Arc<Live>, message: Message) {
+        match message {
+            Message::Submit(number, request, completion) => {
+                self.start(number, None, completion, move |completion| {
+                    let (result, flags) = request::perform(request);
+                    completion.end(result, flags);
+                });
+            }
+            Message::Stream(number, stream, completion) => {
+                let credit = stream.credit();
+                self.start(number, Some(credit), completion, move |completion| {
+                    stream.run(completion);
+                });
+            }
+            Message::Cancel(number) => {
+                if let Some(fiber) = self
+                    .lock()
+                    .get(&number)
+                    .and_then(|entry| entry.fiber.as_ref())
+                {
+                    fiber.cancel();
+                }
+            }
+            Message::Credit(number, items) => {
+                let credit = self
+                    .lock()
+                    .get(&number)
+                    .and_then(|entry| entry.credit.clone());
+                if let Some(credit) = credit {
+                    credit.add_permits(items as usize);
+                }
+            }
+        }
+    }
+
+    /// Spawns the fiber of a request, which may have ended before this returns.
+    fn start(
+        self: &Arc<Live>,
+        number: u64,
+        credit: Option<Arc<Semaphore>>,
+        completion: Completion,
+        run: impl FnOnce(Completion) + Send + 'static,
+    ) {
+        self.lock().insert(
+            number,
+            Entry {
+                fiber: None,
+                credit,
+            },
+        );
+        // Moved into the closure, so that a fiber that is cancelled before it has started ends the same way.
+        let end = End {
+            number,
+            live: Arc::clone(self),
+        };
+        let fiber = uthread::spawn(move || {
+            let _end = end;
+            run(completion);
+        });
+        if let Some(entry) = self.lock().get_mut(&number) {
+            entry.fiber = Some(fiber);
+        }
+    }
+}
+
+/// Removes a request from the live ones when it is dropped.
+struct End {
+    number: u64,
+    live: Arc<Live>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // The handle of the own fiber is dropped without the lock.
+        let removed = self.live.lock().remove(&self.number);
+        drop(removed);
+    }
+}

@@ -1,0 +1,386 @@
+/* Tests of the ring manager, as a program in C would use it. The argument is the number of the driver. */
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "uthread_ring.h"
+
+#undef NDEBUG
+#define CHECK(condition)                                                          \
+    do {                                                                          \
+        if (!(condition)) {                                                       \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);       \
+            exit(1);                                                              \
+        }                                                                         \
+    } while (0)
+
+static uthread_manager *manager;
+
+/* One request, and what its completion has told. */
+struct waiter {
+    sem_t ended;
+    int32_t result;
+    uint32_t flags;
+};
+
+static void on_completion(void *data, int32_t result, uint32_t flags) {
+    struct waiter *waiter = data;
+    waiter->result = result;
+    waiter->flags = flags;
+    sem_post(&waiter->ended);
+}
+
+static void wait_for(sem_t *semaphore) {
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 30;
+    CHECK(sem_timedwait(semaphore, &limit) == 0);
+}
+
+static int32_t end_of(struct waiter *waiter) {
+    wait_for(&waiter->ended);
+    return waiter->result;
+}
+
+static uint64_t submit(struct waiter *waiter, const struct io_uring_sqe *entry) {
+    sem_init(&waiter->ended, 0, 0);
+    return uthread_submit(manager, entry, on_completion, waiter);
+}
+
+static int32_t perform(const struct io_uring_sqe *entry) {
+    struct waiter waiter;
+    submit(&waiter, entry);
+    return end_of(&waiter);
+}
+
+static struct io_uring_sqe entry_of(int opcode, int fd, const void *memory, unsigned length) {
+    struct io_uring_sqe entry;
+    memset(&entry, 0, sizeof entry);
+    entry.opcode = opcode;
+    entry.fd = fd;
+    entry.addr = (uintptr_t)memory;
+    entry.len = length;
+    return entry;
+}
+
+static void files_are_read_and_written(void) {
+    char path[] = "/tmp/uthread-ring-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    struct io_uring_sqe write = entry_of(IORING_OP_WRITE, fd, "some text", 9);
+    CHECK(perform(&write) == 9);
+    struct io_uring_sqe sync = entry_of(IORING_OP_FSYNC, fd, NULL, 0);
+    CHECK(perform(&sync) == 0);
+    char text[16] = "";
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, fd, text, sizeof text);
+    read.off = 5;
+    CHECK(perform(&read) == 4 && strcmp(text, "text") == 0);
+    struct io_uring_sqe close = entry_of(IORING_OP_CLOSE, fd, NULL, 0);
+    CHECK(perform(&close) == 0);
+    CHECK(perform(&close) == -EBADF);
+}
+
+static void refused_requests_tell_why(void) {
+    struct io_uring_sqe unknown = entry_of(255, -1, NULL, 0);
+    int32_t result = perform(&unknown);
+    CHECK(result == -EINVAL || result == -EOPNOTSUPP);
+    if (uthread_manager_has_ring(manager)) {
+        struct io_uring_sqe linked = entry_of(IORING_OP_NOP, -1, NULL, 0);
+        linked.flags = IOSQE_IO_LINK;
+        CHECK(perform(&linked) == -EINVAL);
+    }
+}
+
+static void a_read_that_waits_is_cancelled(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char byte;
+    struct io_uring_sqe read = entry_of(IORING_OP_READ, ends[0], &byte, 1);
+    read.off = -1;
+    struct waiter waiter;
+    uint64_t number = submit(&waiter, &read);
+    uthread_cancel(manager, number);
+    CHECK(end_of(&waiter) == -ECANCELED);
+    uthread_cancel(manager, number);
+    number = submit(&waiter, &read);
+    CHECK(write(ends[1], "x", 1) == 1);
+    CHECK(end_of(&waiter) == 1 && byte == 'x');
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_timeout_expires_or_is_cancelled(void) {
+    struct __kernel_timespec time = {.tv_nsec = 1000000};
+    struct io_uring_sqe timeout = entry_of(IORING_OP_TIMEOUT, -1, &time, 1);
+    CHECK(perform(&timeout) == -ETIME);
+    time.tv_sec = 3600;
+    struct waiter waiter;
+    uint64_t number = submit(&waiter, &timeout);
+    usleep(1000);
+    uthread_cancel(manager, number);
+    CHECK(end_of(&waiter) == -ECANCELED);
+}
+
+/* What a stream has delivered. */
+struct stream {
+    sem_t items;
+    sem_t ended;
+    int32_t result;
+    atomic_int count;
+    int fds[16];
+    char bytes[64];
+    size_t length;
+    uthread_chunk *chunk;
+};
+
+static void on_accept(void *data, int32_t result, uint32_t flags) {
+    struct stream *stream = data;
+    if (flags & IORING_CQE_F_MORE) {
+        stream->fds[atomic_fetch_add(&stream->count, 1)] = result;
+        sem_post(&stream->items);
+    } else {
+        stream->result = result;
+        sem_post(&stream->ended);
+    }
+}
+
+static void on_received(void *data, int32_t result, const uint8_t *bytes, uthread_chunk *chunk) {
+    struct stream *stream = data;
+    if (chunk == NULL) {
+        stream->result = result;
+        sem_post(&stream->ended);
+        return;
+    }
+    memcpy(stream->bytes + stream->length, bytes, result);
+    stream->length += result;
+    uthread_chunk_release(chunk);
+    sem_post(&stream->items);
+}
+
+static void begin(struct stream *stream) {
+    memset(stream, 0, sizeof *stream);
+    sem_init(&stream->items, 0, 0);
+    sem_init(&stream->ended, 0, 0);
+}
+
+static int listening(struct sockaddr_in *address) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    memset(address, 0, sizeof *address);
+    address->sin_family = AF_INET;
+    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof *address;
+    CHECK(bind(listener, (struct sockaddr *)address, length) == 0);
+    CHECK(listen(listener, 16) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)address, &length) == 0);
+    return listener;
+}
+
+static int connected(const struct sockaddr_in *address) {
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    struct io_uring_sqe connect = entry_of(IORING_OP_CONNECT, client, address, 0);
+    connect.off = sizeof *address;
+    CHECK(perform(&connect) == 0);
+    return client;
+}
+
+static void connections_come_as_there_is_credit(void) {
+    struct sockaddr_in address;
+    int listener = listening(&address), clients[4];
+    struct stream stream;
+    begin(&stream);
+    uint64_t number = uthread_accept_many(manager, listener, 2, on_accept, &stream);
+    for (int index = 0; index < 4; index++) clients[index] = connected(&address);
+    wait_for(&stream.items);
+    wait_for(&stream.items);
+    usleep(10000);
+    CHECK(atomic_load(&stream.count) == 2);
+    uthread_credit(manager, number, 2);
+    wait_for(&stream.items);
+    wait_for(&stream.items);
+    uthread_cancel(manager, number);
+    wait_for(&stream.ended);
+    CHECK(stream.result == -ECANCELED && stream.count == 4);
+    for (int index = 0; index < 4; index++) {
+        close(clients[index]);
+        close(stream.fds[index]);
+    }
+    struct io_uring_sqe accept = entry_of(IORING_OP_ACCEPT, listener, NULL, 0);
+    struct waiter waiter;
+    submit(&waiter, &accept);
+    int client = connected(&address);
+    int server = end_of(&waiter);
+    if (server < 0) fprintf(stderr, "accept: %s\n", strerror(-server));
+    CHECK(server >= 0);
+    close(server);
+    close(client);
+    close(listener);
+}
+
+static void received_bytes_come_in_buffers(void) {
+    uthread_buffers *buffers = uthread_buffers_create(8, 4);
+    CHECK(buffers != NULL && uthread_buffers_create(3, 4) == NULL);
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    struct stream stream;
+    begin(&stream);
+    uthread_receive_many(manager, ends[0], buffers, 1000, on_received, &stream);
+    struct io_uring_sqe send = entry_of(IORING_OP_SEND, ends[1], "received in parts", 17);
+    CHECK(perform(&send) == 17);
+    shutdown(ends[1], SHUT_WR);
+    wait_for(&stream.ended);
+    CHECK(stream.result == 0 && stream.length == 17);
+    CHECK(memcmp(stream.bytes, "received in parts", 17) == 0);
+    uthread_buffers_destroy(buffers);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void events_come_again(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    struct stream stream;
+    begin(&stream);
+    uint64_t number = uthread_poll_many(manager, ends[0], 1 /* POLLIN */, 2, on_accept, &stream);
+    CHECK(write(ends[1], "x", 1) == 1);
+    wait_for(&stream.items);
+    CHECK(stream.fds[0] & 1);
+    uthread_cancel(manager, number);
+    wait_for(&stream.ended);
+    CHECK(stream.result == -ECANCELED);
+    CHECK(uthread_poll_many(manager, ends[0], 0, 2, on_accept, &stream) == 0);
+    wait_for(&stream.ended);
+    CHECK(stream.result == -EINVAL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+#define THREADS 8
+#define ROUNDS 2000
+
+/* Takes the byte that a cancelled request has left. */
+static int takes_byte(int fd) {
+    char byte;
+    return read(fd, &byte, 1) == 1;
+}
+
+static void *submit_and_cancel(void *seed) {
+    unsigned state = (uintptr_t)seed;
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char byte;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct io_uring_sqe read = entry_of(IORING_OP_READ, ends[0], &byte, 1);
+        read.off = -1;
+        struct waiter waiter;
+        uint64_t number = submit(&waiter, &read);
+        int writes = rand_r(&state) % 2;
+        if (writes) CHECK(write(ends[1], "x", 1) == 1);
+        if (rand_r(&state) % 2 || !writes) uthread_cancel(manager, number);
+        int32_t result = end_of(&waiter);
+        CHECK(result == 1 || result == -ECANCELED);
+        if (writes && result != 1) CHECK(takes_byte(ends[0]));
+        struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+        CHECK(perform(&nop) == 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return NULL;
+}
+
+static void many_threads_submit_and_cancel(void) {
+    pthread_t threads[THREADS];
+    for (uintptr_t index = 0; index < THREADS; index++)
+        pthread_create(&threads[index], NULL, submit_and_cancel, (void *)(index + 1));
+    for (int index = 0; index < THREADS; index++) pthread_join(threads[index], NULL);
+}
+
+#define PENDING 100
+
+static void closing_ends_what_is_pending(uthread_options options) {
+    uthread_manager *first = manager;
+    CHECK(uthread_manager_create(&options, &manager) == 0);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char bytes[PENDING];
+    static struct waiter waiters[PENDING];
+    for (int index = 0; index < PENDING; index++) {
+        struct io_uring_sqe read = entry_of(IORING_OP_READ, ends[0], &bytes[index], 1);
+        read.off = -1;
+        submit(&waiters[index], &read);
+    }
+    uthread_manager_close(manager);
+    for (int index = 0; index < PENDING; index++) {
+        CHECK(sem_trywait(&waiters[index].ended) == 0);
+        CHECK(waiters[index].result == -ECANCELED);
+    }
+    manager = first;
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Requests in flight, each of which is submitted again by its completion. */
+static atomic_long left;
+static sem_t all_ended;
+
+static void on_nop(void *data, int32_t result, uint32_t flags) {
+    CHECK(result == 0 && flags == 0);
+    if (atomic_fetch_sub(&left, 1) > 0) {
+        uthread_submit(manager, data, on_nop, data);
+    } else {
+        sem_post(&all_ended);
+    }
+}
+
+static void measure(long count, int in_flight) {
+    struct io_uring_sqe nop = entry_of(IORING_OP_NOP, -1, NULL, 0);
+    struct timespec begin, end;
+    sem_init(&all_ended, 0, 0);
+    atomic_store(&left, count);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int index = 0; index < in_flight; index++) uthread_submit(manager, &nop, on_nop, &nop);
+    for (int index = 0; index < in_flight; index++) sem_wait(&all_ended);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double seconds = (end.tv_sec - begin.tv_sec) + (end.tv_nsec - begin.tv_nsec) / 1e9;
+    printf("%d in flight: %.0f requests a second\n", in_flight, count / seconds);
+}
+
+int main(int count, char **arguments) {
+    CHECK(count >= 2);
+    uthread_options options = {.driver = atoi(arguments[1])};
+    uthread_options unknown = {.driver = 9};
+    CHECK(uthread_manager_create(&unknown, &manager) == -EINVAL);
+    int created = uthread_manager_create(&options, &manager);
+    if (created != 0) {
+        printf("no manager: %s\n", strerror(-created));
+        return 77;
+    }
+    CHECK(strlen(uthread_manager_driver(manager)) > 0);
+    if (count > 2) {
+        for (int in_flight = 1; in_flight <= 1000; in_flight *= 10)
+            measure(atol(arguments[2]), in_flight);
+    } else {
+        files_are_read_and_written();
+        refused_requests_tell_why();
+        a_read_that_waits_is_cancelled();
+        a_timeout_expires_or_is_cancelled();
+        connections_come_as_there_is_credit();
+        received_bytes_come_in_buffers();
+        events_come_again();
+        many_threads_submit_and_cancel();
+        closing_ends_what_is_pending(options);
+    }
+    uthread_manager_close(manager);
+    return 0;
+}
