@@ -29,7 +29,9 @@
 //!   that waits or yields, whatever its priority is: split long computations, or pass them to [`blocking`](crate::blocking()). Once some
 //!   fiber has a priority, workers look for what has become ready every 50 microseconds, and calls that need not wait yield then.
 //! - The requests of one flush: a worker submits the requests of its fibers together, now and then, and urgent ones come before
-//!   normal ones, and those before background ones. The requests of one [`submit_all`](crate::ring::submit_all) stay together.
+//!   normal ones, and those before background ones. The requests of one [`submit_all`](crate::ring::submit_all) stay together. With
+//!   [kernel polling](crate::Builder::kernel_polling), on a kernel with the patches of this repository, urgent requests also overtake
+//!   those of earlier flushes that the kernel has not taken.
 //! - Reads and writes of files, in the queue of the disk: they carry an I/O priority of the class *best effort*, 0 if urgent and 7 if
 //!   background, which the schedulers BFQ and mq-deadline respect. Normal ones have the I/O priority of the process, see `ionice(1)`.
 //! - Calls that a [pool of threads](crate::blocking()) performs, such as those on files with [`Driver::Epoll`](crate::Driver::Epoll), while all

@@ -90,6 +90,11 @@ impl Cancellations {
         }
     }
 
+    /// Returns `true` if the operation was cancelled and has not ended.
+    pub(super) fn is_awaited(&self, token: Token) -> bool {
+        self.lock().awaited.contains(&token)
+    }
+
     /// Records that the last completion of an operation is handed out.
     pub(in crate::driver) fn on_end(&self, token: Token) {
         if self.are_awaited.load(Ordering::Relaxed) {

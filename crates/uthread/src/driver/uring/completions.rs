@@ -73,6 +73,11 @@ impl Completions for UringCompletions {
                 UserData::Entry(target) => ring.complete(target, &entry, complete),
                 UserData::Cancel(target) => ring.answer_cancel(target, entry.result()),
                 UserData::Wake => woken = true,
+                UserData::UrgentTest => {
+                    if let Some(urgent) = &ring.urgent {
+                        urgent.on_test(entry.result());
+                    }
+                }
             }
         }
         if woken {
@@ -107,7 +112,12 @@ impl Ring {
                     more: cqueue::more(flags),
                     buffer: cqueue::buffer_select(flags),
                 };
-                return self.hand_out(token, completion, complete);
+                return match &self.urgent {
+                    None => self.hand_out(token, completion, complete),
+                    Some(urgent) => {
+                        self.hand_out_unless_refused(urgent, token, completion, complete);
+                    }
+                };
             }
             Target::Raw {
                 operation,
@@ -132,7 +142,7 @@ impl Ring {
 
     /// Hands out a completion, whatever its source. This is the only place to do so, as requests to cancel an
     /// operation are repeated until its last completion has passed here.
-    fn hand_out(
+    pub(super) fn hand_out(
         &self,
         token: Token,
         completion: Completion,

@@ -14,8 +14,8 @@ use io_uring::squeue::Entry;
 use io_uring::{CompletionQueue, EnterFlags, IoUring};
 use rustix::io::Errno;
 
-use super::encode;
 use super::registered::Registered;
+use super::{Uring, check, encode};
 use crate::atomic::lock;
 use crate::driver::Token;
 use crate::op::fs::FileOperation;
@@ -158,6 +158,27 @@ impl Devices {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+impl Uring {
+    /// Polls devices for completions, and submits operations that they have refused to the ring.
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) fn poll_devices(&mut self) {
+        let devices = self.ring.devices.as_ref();
+        let Some(devices) = devices.filter(|devices| devices.are_busy()) else {
+            return;
+        };
+        while self.submissions.has_room(1)
+            && let Some(entry) = devices.take_refused()
+        {
+            // SAFETY: its completion was not reaped, so its submitter still keeps the memory that it points
+            // to.
+            unsafe { self.submissions.push([&entry]) };
+        }
+        self.counts.enters += 1;
+        // SAFETY: there is one `Uring` per ring, borrowed mutably here.
+        check(unsafe { devices.poll() });
     }
 }
 

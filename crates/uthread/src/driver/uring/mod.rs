@@ -15,6 +15,7 @@ mod send_batcher;
 mod setup;
 mod start;
 mod submissions;
+mod urgent;
 pub(super) mod user_data;
 pub(crate) mod waker;
 
@@ -42,6 +43,7 @@ use self::raw::Raws;
 use self::registered::Registered;
 use self::send_batcher::SendBatcher;
 use self::submissions::{PendingSubmissions, Submissions};
+use self::urgent::UrgentEntries;
 use self::user_data::UserData;
 use self::waker::Waker;
 use super::{Counts, Driver, Pair, Start, Token, Wake};
@@ -93,6 +95,8 @@ struct Ring {
     /// `None` if other threads than the worker reap, or take submissions.
     connections: Option<Connections>,
     cancellations: Cancellations,
+    /// `None` if the ring does not use the flag of urgent entries.
+    urgent: Option<UrgentEntries>,
     /// `true` if a wake-up was reaped, so that the request that listens for the next must be renewed.
     /// Relaxed: reaping is locked against the wait of the other end (`Reactor`), which orders the two.
     woken: AtomicBool,
@@ -123,9 +127,27 @@ pub(crate) fn make_with_eventfd() -> io::Result<Pair> {
 /// `PermissionDenied`, `ENOSYS`, `ENOMEM` or any other error with which the kernel refuses all kinds of
 /// rings, with a remedy in the message.
 fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
-    let (io, mode, refusal) = setup::ring_for(options)?;
+    let (mut io, mode, refusal) = setup::ring_for(options)?;
+    let urgent = UrgentEntries::of(&mut io)?;
+    assemble(options, io, (mode, refusal), urgent)
+}
+
+/// Makes both ends of a new ring.
+///
+/// # Errors
+///
+/// `EMFILE` if the process has no free descriptor.
+fn assemble(
+    options: Options,
+    io: IoUring,
+    (mode, refusal): (setup::Mode, Option<io::Error>),
+    urgent: Option<UrgentEntries>,
+) -> io::Result<(Uring, UringCompletions)> {
     let waker = Waker::new(&io)?;
     let mut notes = String::new();
+    if urgent.is_some() {
+        notes.push_str(", urgent entries overtake");
+    }
     if let Some(refusal) = refusal {
         let _ = write!(notes, ", kernel polling refused: {refusal}");
     }
@@ -144,6 +166,7 @@ fn new(options: Options) -> io::Result<(Uring, UringCompletions)> {
         raws: Raws::default(),
         connections: is_own.then(Connections::new).transpose()?,
         cancellations: Cancellations::default(),
+        urgent,
         woken: AtomicBool::new(true),
     });
     let completions = UringCompletions {
@@ -275,25 +298,6 @@ impl Uring {
         };
         check(entered);
     }
-
-    /// Polls devices for completions, and submits operations that they have refused to the ring.
-    #[allow(unsafe_code, reason = "the kernel gets pointers")]
-    fn poll_devices(&mut self) {
-        let devices = self.ring.devices.as_ref();
-        let Some(devices) = devices.filter(|devices| devices.are_busy()) else {
-            return;
-        };
-        while self.submissions.has_room(1)
-            && let Some(entry) = devices.take_refused()
-        {
-            // SAFETY: its completion was not reaped, so its submitter still keeps the memory that it points
-            // to.
-            unsafe { self.submissions.push([&entry]) };
-        }
-        self.counts.enters += 1;
-        // SAFETY: there is one `Uring` per ring, borrowed mutably here.
-        check(unsafe { devices.poll() });
-    }
 }
 
 fn check(entered: io::Result<usize>) {
@@ -419,7 +423,8 @@ impl Driver for Uring {
     }
 
     fn needs_flush(&self) -> bool {
-        self.submissions.are_unpublished()
+        let urgent = self.ring.urgent.as_ref();
+        self.submissions.are_unpublished() || urgent.is_some_and(UrgentEntries::is_any_refused)
     }
 
     fn is_flush_due(&self) -> bool {
@@ -431,6 +436,7 @@ impl Driver for Uring {
         self.send_batcher.end_round(Instant::now);
         self.poll_devices();
         self.listen();
+        self.resubmit_refused();
         self.forget_retired();
         self.push_cancellations();
         if let Some(connections) = &self.ring.connections
@@ -457,8 +463,9 @@ impl Driver for Uring {
         self.send_batcher.end_round(Instant::now);
         self.forget_retired();
         let woken = self.listen();
+        let is_any_refused = self.resubmit_refused();
         let pause = self.push_cancellations();
-        let is_busy = woken || self.ask(Connections::are_done);
+        let is_busy = woken || is_any_refused || self.ask(Connections::are_done);
         let may_sleep = !is_busy && pause != Some(Duration::ZERO);
         let timeout = timeout.into_iter().chain(pause).min();
         match self.ask(Connections::are_awaited) {

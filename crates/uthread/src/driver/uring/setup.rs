@@ -143,14 +143,30 @@ fn try_out(mut ring: IoUring) -> io::Result<IoUring> {
     if !ring.params().is_feature_ext_arg() {
         return Err(Errno::NOSYS.into());
     }
-    let request = opcode::Nop::new().build();
+    complete(&mut ring, &opcode::Nop::new().build())?;
+    Ok(ring)
+}
+
+/// Completes a request that does nothing, on a ring that has no other, and returns its result.
+///
+/// # Errors
+///
+/// Any error that `io_uring_enter(2)` reports.
+pub(super) fn complete(ring: &mut IoUring, request: &squeue::Entry) -> io::Result<i32> {
+    assert_eq!(request.get_opcode(), u32::from(opcode::Nop::CODE));
     #[allow(unsafe_code, reason = "entries are pushed through an unsafe call")]
     // SAFETY: a request that does nothing points to no memory.
-    let pushed = unsafe { ring.submission().push(&request) };
+    let pushed = unsafe { ring.submission().push(request) };
     assert!(pushed.is_ok(), "a new ring has room");
-    ring.submit_and_wait(1)?;
-    ring.completion().next();
-    Ok(ring)
+    loop {
+        match ring.submit_and_wait(1) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            submitted => drop(submitted?),
+        }
+        if let Some(completion) = ring.completion().next() {
+            return Ok(completion.result());
+        }
+    }
 }
 
 fn build(mode: Mode, submissions: u32, completions: u32) -> io::Result<IoUring> {

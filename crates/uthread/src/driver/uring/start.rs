@@ -133,8 +133,14 @@ impl Uring {
         operation: &MultishotOperation<'_>,
         token: Token,
     ) -> Start {
+        if !self.has_room(1) {
+            return Start::Full;
+        }
+        let entry = with_token(encode::multishot(operation, &self.registered), token);
+        // Not as a single entry: its operation lives until the flush, and so is not submitted again.
         // SAFETY: promised by the caller.
-        unsafe { self.submit(|registered| encode::multishot(operation, registered), token) }
+        unsafe { self.submissions.push([&entry]) };
+        Start::Pending
     }
 
     /// Starts a raw operation.
@@ -182,12 +188,18 @@ impl Uring {
     /// The memory that the entry points to remains valid until the completion.
     #[allow(unsafe_code, reason = "the kernel gets pointers")]
     unsafe fn push(&mut self, entry: Entry, token: Token) {
-        let entry = entry.user_data(UserData::Entry(Target::Operation(token)).encode());
         // SAFETY: promised by the caller.
-        unsafe { self.submissions.push([&entry]) };
+        unsafe {
+            self.submissions
+                .push_single(with_token(entry, token), token)
+        };
     }
 
     pub(super) fn has_room(&mut self, entries: usize) -> bool {
         self.submissions.has_room(entries)
     }
+}
+
+fn with_token(entry: Entry, token: Token) -> Entry {
+    entry.user_data(UserData::Entry(Target::Operation(token)).encode())
 }

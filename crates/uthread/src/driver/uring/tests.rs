@@ -7,6 +7,7 @@
 mod cancelled;
 mod disk;
 mod priorities;
+mod urgent;
 
 use std::io::PipeReader;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

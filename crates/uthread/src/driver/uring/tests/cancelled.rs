@@ -44,7 +44,11 @@ impl Receiving {
 }
 
 /// Waits for `count` completions, and then until the ring has nothing to cancel.
-fn settle(ring: &mut Uring, completions: &mut UringCompletions, count: usize) -> Vec<(u64, i32)> {
+pub(super) fn settle(
+    ring: &mut Uring,
+    completions: &mut UringCompletions,
+    count: usize,
+) -> Vec<(u64, i32)> {
     let done = wait_for(ring, completions, count);
     let deadline = Instant::now() + TEST_TIMEOUT;
     let cancellations = Arc::clone(&ring.ring);

@@ -1,0 +1,177 @@
+//! Entries that the kernel issues before others, where it has the flag of the patches in `kernel`.
+//!
+//! A flush publishes entries in the order of their priorities. But what earlier flushes have published, and a polling kernel
+//! thread has not taken yet, only the kernel can order. So rings with kernel polling use the flag for single entries of urgent
+//! operations, if a request at their setup has shown that they may.
+//!
+//! ```text
+//!   an urgent operation    its entry gets the flag, and a copy without it is kept
+//!   completed with EPERM   the copy is submitted with the next flush, and a request tests the flag again;
+//!                          until that succeeds, no entry gets the flag
+//!   any other completion   the copy is dropped
+//! ```
+//!
+//! The permission may be withdrawn at any time, and an entry that is refused has not started. An operation that fails with
+//! `EPERM` for another reason fails again, without the flag.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode};
+use rustix::io::Errno;
+
+use super::user_data::UserData;
+use super::{Ring, Uring, setup};
+use crate::atomic::lock;
+use crate::driver::{Completion, Token};
+use crate::op;
+use crate::priorities::Priority;
+
+/// `IOSQE_URGENT`.
+const URGENT: Flags = Flags::from_bits_retain(1 << 7);
+
+/// The use of the flag by one ring. Both ends of the ring use it; the reaping end may be on another thread.
+pub(super) struct UrgentEntries {
+    /// The error of an entry that is refused for its flag.
+    refusal: Errno,
+    /// `true` while entries get the flag. Relaxed: an entry with the flag is submitted again if it is refused, whenever it got it.
+    is_used: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The copies of entries with the flag. Bounded by the operations in flight.
+    in_flight: HashMap<Token, Entry>,
+    /// The copies of refused entries, to be submitted. Bounded likewise.
+    refused: VecDeque<Entry>,
+    /// `true` if an entry was refused since the flag was tested.
+    must_test: bool,
+}
+
+impl UrgentEntries {
+    /// Tests the flag on a new ring. Returns `None` if the ring does not use it.
+    ///
+    /// # Errors
+    ///
+    /// Any error that `io_uring_enter(2)` reports.
+    pub(super) fn of(ring: &mut IoUring) -> io::Result<Option<UrgentEntries>> {
+        let may_use = ring.params().is_setup_sqpoll() && setup::complete(ring, &test())? == 0;
+        Ok(may_use.then(|| UrgentEntries::refused_by(Errno::PERM)))
+    }
+
+    /// Uses the flag until entries fail with this error.
+    pub(super) fn refused_by(refusal: Errno) -> UrgentEntries {
+        UrgentEntries {
+            refusal,
+            is_used: AtomicBool::new(true),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns `true` while entries get the flag.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// Adds the flag to the entry of an urgent operation, which is not part of a chain.
+    pub(super) fn mark(&self, entry: Entry, token: Token) -> Entry {
+        if !self.is_used() {
+            return entry;
+        }
+        self.lock().in_flight.insert(token, entry.clone());
+        entry.flags(URGENT)
+    }
+
+    /// Handles the completion of an operation. Returns the entry to submit again if it was refused.
+    fn take_refused(&self, token: Token, result: i32) -> Option<Entry> {
+        let mut state = self.lock();
+        if state.in_flight.is_empty() {
+            return None;
+        }
+        let entry = state.in_flight.remove(&token)?;
+        (result == -self.refusal.raw_os_error()).then_some(entry)
+    }
+
+    /// Leaves an entry that was refused to the owner of the ring.
+    fn resubmit(&self, entry: Entry) {
+        self.is_used.store(false, Ordering::Relaxed);
+        let mut state = self.lock();
+        state.refused.push_back(entry);
+        state.must_test = true;
+    }
+
+    /// Handles the completion of the request that tests the flag.
+    pub(super) fn on_test(&self, result: i32) {
+        if result == 0 {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns `true` if the owner of the ring has something to submit.
+    pub(super) fn is_any_refused(&self) -> bool {
+        let state = self.lock();
+        state.must_test || !state.refused.is_empty()
+    }
+
+    /// Takes an entry to submit.
+    fn take(&self) -> Option<Entry> {
+        let mut state = self.lock();
+        let entry = state.refused.pop_front();
+        entry.or_else(|| std::mem::take(&mut state.must_test).then(test))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// Returns a request that does nothing, with the flag.
+fn test() -> Entry {
+    let test = opcode::Nop::new().build().flags(URGENT);
+    test.user_data(UserData::UrgentTest.encode())
+}
+
+impl Uring {
+    /// Submits operations again that were refused for the flag. Returns `true` if some are left, for lack of room.
+    #[allow(unsafe_code, reason = "the kernel gets pointers")]
+    pub(super) fn resubmit_refused(&mut self) -> bool {
+        let urgent = self.ring.urgent.as_ref();
+        let Some(urgent) = urgent.filter(|urgent| urgent.is_any_refused()) else {
+            return false;
+        };
+        let before = self.submissions.priority();
+        self.submissions.set_priority(Priority::Urgent);
+        while self.submissions.has_room(1)
+            && let Some(entry) = urgent.take()
+        {
+            // SAFETY: its completion was not handed out, so its submitter still keeps the memory that it points to.
+            unsafe { self.submissions.push([&entry]) };
+        }
+        self.submissions.set_priority(before);
+        urgent.is_any_refused()
+    }
+}
+
+impl Ring {
+    /// Hands out the completion of an operation on a ring that uses the flag, unless the operation is submitted again.
+    pub(super) fn hand_out_unless_refused(
+        &self,
+        urgent: &UrgentEntries,
+        token: Token,
+        completion: Completion,
+        complete: &mut dyn FnMut(Token, Completion),
+    ) {
+        match urgent.take_refused(token, completion.result) {
+            None => self.hand_out(token, completion, complete),
+            // Its cancellation may have been answered, as it has found nothing.
+            Some(_) if self.cancellations.is_awaited(token) => {
+                self.hand_out(token, Completion::last(-op::CANCELLED), complete);
+            }
+            Some(entry) => urgent.resubmit(entry),
+        }
+    }
+}
