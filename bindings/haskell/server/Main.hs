@@ -1,0 +1,84 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | A static web server, small and plain: the same code on the ring and on GHC's event manager.
+--
+-- > server (uring|epoll|ghc) PORT FOLDER
+module Main (main) where
+
+import Control.Concurrent (forkIO)
+import Control.Exception (IOException, bracket, finally, try)
+import Control.Monad (forever, unless, void)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Char8
+import qualified Network.Socket as Network
+import qualified Network.Socket.ByteString as Network
+import System.Environment (getArgs)
+import System.Exit (die)
+
+import qualified Network.UThread.File as File
+import qualified Network.UThread.Socket as Ring
+import UThread.Ring (Driver (..), Manager, Options (..), defaultOptions, withManager)
+
+main :: IO ()
+main = do
+  arguments <- getArgs
+  case arguments of
+    ["uring", port, folder] -> ring Uring (read port) (Char8.pack folder)
+    ["epoll", port, folder] -> ring Epoll (read port) (Char8.pack folder)
+    ["ghc", port, folder] -> withListener (read port) (eventManager folder)
+    _ -> die "usage: server (uring|epoll|ghc) PORT FOLDER"
+
+ring :: Driver -> Network.PortNumber -> ByteString -> IO ()
+ring chosen port folder = withManager defaultOptions {driver = chosen} $ \manager ->
+  withListener port (onRing manager folder)
+
+withListener :: Network.PortNumber -> (Network.Socket -> IO ()) -> IO ()
+withListener port = bracket listener Network.close
+  where
+    listener = do
+      made <- Network.socket Network.AF_INET Network.Stream Network.defaultProtocol
+      Network.setSocketOption made Network.ReuseAddr 1
+      Network.bind made (Network.SockAddrInet port (Network.tupleToHostAddress (127, 0, 0, 1)))
+      made <$ Network.listen made 4096
+
+-- | The server on the ring.
+onRing :: Manager -> ByteString -> Network.Socket -> IO ()
+onRing manager folder listener = do
+  made <- Ring.adopt listener
+  Ring.withAccepted manager made 64 $ \connection -> do
+    Network.setSocketOption connection Network.NoDelay 1
+    let name path = folder <> "/" <> path
+    serve (Ring.recv manager connection 4096) (Ring.sendAll manager connection) (File.readFile manager . name)
+
+-- | The server on GHC's event manager.
+eventManager :: String -> Network.Socket -> IO ()
+eventManager folder listener = forever $ do
+  (connection, _) <- Network.accept listener
+  Network.setSocketOption connection Network.NoDelay 1
+  let name path = folder ++ "/" ++ Char8.unpack path
+  void . forkIO $
+    serve (Network.recv connection 4096) (Network.sendAll connection) (ByteString.readFile . name)
+      `finally` Network.close connection
+
+-- | Answers the requests of a connection.
+serve :: IO ByteString -> (ByteString -> IO ()) -> (ByteString -> IO ByteString) -> IO ()
+serve receive send readFile' = loop ByteString.empty
+  where
+    loop before = do
+      let (header, rest) = ByteString.breakSubstring "\r\n\r\n" before
+      if ByteString.null rest
+        then more before
+        else respond (Char8.words header) >> loop (ByteString.drop 4 rest)
+    more before = do
+      bytes <- receive
+      unless (ByteString.null bytes || ByteString.length before > 16384) $ loop (before <> bytes)
+    respond ("GET" : path : _)
+      | ".." `ByteString.isInfixOf` path = answer "400 Bad Request" "no such path\n"
+      | otherwise = do
+          found <- try (readFile' (Char8.dropWhile (== '/') path)) :: IO (Either IOException ByteString)
+          either (const (answer "404 Not Found" "no such file\n")) (answer "200 OK") found
+    respond _ = answer "400 Bad Request" "GET is what there is\n"
+    answer status body =
+      send . ByteString.concat $
+        ["HTTP/1.1 ", status, "\r\nContent-Length: ", Char8.pack (show (ByteString.length body)), "\r\n\r\n", body]
