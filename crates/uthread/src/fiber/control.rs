@@ -112,6 +112,8 @@ pub(super) struct Rare {
     last_panic: Cell<Option<u32>>,
     /// The epoch in which its worker counts it among the fibers suspended during a panic.
     counted_panic: Cell<Option<u32>>,
+    /// `true` if it runs on a thread of its own. Set before its start, so that any thread may look.
+    is_thread: Cell<bool>,
 }
 
 impl Rare {
@@ -236,6 +238,16 @@ impl Control {
     #[cold]
     pub(crate) fn refuse(&self, payload: Payload) {
         self.rare.get_or_default().refusal.set(Some(payload));
+    }
+
+    /// Records that the fiber runs on a thread of its own. Called before its start.
+    pub(crate) fn set_thread(&self) {
+        self.rare.get_or_default().is_thread.set(true);
+    }
+
+    /// Returns `true` if the fiber runs on a thread of its own.
+    pub(crate) fn is_thread(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.is_thread.get())
     }
 
     /// Takes the result of a fiber that ends without running its closure. Called by the fiber itself.

@@ -142,7 +142,7 @@ impl<T> JoinHandle<T> {
     /// Returns the result of a fiber that has ended. With the threads driver, waits for its thread to end.
     #[inline(always)]
     fn take(mut self) -> Result<T> {
-        thread_ends::await_end(|| self.joinable().fiber().control().id());
+        thread_ends::await_end(|| self.joinable().fiber().control());
         let fiber = self.fiber.take();
         // Nothing is left to drop, and nothing to detach.
         mem::forget(self);
@@ -224,7 +224,7 @@ impl<T> Joins for JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Some(fiber) = &self.fiber {
-            handles::detach(|| fiber.fiber().control().id());
+            handles::detach(|| fiber.fiber().control());
             fiber.outcome().detach();
         }
     }

@@ -1,23 +1,23 @@
 //! Waiting for the end of a fiber's thread. As in `std`, joining such a fiber waits until the destructors of
 //! the thread's thread-locals have run, which happens after its outcome is complete.
 
-use std::num::NonZeroU64;
 use std::thread;
 
 use super::offload;
+use crate::fiber::Control;
 use crate::sched::threads::handles;
 
 /// Waits until the thread of a fiber that has ended is gone, if the fiber was a thread.
 #[inline(always)]
-pub(crate) fn await_end(fiber: impl FnOnce() -> NonZeroU64) {
+pub(crate) fn await_end<'a>(fiber: impl FnOnce() -> &'a Control) {
     if handles::are_any() {
         await_thread(fiber());
     }
 }
 
 #[cold]
-fn await_thread(fiber: NonZeroU64) {
-    let Some(thread) = handles::take(fiber) else {
+fn await_thread(fiber: &Control) {
+    let Some(thread) = handles::take_of(fiber) else {
         return;
     };
     // A destructor may hold the handle of its own thread.

@@ -1,6 +1,7 @@
 //! The handles of the threads that run fibers, by fiber, until the fiber's own handle is used or dropped.
 //!
-//! Where no fiber is a thread nothing is kept, and a look at a counter is all that a join costs.
+//! Where no fiber is a thread nothing is kept, and a look at a counter is all that a join costs. Where some are, the others
+//! are known by their control blocks.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crate::atomic::lock;
+use crate::fiber::Control;
 
 /// By the ids of their fibers; bounded by the number of handles and of abandoned fibers. `None` for a fiber that was abandoned
 /// before its thread was kept.
@@ -36,9 +38,9 @@ pub(in crate::sched) fn give_up(fiber: NonZeroU64) {
 
 /// Detaches the thread of a fiber whose handle is dropped.
 #[inline(always)]
-pub(crate) fn detach(fiber: impl FnOnce() -> NonZeroU64) {
+pub(crate) fn detach<'a>(fiber: impl FnOnce() -> &'a Control) {
     if are_any() {
-        drop(take(fiber()));
+        drop(take_of(fiber()));
     }
 }
 
@@ -48,8 +50,13 @@ pub(in crate::sched) fn are_any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
+/// Takes the thread of a fiber, if it has one.
 #[cold]
-pub(in crate::sched) fn take(fiber: NonZeroU64) -> Option<JoinHandle<()>> {
+pub(in crate::sched) fn take_of(fiber: &Control) -> Option<JoinHandle<()>> {
+    fiber.is_thread().then(|| take(fiber.id())).flatten()
+}
+
+fn take(fiber: NonZeroU64) -> Option<JoinHandle<()>> {
     let mut kept = lock(&KEPT);
     let thread = kept.as_mut()?.remove(&fiber)??;
     COUNT.fetch_sub(1, Ordering::Relaxed);

@@ -137,6 +137,7 @@ impl Threads {
         stack_size: Option<usize>,
     ) -> io::Result<()> {
         let control = fiber.control();
+        control.set_thread();
         let mut members = lock(&self.members);
         if self.is_shut_down() {
             drop(members);
