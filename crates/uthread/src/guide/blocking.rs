@@ -8,6 +8,7 @@
 //! | calls of `std`: `std::fs`, `std::net`, `std::thread::sleep` | the calls of the same names in `uthread` |
 //! | locks, channels and condition variables of `std` or of another crate, held or waited for across a suspension | [`uthread::sync`](crate::sync) |
 //! | C libraries, database clients, `getaddrinfo` | [`blocking(\|\| ..)`](crate::blocking), which runs them on another thread |
+//! | the event loop of a library | a [dedicated](crate::thread::Builder::dedicated) fiber, which has a thread of its own |
 //! | `println!` and `eprintln!` to a pipe that nobody reads | [`uthread::io::stdout`](crate::io::stdout); writing to a terminal or a file is fine |
 //! | a computation of many milliseconds | [`yield_now`](crate::yield_now) in its loop, [`join`](crate::join) or `spawn` for its parts, or `blocking` if it cannot be split |
 //! | page faults of a memory-mapped file | `blocking`, or read the file instead |
@@ -34,6 +35,24 @@
 //!
 //! let answer = uthread::spawn(|| uthread::blocking(query));
 //! assert_eq!(answer.join().unwrap(), 42);
+//! ```
+//!
+//! # Code that blocks for its whole life
+//!
+//! The event loop of a library, an audio callback or a reader of a device would take a thread of a pool for good. Give it one of its
+//! own instead: a [dedicated](crate::thread::Builder::dedicated) fiber runs on an OS thread, where all its calls block. It is joined,
+//! cancelled and counted like any other fiber, and what it spawns runs on the workers.
+//!
+//! ```
+//! use std::sync::mpsc;
+//! use uthread::thread::Builder;
+//!
+//! let (commands, inbox) = mpsc::channel::<u32>();
+//! let device = Builder::new().dedicated().spawn(move || inbox.iter().sum::<u32>())?;
+//! let commanding = uthread::spawn(move || (1..=3).for_each(|command| commands.send(command).unwrap()));
+//! commanding.join().unwrap();
+//! assert_eq!(device.join().unwrap(), 6);
+//! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! # Fibers that may block

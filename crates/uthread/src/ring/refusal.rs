@@ -20,6 +20,9 @@ fn explain(no_ring: NoRing) -> &'static str {
              Runtime::driver() for what to do"
         }
         NoRing::Threads => "the threads driver has no ring: choose Driver::Uring",
+        NoRing::Dedicated => {
+            "a dedicated fiber has no ring: make the call in a fiber on a worker, with Driver::Uring"
+        }
         NoRing::Outside => {
             "a thread outside the runtime has no ring: make the call in a fiber, on Driver::Uring"
         }

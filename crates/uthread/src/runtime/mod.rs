@@ -19,6 +19,7 @@ use crate::atomic::lock;
 use crate::fiber::FiberRef;
 use crate::forked::{self, PerProcess};
 use crate::metrics::Metrics;
+use crate::sched::features::dedicated;
 use crate::sched::shared::Shared;
 use crate::sched::threads::Threads;
 use crate::stack::Stack;
@@ -63,7 +64,8 @@ use crate::stack::Stack;
 /// drop waits for code in a [`shield`](crate::shield), for fibers that compute, for calls in
 /// [`blocking`](crate::blocking()), and for fibers of other runtimes started by [`Runtime::run`]. If a fiber
 /// of the runtime itself drops it, or a thread in a `blocking` call of such a fiber, the drop does not wait
-/// for that fiber's worker, or for any worker if fibers migrate.
+/// for that fiber's worker, or for any worker if fibers migrate or the fiber is
+/// [dedicated](crate::thread::Builder::dedicated).
 ///
 /// The drop does not wait forever. A fiber is *abandoned*, as described for [`Shutdown::Abandon`], and named
 /// on standard error in two cases: if it continues after it was unwound a hundred times (a loop around
@@ -243,6 +245,22 @@ impl Runtime {
             Backend::Threads(threads) => return threads.spawn(fiber, stack_size),
         }
         Ok(())
+    }
+
+    /// Starts a dedicated fiber from outside the workers, with a stack of `stack_size` bytes if that is given.
+    ///
+    /// # Errors
+    ///
+    /// Any error that `pthread_create(3)` reports for the fiber's thread. The fiber is abandoned then.
+    pub(crate) fn start_dedicated(
+        &self,
+        fiber: FiberRef,
+        stack_size: Option<usize>,
+    ) -> io::Result<()> {
+        match &self.backend {
+            Backend::Workers(workers) => dedicated::start(&workers.shared, fiber, stack_size),
+            Backend::Threads(threads) => threads.spawn(fiber, stack_size),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use super::{Backend, Runtime, Workers};
 use crate::forked;
 use crate::sched::caller;
-use crate::sched::features::offload;
+use crate::sched::features::{dedicated, offload};
 use crate::sched::shared::abandonment::Abandonment;
 
 /// How [`Runtime::shutdown`] treats the remaining fibers.
@@ -59,7 +59,8 @@ pub enum Shutdown {
     /// [`shield`](crate::shield) and while it unwinds. It is never resumed; a fiber that has not started
     /// never runs. Nothing is unwound or dropped: the memory of the stacks, the values that the fibers own
     /// and the locks that they hold remain until the process ends. With
-    /// [`Driver::Threads`](crate::Driver::Threads) the threads remain, too.
+    /// [`Driver::Threads`](crate::Driver::Threads), and of [dedicated](crate::thread::Builder::dedicated) fibers, the threads
+    /// remain, too.
     ///
     /// Their operations in the kernel are cancelled. Joining such a fiber returns
     /// [`Cancelled`](crate::thread::Cancelled) once the last fiber of the runtime has stopped and none of
@@ -124,7 +125,9 @@ impl Runtime {
 impl Workers {
     fn join(&mut self) {
         self.shared.join();
-        if offload::worker_of_caller(&self.shared).is_some() {
+        if offload::worker_of_caller(&self.shared).is_some()
+            || dedicated::is_caller_of(&self.shared)
+        {
             return self.detach();
         }
         self.join_threads();
@@ -145,9 +148,13 @@ impl Workers {
 
     /// Joins the threads, except those that cannot end before the caller does.
     fn join_threads(&mut self) {
+        if dedicated::is_caller_of(&self.shared) {
+            return self.detach();
+        }
         let mut threads = mem::take(&mut self.threads);
         // The caller runs for a fiber of this runtime, whose worker ends later.
-        if let Some(own) = offload::worker_of_caller(&self.shared) {
+        let own = offload::worker_of_caller(&self.shared);
+        if let Some(own) = own {
             match self.shared.is_migrating() {
                 // Any worker may resume the calling fiber. The last one stops the monitor.
                 true => return self.detach(),
@@ -163,6 +170,10 @@ impl Workers {
                     break;
                 }
                 spares.into_iter().for_each(join);
+            }
+            // A dedicated fiber may wait for the caller if that is a fiber of this runtime.
+            if own.is_none() {
+                self.shared.end_dedicated();
             }
             // Stopped last: a fiber that delays the end of the runtime is a stall too.
             if let Some(monitor) = monitor {

@@ -8,6 +8,7 @@ use crate::fiber::{Fiber, FiberRef, Identity};
 use crate::priorities::Priority;
 use crate::runtime::Runtime;
 use crate::sched::caller::{self, cancellation, spawn};
+use crate::sched::features::dedicated;
 use crate::stack::sizes::STACK_SIZE_MAX;
 
 /// Spawns a fiber and returns a handle to join it. Dropping the handle detaches the fiber.
@@ -83,6 +84,7 @@ fn try_start<R>(
     Settings {
         stack_size,
         priority,
+        dedicated,
     }: Settings,
     make: impl FnOnce() -> (FiberRef, R),
     forget: impl FnOnce(R),
@@ -98,6 +100,8 @@ fn try_start<R>(
     cancellation::count_spawn();
     let stack = match (stack_size, runtime) {
         (None, _) => None,
+        // It has that of its thread.
+        (Some(_), _) if dedicated => None,
         (Some(bytes), Some(runtime)) => runtime.take_larger_stack(bytes)?,
         (Some(bytes), None) => spawn::take_larger_stack(bytes)?,
     };
@@ -106,7 +110,12 @@ fn try_start<R>(
     if let Some(stack) = stack {
         fiber.control().reserve(stack);
     }
-    match queue(runtime, fiber, stack_size) {
+    let queued = match (dedicated, runtime) {
+        (false, _) => queue(runtime, fiber, stack_size),
+        (true, Some(runtime)) => runtime.start_dedicated(fiber, stack_size),
+        (true, None) => dedicated::start_here(fiber, stack_size),
+    };
+    match queued {
         Ok(()) => Ok(handle),
         Err(error) => {
             forget(handle);
@@ -145,6 +154,7 @@ struct Settings {
     stack_size: Option<usize>,
     /// `None` is that of the spawning fiber.
     priority: Option<Priority>,
+    dedicated: bool,
 }
 
 impl Builder {
@@ -216,14 +226,60 @@ impl Builder {
         self
     }
 
+    /// Makes the fiber run on a thread of its own, for code that blocks for its whole life: the event loop of a library, an audio
+    /// callback, a reader of a device, or a dependency that keeps much in thread-locals.
+    ///
+    /// Such code would keep a worker, and with it other fibers, and would take a thread of the pool of [`blocking`](crate::blocking())
+    /// for good. Use `blocking` for single calls, as its threads are reused.
+    ///
+    /// The fiber is one of its runtime like any other: it is joined, cancelled and counted, belongs to scopes, and has fiber-local
+    /// values and deadlines. These are different:
+    ///
+    /// - Its calls of this crate block the thread by ordinary system calls, and [`blocking`](crate::blocking()) runs its closure right
+    ///   there. A cancellation interrupts them by a signal. Other calls, as those of `std`, are not interrupted: the drop of the runtime
+    ///   waits until they return.
+    /// - The fibers that it spawns run on the workers, unless they are dedicated, too.
+    /// - There is no ring: the functions of [`ring`](crate::ring) return `Unsupported`.
+    /// - Joining it waits for the destructors of its thread-locals, as in `std`.
+    /// - It costs a thread of the system, with a stack of 2 MiB unless [`stack_size`](Builder::stack_size) sets another size.
+    ///   Waking it, and being woken by it, takes a switch of threads.
+    ///
+    /// With [`Driver::Threads`](crate::Driver::Threads) each fiber has a thread, so that this has no effect.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use uthread::sync::oneshot;
+    /// use uthread::thread::Builder;
+    ///
+    /// // Its requests come by a channel of `std`, which blocks.
+    /// let (requests, inbox) = mpsc::channel::<(u32, oneshot::Sender<u32>)>();
+    /// let device = Builder::new().name("device".into()).dedicated().spawn(move || {
+    ///     for (number, answer) in inbox {
+    ///         let _ = answer.send(number * 7);
+    ///     }
+    /// })?;
+    /// let asking = uthread::spawn(move || {
+    ///     let (answer, answered) = oneshot::channel();
+    ///     requests.send((6, answer)).unwrap();
+    ///     answered.recv()
+    /// });
+    /// assert_eq!(asking.join().unwrap(), Ok(42));
+    /// device.join().unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dedicated(mut self) -> Builder {
+        self.settings.dedicated = true;
+        self
+    }
+
     /// Spawns the fiber; see [`spawn`].
     ///
     /// # Errors
     ///
     /// `InvalidInput` for a stack of more than 1 GiB; `ENOMEM` if there is no address space for a stack of
     /// that size; the error of [`Runtime::new`](crate::Runtime::new) if the default runtime is needed and
-    /// cannot start; with [`Driver::Threads`](crate::Driver::Threads), any error that `pthread_create(3)`
-    /// reports. After an error, `f` has been dropped.
+    /// cannot start; for a [dedicated](Builder::dedicated) fiber and with [`Driver::Threads`](crate::Driver::Threads), any error
+    /// that `pthread_create(3)` reports. After an error, `f` has been dropped.
     ///
     /// ```
     /// let handle = uthread::thread::Builder::new().spawn(|| 6 * 7)?;

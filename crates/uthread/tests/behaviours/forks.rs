@@ -14,6 +14,7 @@ use uthread::fs::File;
 use uthread::net::{TcpListener, TcpStream, UdpSocket};
 use uthread::process::Command;
 use uthread::sync::{Condvar, Mutex, RwLock, mpsc};
+use uthread::thread::Builder;
 use uthread::{Runtime, blocking, local, select, sleep, spawn, timeout};
 
 use crate::harness::child::run_alone;
@@ -311,15 +312,19 @@ fn a_fiber_that_returns_in_a_child_ends_it(place: Place) {
         }
     }
     run_alone(place, || {
-        for panics in [false, true] {
+        let builders = [Builder::new(), Builder::new().dedicated()];
+        for (builder, panics) in builders
+            .into_iter()
+            .flat_map(|of| [(of.clone(), false), (of, true)])
+        {
             let (mut reader, writer) = uthread::io::pipe().unwrap();
-            let forking = spawn(move || {
+            let forking = builder.spawn(move || {
                 AT_END.with(|at_end| *at_end.borrow_mut() = Some(AtEnd(writer)));
                 let child = fork();
                 assert!(child.is_some() || !panics, "in the child, on purpose");
                 child
             });
-            let child = forking.join().unwrap();
+            let child = forking.unwrap().join().unwrap();
             let child = child.expect("nobody joins it in the child");
             assert_eq!(status_of(child), if panics { FAILED } else { 0 });
             let mut text = String::new();

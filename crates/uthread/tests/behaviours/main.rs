@@ -9,6 +9,7 @@ mod harness;
 mod support;
 
 mod building;
+mod dedicated;
 mod fibers;
 mod join;
 mod locals;
@@ -99,6 +100,7 @@ mod cancel;
 mod cancelled;
 mod cancelled_scopes;
 mod deadlines;
+mod dedicated_ends;
 mod diagnosis;
 mod ending;
 mod exits;
@@ -136,6 +138,7 @@ macro_rules! modules {
 /// In the order in which they run.
 const MODULES: &[harness::Module] = &modules![
     building,
+    dedicated,
     fibers,
     join,
     locals,
@@ -215,6 +218,7 @@ const MODULES: &[harness::Module] = &modules![
     cancelled,
     cancelled_scopes,
     deadlines,
+    dedicated_ends,
     ending,
     exits,
     diagnosis,

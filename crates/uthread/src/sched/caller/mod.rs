@@ -92,7 +92,10 @@ pub(crate) fn with_counters<R>(
     read: impl FnOnce(&mut dyn Iterator<Item = &Counters>, Option<&Pool>) -> R,
 ) -> Option<R> {
     if let Some(context) = threads::current() {
-        return Some(read(&mut iter::once(context.threads.counters()), None));
+        return Some(match context.runtime() {
+            Some(runtime) => read(&mut runtime.counters(), Some(runtime.calls.get())),
+            None => read(&mut iter::once(context.threads.counters()), None),
+        });
     }
     current::with_fiber(|worker| {
         let shared = worker.shared();

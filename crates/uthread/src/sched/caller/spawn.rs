@@ -7,23 +7,32 @@ use super::pass_priority;
 use super::turn;
 use crate::fiber::FiberRef;
 use crate::priorities::Priority;
-use crate::sched::threads;
+use crate::sched::threads::{self, ThreadContext};
 use crate::sched::worker::queues::Queues;
 use crate::sched::worker::{Worker, current};
 use crate::stack::Stack;
 
 /// Returns a stack of at least `bytes` bytes for a new fiber, or `None` if the default stacks of the caller's
-/// runtime are large enough. Threads have stacks of their own.
+/// runtime are large enough. The fibers of the threads driver have the stacks of their threads.
 ///
 /// # Errors
 ///
 /// `ENOMEM` if there is no memory for the stack.
 pub(crate) fn take_larger_stack(bytes: usize) -> io::Result<Option<Stack>> {
-    current::with_worker(|worker| worker.shared().stacks.take_larger(bytes)).unwrap_or(Ok(None))
+    let here = current::with_worker(|worker| worker.shared().stacks.take_larger(bytes));
+    here.unwrap_or_else(|| {
+        match threads::current()
+            .as_deref()
+            .and_then(ThreadContext::runtime)
+        {
+            Some(runtime) => runtime.stacks.take_larger(bytes),
+            None => Ok(None),
+        }
+    })
 }
 
-/// Queues a new fiber on the caller's worker or, if its priority is not normal, for all workers. With the threads driver,
-/// starts its thread instead, with a stack of `stack_size` bytes if that is given.
+/// Queues a new fiber on the caller's worker or, if its priority is not normal or the caller is a dedicated fiber, for all
+/// workers. With the threads driver, starts its thread instead, with a stack of `stack_size` bytes if that is given.
 ///
 /// # Errors
 ///
@@ -96,7 +105,7 @@ fn queue_here(fiber: FiberRef, queue: impl FnOnce(&Queues, FiberRef)) -> Option<
     fiber
 }
 
-/// Starts the thread of a new fiber, whose spawner is a thread, too.
+/// Starts the thread of a new fiber, whose spawner is a thread, too, or queues it if the spawner is a dedicated fiber.
 fn start_thread(fiber: FiberRef, stack_size: Option<usize>) -> io::Result<()> {
     let context = threads::current().expect("only who belongs to a runtime spawns here");
     context.spawn(fiber, stack_size)

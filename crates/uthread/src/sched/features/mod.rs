@@ -6,10 +6,12 @@
 //! | [`multishot_queue`] | completions of a multishot operation, until they are taken |
 //! | [`thread_ends`] | waiting for the end of a fiber's thread |
 //! | [`offload`] | blocking calls on the pool's threads |
+//! | [`dedicated`] | fibers that run on threads of their own beside the workers |
 //! | [`ticket_lock`] | a fair lock for fibers and threads |
 //! | [`ring`] | the features of the caller's ring |
 //! | [`fork`] | the state of a fiber in a child made by `fork` |
 
+pub(crate) mod dedicated;
 pub(crate) mod fork;
 pub(crate) mod multishot_queue;
 pub(crate) mod offload;

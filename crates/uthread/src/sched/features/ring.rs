@@ -14,8 +14,10 @@ use crate::sched::worker::current;
 pub(crate) enum NoRing {
     /// Its worker has another driver.
     OtherDriver,
-    /// The caller is a fiber that is a thread.
+    /// The caller is a fiber of the threads driver.
     Threads,
+    /// The caller is a dedicated fiber.
+    Dedicated,
     /// The caller is not a fiber.
     Outside,
 }
@@ -25,8 +27,14 @@ pub(crate) fn require() -> Result<(), NoRing> {
     match with_driver(|driver| driver.has_ring()) {
         Some(true) => Ok(()),
         Some(false) => Err(NoRing::OtherDriver),
-        None if threads::current().is_some() => Err(NoRing::Threads),
-        None => Err(NoRing::Outside),
+        None => {
+            Err(
+                threads::current().map_or(NoRing::Outside, |context| match context.runtime() {
+                    Some(_) => NoRing::Dedicated,
+                    None => NoRing::Threads,
+                }),
+            )
+        }
     }
 }
 

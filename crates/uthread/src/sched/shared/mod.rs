@@ -8,6 +8,7 @@
 //! | [`idle`] | which workers sleep, and which are woken |
 //! | [`notifier`] | wakes the monitor |
 //! | [`mode`] | whether fibers migrate, and have thread-local storage of their own |
+//! | [`dedicated`] | the fibers that run on threads of their own |
 //! | [`abandonment`] | whether the fibers of a runtime that ends are awaited |
 //! | [`runners`] | stacks with blocks of thread-local storage, for fibers that have their own |
 //! | [`shortage`] | new fibers for which there is no memory |
@@ -15,6 +16,7 @@
 
 pub(crate) mod abandonment;
 pub(crate) mod counters;
+pub(in crate::sched) mod dedicated;
 pub(crate) mod idle;
 pub(crate) mod mode;
 mod notifier;
@@ -33,6 +35,7 @@ use crossbeam_deque::{Injector, Worker as Deque};
 
 use self::abandonment::{Abandonment, Decision};
 use self::counters::{Counter, Counters};
+use self::dedicated::DedicatedFibers;
 use self::idle::Idle;
 use self::mode::Mode;
 use self::notifier::Notifier;
@@ -82,6 +85,8 @@ pub(crate) struct Shared {
     abandoned: Mutex<Vec<FiberRef>>,
     /// Number of workers that have ended.
     pub(in crate::sched) ended: AtomicUsize,
+    /// Set before the first dedicated fiber starts.
+    dedicated: OnceLock<Arc<dyn DedicatedFibers>>,
     pub(crate) notifier: Notifier,
 }
 
@@ -149,6 +154,7 @@ impl Shared {
             outside: AtomicUsize::new(0),
             abandoned: Mutex::default(),
             ended: AtomicUsize::new(0),
+            dedicated: OnceLock::new(),
             notifier: Notifier::default(),
         };
         (shared, queues)
@@ -304,18 +310,21 @@ impl Shared {
     pub(crate) fn shut_down(&self) {
         self.state.fetch_or(SHUT_DOWN, Ordering::Release);
         self.cancel_fibers_here();
-        // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store.
+        // Pairs with the fence in `announce_sleep`: a worker that has no waker yet sees the store; and with the one in
+        // `dedicated_or_init`.
         fence(Ordering::SeqCst);
         self.wake_all();
+        self.cancel_dedicated();
     }
 
     /// Makes every worker leave its remaining fibers where they are, and end. The runtime is shut down before
     /// or after this.
     pub(crate) fn abandon(&self, abandonment: Abandonment) {
         self.abandonment.make(abandonment);
-        // Pairs with the fence in `announce_sleep`, as in `shut_down`.
+        // Pairs with the fences in `announce_sleep` and `dedicated_or_init`, as in `shut_down`.
         fence(Ordering::SeqCst);
         self.wake_all();
+        self.abandon_dedicated(abandonment);
     }
 
     pub(crate) fn abandonment(&self) -> Abandonment {
@@ -377,19 +386,17 @@ impl Shared {
         self.outside.load(Ordering::Relaxed) == 0
             && !self.has_stealable_work()
             && self.all().all(|remote| remote.rests())
+            && self.are_dedicated_still()
     }
 
-    /// Counts a worker that has ended. The last one completes the abandoned fibers for their joiners: nothing
-    /// uses any more what they have lent or borrowed. The fibers are leaked with their stacks.
+    /// Counts a worker that has ended. The last one ends what no worker can take any more.
     pub(in crate::sched) fn record_worker_end(&self) {
         if self.count_worker_end() {
             if let Some(runners) = &self.runners {
                 self.stacks.give(runners.end_all());
             }
-            for fiber in std::mem::take(&mut *lock(&self.abandoned)) {
-                fiber.give_up();
-                std::mem::forget(fiber);
-            }
+            self.refuse_late();
+            self.complete_abandoned();
             self.notifier.stop();
         }
     }

@@ -3,26 +3,38 @@
 //! There is no worker and nothing to schedule. A waiting thread uses the same token as a fiber on a worker, so that
 //! whatever wakes a fiber wakes such a thread too; the thread blocks where a fiber would leave its stack.
 //! Cancellation is a flag, and a signal that interrupts the system call in which a thread may be.
+//!
+//! A runtime with workers has such fibers, too: the dedicated ones, each with a [`Membership`] of that runtime.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`context`] | the calling thread's fiber |
+//! | [`dedicated`] | the fibers of a runtime with workers that are threads |
+//! | [`handles`] | the threads that joins wait for |
 
+mod context;
+mod dedicated;
 pub(crate) mod handles;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::mem;
 use std::num::NonZeroU64;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use super::shared::STILL_TIME_MAX;
+pub(in crate::sched) use self::context::{
+    ThreadContext, acknowledge_end, current, leave_for_good, vanish,
+};
 use super::shared::abandonment::{Abandonment, Decision};
 use super::shared::counters::Counters;
+use super::shared::dedicated::Membership;
+use super::shared::{STILL_TIME_MAX, Shared};
 use crate::atomic::lock;
 use crate::driver::native::interrupt::Interruptible;
-use crate::fiber::{Cancelled, Control, FiberRef, Scheduler, Started, WakeHandle, end_park, wake};
+use crate::fiber::{Cancelled, FiberRef, Scheduler, Started, wake};
 use crate::stack::sizes::STACK_SIZE_MIN;
 
 /// Delay before threads are interrupted again: a signal that arrives before the call it is meant for is lost. Doubles up
@@ -64,13 +76,17 @@ struct Member {
     fiber: FiberRef,
     /// `None` before it runs.
     thread: Option<(Interruptible, Arc<Parker>)>,
+    /// Set for a dedicated fiber.
+    membership: Option<Membership>,
 }
 
-/// The fiber that a thread runs.
-pub(in crate::sched) struct ThreadContext {
-    pub(in crate::sched) threads: Arc<Threads>,
-    fiber: FiberRef,
-    parker: Arc<Parker>,
+/// How a fiber leaves the list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// It has ended, or never ran.
+    Ended,
+    /// It stops in the middle, and is never resumed.
+    Abandoned,
 }
 
 /// Blocks and unblocks a fiber's thread.
@@ -136,8 +152,20 @@ impl Threads {
         fiber: FiberRef,
         stack_size: Option<usize>,
     ) -> io::Result<()> {
+        self.start(fiber, stack_size, None)
+    }
+
+    /// Starts a fiber like [`spawn`](Threads::spawn); a dedicated one if it is a member of a runtime.
+    fn start(
+        self: &Arc<Threads>,
+        fiber: FiberRef,
+        stack_size: Option<usize>,
+        membership: Option<Membership>,
+    ) -> io::Result<()> {
         let control = fiber.control();
         control.set_thread();
+        let runtime = membership.as_ref();
+        let runtime = runtime.map(|membership| Arc::clone(&membership.runtime));
         let mut members = lock(&self.members);
         if self.is_shut_down() {
             drop(members);
@@ -147,6 +175,7 @@ impl Threads {
         let member = Member {
             fiber: fiber.clone(),
             thread: None,
+            membership,
         };
         members.by_id.insert(control.id(), member);
         self.counters.fibers.add(1);
@@ -158,10 +187,10 @@ impl Threads {
             builder = builder.name(name.replace('\0', ""));
         }
         let (threads, body) = (Arc::clone(self), fiber.clone());
-        match builder.spawn(move || threads.run(&body)) {
+        match builder.spawn(move || threads.run(&body, runtime)) {
             Ok(thread) => handles::keep(control.id(), thread),
             Err(error) => {
-                self.leave(control.id());
+                self.remove(control.id(), Departure::Ended);
                 fiber.abandon(Box::new(format!("uthread: no thread for a fiber: {error}")));
                 return Err(error);
             }
@@ -170,7 +199,7 @@ impl Threads {
     }
 
     /// Runs a fiber on its thread.
-    fn run(self: Arc<Threads>, fiber: &FiberRef) {
+    fn run(self: Arc<Threads>, fiber: &FiberRef, runtime: Option<Arc<Shared>>) {
         let id = fiber.control().id();
         let parker = Arc::new(Parker {
             thread: thread::current(),
@@ -186,35 +215,39 @@ impl Threads {
         fiber
             .control()
             .set_scheduler(Arc::new(Arc::clone(&parker) as Arc<dyn Scheduler>));
-        let context = ThreadContext {
+        context::enter(ThreadContext {
             threads: Arc::clone(&self),
+            runtime,
             fiber: fiber.clone(),
             parker,
-        };
-        CURRENT.set(Some(Rc::new(context)));
+        });
         match fiber.control().limits.is_cancelled(self.is_shut_down()) {
             false => fiber.run(),
             true if self.abandonment.get() != Abandonment::None => vanish(),
             true => fiber.abandon(Box::new(Cancelled)),
         }
-        CURRENT.set(None);
-        self.leave(id);
-    }
-
-    fn leave(&self, id: NonZeroU64) {
-        self.remove(id, |_, _| ());
+        context::leave();
+        self.remove(id, Departure::Ended);
     }
 
     /// Removes a fiber from the list. After the last one, completes the abandoned fibers for their joiners: nothing uses
     /// what they have lent or borrowed any more. They are leaked with their threads.
-    fn remove(&self, id: NonZeroU64, then: impl FnOnce(&mut Members, &Member)) {
+    fn remove(&self, id: NonZeroU64, departure: Departure) {
         let mut members = lock(&self.members);
-        let member = members.by_id.remove(&id);
         self.counters.ended.add(1);
-        if let Some(member) = &member {
-            then(&mut members, member);
+        let Some(member) = members.by_id.remove(&id) else {
+            return;
+        };
+        if departure == Departure::Abandoned {
+            let fiber = member.fiber.clone();
+            match &member.membership {
+                None => members.abandoned.push(fiber),
+                // Its workers may use what the fiber has lent.
+                Some(membership) => membership.runtime.keep_abandoned(fiber),
+            }
         }
-        let abandoned = match members.by_id.is_empty() {
+        let is_last = members.by_id.is_empty();
+        let abandoned = match is_last {
             true => mem::take(&mut members.abandoned),
             false => Vec::new(),
         };
@@ -223,7 +256,11 @@ impl Threads {
             fiber.give_up();
             mem::forget(fiber);
         }
+        if is_last && let Some(membership) = &member.membership {
+            membership.runtime.complete_abandoned();
+        }
         self.left.notify_all();
+        // Last: the keeper of a dedicated fiber ends.
         drop(member);
     }
 
@@ -333,6 +370,11 @@ impl Threads {
             self.is_left_alone.store(true, Ordering::Relaxed);
         }
         self.abandonment.make(abandonment);
+        self.cancel();
+    }
+
+    /// Cancels the remaining fibers, and interrupts their calls. Does not wait for their end.
+    fn cancel(self: &Arc<Threads>) {
         self.shut_down();
         let members = lock(&self.members);
         let running = members.by_id.values().map(|member| &member.fiber);
@@ -390,122 +432,4 @@ fn interrupt_all(members: &Members, chosen: impl Fn(&Parker) -> bool) -> bool {
 /// Returns the stack size of a thread whose fiber needs `stack_size` bytes.
 fn with_reserve(stack_size: usize) -> usize {
     stack_size.max(STACK_SIZE_MIN) + RESERVED_BYTES
-}
-
-thread_local! {
-    static CURRENT: RefCell<Option<Rc<ThreadContext>>> = const { RefCell::new(None) };
-}
-
-/// Returns the calling thread's fiber, if it is one. Never inlined, like every access to a thread-local that fibers
-/// make.
-#[inline(never)]
-pub(in crate::sched) fn current() -> Option<Rc<ThreadContext>> {
-    CURRENT
-        .try_with(|context| context.borrow().clone())
-        .ok()
-        .flatten()
-}
-
-/// Makes the calling thread a plain one until it ends. If it is a fiber, that must not return.
-pub(in crate::sched) fn leave_for_good() {
-    // Its context is shared with threads that may be in the midst of modifying it.
-    let _ = CURRENT.try_with(|context| {
-        context
-            .try_borrow_mut()
-            .map(|mut context| mem::forget(context.take()))
-    });
-}
-
-/// Records that the calling fiber, if it is a thread, has noticed that it may not wait.
-#[cold]
-pub(in crate::sched) fn acknowledge_end() {
-    if let Some(context) = current() {
-        context.parker.interrupted.store(false, Ordering::Relaxed);
-    }
-}
-
-/// Abandons the calling fiber, which is a thread: never returns.
-pub(in crate::sched) fn vanish() -> ! {
-    if let Some(context) = current() {
-        let id = context.control().id();
-        handles::give_up(id);
-        context.threads.remove(id, |members, member| {
-            members.abandoned.push(member.fiber.clone());
-        });
-    }
-    loop {
-        thread::park();
-    }
-}
-
-impl ThreadContext {
-    pub(in crate::sched) fn abandonment(&self) -> Abandonment {
-        self.threads.abandonment.get()
-    }
-
-    pub(in crate::sched) fn outside(&self) -> &AtomicUsize {
-        &self.threads.outside
-    }
-
-    pub(in crate::sched) fn control(&self) -> &Control {
-        self.fiber.control()
-    }
-
-    pub(in crate::sched) fn wake_handle(&self) -> WakeHandle {
-        WakeHandle::Fiber(self.fiber.clone())
-    }
-
-    pub(in crate::sched) fn spawn(
-        &self,
-        fiber: FiberRef,
-        stack_size: Option<usize>,
-    ) -> io::Result<()> {
-        self.threads.spawn(fiber, stack_size)
-    }
-
-    pub(in crate::sched) fn is_shut_down(&self) -> bool {
-        self.threads.is_shut_down()
-    }
-
-    /// Called before the check whether a system call may wait: a canceller goes the other way round.
-    pub(in crate::sched) fn begin_call(&self) {
-        self.control().limits.last_worker.set(0);
-        // Acquire pairs with the Release in `interrupt`.
-        self.parker.interrupted.swap(false, Ordering::Acquire);
-    }
-
-    /// Waits for a wake-up, until the deadline if there is one. May return spuriously.
-    pub(in crate::sched) fn park(&self, deadline: Option<Instant>) {
-        // A wake-up came with every interrupt.
-        self.parker.interrupted.store(false, Ordering::Relaxed);
-        let token = &self.control().token;
-        if !token.take() {
-            if token.settle_park() {
-                self.parker.parks.fetch_add(1, Ordering::Relaxed);
-                self.parker
-                    .parked
-                    .store(deadline.is_none(), Ordering::Relaxed);
-                self.block(deadline);
-                self.parker.parked.store(false, Ordering::Relaxed);
-            }
-            token.take();
-        }
-    }
-
-    /// Blocks until the settled park is over.
-    fn block(&self, mut deadline: Option<Instant>) {
-        // Acquire pairs with the Release in `enqueue`.
-        while !self.parker.resumed.load(Ordering::Acquire) {
-            let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            match rest {
-                None => thread::park(),
-                Some(Duration::ZERO) if end_park(&self.fiber).is_some() => return,
-                // Another thread is about to end it.
-                Some(Duration::ZERO) => deadline = None,
-                Some(rest) => thread::park_timeout(rest),
-            }
-        }
-        // Relaxed: it is set again only after the next park was settled, which orders the two.
-        self.parker.resumed.store(false, Ordering::Relaxed);
-    }
 }

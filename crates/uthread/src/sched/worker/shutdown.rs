@@ -26,7 +26,7 @@ use crate::sched::shared::{STILL_TIME_MAX, Shared};
 pub(super) struct Ending {
     cancelled_all: Cell<bool>,
     abandoned_all: Cell<bool>,
-    /// The count of switches after the end of the runtime, and since when it has not changed.
+    /// The progress after the end of the runtime, and since when it has not changed.
     still_since: Cell<Option<(u64, Instant)>>,
 }
 
@@ -104,13 +104,13 @@ impl Ending {
             self.still_since.set(None);
             return next;
         }
-        let (now, switches) = (io.now(), queues.shared.switches());
+        let (now, progress) = (io.now(), queues.shared.progress());
         let before = self
             .still_since
             .get()
-            .filter(|(count, _)| *count == switches);
+            .filter(|(count, _)| *count == progress);
         let since = before.map_or(now, |(_, since)| since);
-        self.still_since.set(Some((switches, since)));
+        self.still_since.set(Some((progress, since)));
         let still = now.saturating_duration_since(since);
         if let Some(rest) = STILL_TIME_MAX
             .checked_sub(still)
