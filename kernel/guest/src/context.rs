@@ -47,7 +47,12 @@ impl Context {
 
     /// Sets one of the settings, if the kernel has it.
     pub(crate) fn set(&self, setting: &str, value: usize) -> io::Result<()> {
-        match self.has_flag {
+        Context::set_if(self.has_flag, setting, value)
+    }
+
+    /// Sets one of the settings, which kernels with the flag have.
+    pub(crate) fn set_if(has_flag: bool, setting: &str, value: usize) -> io::Result<()> {
+        match has_flag {
             true => fs::write(Path::new(SETTINGS).join(setting), value.to_string()),
             false => Ok(()),
         }
@@ -89,6 +94,11 @@ impl Context {
         Ok(of_batch
             .map(|user_data| (user_data - first) as usize)
             .collect())
+    }
+
+    /// Returns the names of the operations since the last call, in the order of submission.
+    pub(crate) fn operations(&mut self) -> io::Result<Vec<String>> {
+        self.trace.operations()
     }
 
     /// Ends the effect of a drain on later batches: two requests, as a drain in a chain affects the one behind it too.

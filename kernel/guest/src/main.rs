@@ -15,6 +15,10 @@ mod context;
 
 mod urgent;
 
+mod scheduling;
+
+mod runtime;
+
 mod plain;
 
 mod cost;
@@ -80,6 +84,9 @@ fn run(output: &mut dyn Write, measures: bool) -> Result<bool, Box<dyn Error>> {
         let mut context = Context::new(has_flag)?;
         for (name, test) in urgent::TESTS {
             report("urgent", name, test(&mut context))?;
+        }
+        for (name, test) in runtime::TESTS {
+            report("runtime", name, test(&mut context))?;
         }
         for (name, test) in plain::TESTS {
             report("plain", name, test(Ring::new))?;

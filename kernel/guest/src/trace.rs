@@ -18,6 +18,9 @@ const READ_BYTES: usize = 64 << 10;
 /// Text before the user data of a request, which is hexadecimal.
 const USER_DATA: &str = "user_data 0x";
 
+/// Text before the name of the operation.
+const OPERATION: &str = "opcode ";
+
 pub(crate) struct Trace {
     pipe: File,
 }
@@ -39,13 +42,21 @@ impl Trace {
 
     /// Returns the user data of the requests since the last call, in the order of their submission.
     pub(crate) fn submitted(&mut self) -> io::Result<Vec<u64>> {
+        Ok(self.read()?.lines().filter_map(user_data).collect())
+    }
+
+    /// Returns the names of the operations since the last call, in the order of their submission.
+    pub(crate) fn operations(&mut self) -> io::Result<Vec<String>> {
+        Ok(self.read()?.lines().filter_map(operation).collect())
+    }
+
+    fn read(&mut self) -> io::Result<String> {
         let mut text = Vec::with_capacity(READ_BYTES);
         match self.pipe.read_to_end(&mut text) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        let text = String::from_utf8_lossy(&text);
-        Ok(text.lines().filter_map(user_data).collect())
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -63,14 +74,22 @@ fn user_data(line: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
+/// Parses the name of the operation in the line of an event.
+fn operation(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once(OPERATION)?;
+    rest.split(',').next().map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_user_data_of_an_event_is_found() {
+    fn the_user_data_and_the_operation_of_an_event_are_found() {
         let event = "guest-1 [000] ..... 1.5: io_uring_submit_req: ring 01, req 02, user_data 0x1f, opcode NOP, flags 0x0, sq_thread 0";
         assert_eq!(user_data(event), Some(0x1f));
-        assert_eq!(user_data("CPU:0 [LOST 5 EVENTS]"), None);
+        assert_eq!(operation(event).as_deref(), Some("NOP"));
+        let lost = "CPU:0 [LOST 5 EVENTS]";
+        assert_eq!((user_data(lost), operation(lost)), (None, None));
     }
 }

@@ -16,8 +16,8 @@ repeats everything and writes this file.
 const TESTS: &str = "
 ## Tests
 
-Tests of `urgent` are of the flag: a kernel without it gets the same batches without the flag, and has to fail them. Tests of `plain` are
-regressions of everything else; those of `after` are the same on rings that have used the flag before. A batch runs on each kind of ring: with
+Tests of `urgent` are of the flag: a kernel without it gets the same batches without the flag, and has to fail them. Tests of
+`runtime` are of the library's use of the flag, with kernel polling. Tests of `plain` are regressions of everything else; those of `after` are the same on rings that have used the flag before. A batch runs on each kind of ring: with
 and without an array of indices, with `SUBMIT_ALL`, with deferred task work, with a polling kernel thread, and with entries of 128 bytes.
 
 | test | without | with |
@@ -36,7 +36,7 @@ and the third column. The last column is for batches of which every fourth entry
 ";
 
 /// Groups of tests that the kernel without the patches has to fail.
-const OF_THE_FLAG: [&str; 2] = ["urgent::", "after::"];
+const OF_THE_FLAG: [&str; 3] = ["urgent::", "runtime::", "after::"];
 
 pub(super) fn markdown(without: &Results, with: &Results) -> String {
     let mut text = OPENING.to_owned();
