@@ -34,8 +34,8 @@ use uthread_report::{Unavailable, tell};
 use crate::alone::Alone;
 use load::Load;
 use studies::{
-    bulk, counter, disk, drivers, echo, http, idle, memory, paths, programs, requests, search,
-    slow, tunnel,
+    bulk, counter, disk, drivers, echo, haskell, http, idle, memory, paths, programs, requests,
+    search, slow, tunnel,
 };
 
 const FAILED: u8 = 1;
@@ -63,6 +63,8 @@ enum Study {
     Compute(Alone),
     /// Measure messages of 16 bytes over 1 to 15,000 connections, beside other runtimes
     Echo(echo::Args),
+    /// Measure a web server in Haskell on our ring manager, beside GHC's event manager and warp
+    Haskell(Alone),
     /// Measure static files and a fixed response, beside other servers
     Http(http::Args),
     /// Measure what idle connections cost the busy ones, and the memory of each
@@ -123,6 +125,7 @@ fn run(study: Study) -> Result<bool> {
             let study = echo::echo(&args.alone.measuring, &args.connections)?;
             args.alone.run(study)
         }
+        Study::Haskell(alone) => alone.run(haskell::study(&alone.measuring)?),
         Study::Http(args) => {
             let study = http::study(&args.alone.measuring, args.server.as_deref())?;
             args.alone.run(study)

@@ -15,7 +15,7 @@ use crate::alone::Measuring;
 use crate::setup::peer_path;
 
 /// The repository this program was built from.
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Length of the message of a failed build: one line of a page.
 const REASON_CHARACTERS_MAX: usize = 200;
@@ -228,7 +228,7 @@ fn version_in_lock(lock: &str, name: &str) -> Option<String> {
     Some(version.strip_suffix('"')?.to_owned())
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     Path::new(REPOSITORY).join("target/peers")
 }
 
@@ -243,7 +243,11 @@ fn command(program: &str, arguments: &[&str], paths: [&Path; 2]) -> Command {
 }
 
 /// Runs a build silently, unless it fails.
-fn run_build(mut command: Command) -> Result<(), Missing> {
+///
+/// # Errors
+///
+/// The gist of what the build has said, or what to install.
+pub(crate) fn run_build(mut command: Command) -> Result<(), Missing> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
@@ -257,6 +261,7 @@ fn run_build(mut command: Command) -> Result<(), Missing> {
             let tool = command.get_program().to_string_lossy();
             let remedy = match &*tool {
                 "go" => "apt-get install golang",
+                "ghc" => "apt-get install ghc libghc-network-dev libghc-warp-dev",
                 _ => "install Rust, see https://rustup.rs",
             };
             Err(format!("{tool}: {error}; to build it: {remedy}"))

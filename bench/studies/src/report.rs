@@ -21,7 +21,9 @@ use crate::alone::Measuring;
 use crate::merge;
 use crate::page;
 use crate::setup::{own_path, peer_path};
-use crate::studies::{bulk, counter, disk, echo, http, memory, programs, requests, search};
+use crate::studies::{
+    bulk, counter, disk, echo, haskell, http, memory, programs, requests, search,
+};
 use crate::{summary, targets};
 
 /// In the order of the page.
@@ -36,6 +38,7 @@ enum Which {
     Memory,
     Counter,
     Http,
+    Haskell,
     Disk,
     Search,
 }
@@ -189,6 +192,7 @@ fn prepare(which: Which, args: &Args, journal: &mut Journal) -> Result<Study> {
         Which::Threads => programs::threads(measuring),
         Which::Memory => memory::study(measuring),
         Which::Counter => counter::study(measuring),
+        Which::Haskell => haskell::study(measuring),
         Which::Http => http::study(measuring, None),
         Which::Disk => or_absent("disk", disk::study(measuring, &args.disk)),
         Which::Search => or_absent("search", search::study(measuring, &args.search)),
@@ -212,7 +216,8 @@ mod tests {
 
     #[test]
     fn the_order_of_the_page_is_fixed() {
-        let expected = "echo compute latency bulk requests threads memory counter http disk search";
+        let expected =
+            "echo compute latency bulk requests threads memory counter http haskell disk search";
         assert_eq!(order().join(" "), expected);
     }
 

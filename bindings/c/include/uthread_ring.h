@@ -49,6 +49,12 @@ typedef struct uthread_options {
    If it is not zero, a thread of the kernel polls for submissions. It sleeps after it has been idle for as many milliseconds.
    */
   uint32_t kernel_polling_ms;
+  /*
+   If it is not zero, the manager's thread has the policy `SCHED_BATCH` of `sched(7)`: it does not interrupt the threads that submit, so
+   requests and their ends gather while these use its CPU. Saves most of the switches where there are fewer CPUs than threads; a request
+   may wait for some milliseconds behind a thread that computes.
+   */
+  uint32_t gathers;
 } uthread_options;
 
 /*

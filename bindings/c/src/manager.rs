@@ -54,16 +54,16 @@ struct Entry {
 }
 
 impl Manager {
-    /// Starts a manager.
+    /// Starts a manager, whose thread does not interrupt those that submit if it `gathers`.
     ///
     /// # Errors
     ///
     /// The errors of [`Builder::build`].
-    pub(crate) fn start(builder: Builder) -> io::Result<Manager> {
+    pub(crate) fn start(builder: Builder, gathers: bool) -> io::Result<Manager> {
         // A report of a stall would speak of fibers, which the program does not know.
         let runtime = builder.workers(1).stall_threshold(None).build()?;
         let (sender, receiver) = channel();
-        runtime.spawn(move || own(&receiver));
+        runtime.spawn(move || own(&receiver, gathers));
         Ok(Manager {
             runtime,
             sender,
@@ -101,7 +101,10 @@ impl Manager {
 }
 
 /// Starts what is submitted, until the manager is closed.
-fn own(receiver: &Receiver<Message>) {
+fn own(receiver: &Receiver<Message>, gathers: bool) {
+    if gathers {
+        gather();
+    }
     let live = Arc::new(Live::default());
     while let Ok(first) = receiver.recv() {
         live.handle(first);
@@ -110,6 +113,14 @@ fn own(receiver: &Receiver<Message>) {
         }
         uthread::yield_now();
     }
+}
+
+/// Makes the calling thread, the only worker, wait for its turn when it is woken on a CPU that another thread uses.
+#[allow(unsafe_code, reason = "a system call that std has no function for")]
+fn gather() {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters live until the call has returned. Where it is refused, nothing changes.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
 }
 
 impl Live {

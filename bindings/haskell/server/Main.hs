@@ -18,7 +18,7 @@ import System.Exit (die)
 
 import qualified Network.UThread.File as File
 import qualified Network.UThread.Socket as Ring
-import UThread.Ring (Driver (..), Manager, Options (..), defaultOptions, withManager)
+import UThread.Ring (Buffers, Driver (..), Manager, Options (..), defaultOptions, withBuffers, withManager)
 
 main :: IO ()
 main = do
@@ -31,7 +31,7 @@ main = do
 
 ring :: Driver -> Network.PortNumber -> ByteString -> IO ()
 ring chosen port folder = withManager defaultOptions {driver = chosen} $ \manager ->
-  withListener port (onRing manager folder)
+  withBuffers 1024 4096 $ \buffers -> withListener port (onRing manager buffers folder)
 
 withListener :: Network.PortNumber -> (Network.Socket -> IO ()) -> IO ()
 withListener port = bracket listener Network.close
@@ -43,13 +43,14 @@ withListener port = bracket listener Network.close
       made <$ Network.listen made 4096
 
 -- | The server on the ring.
-onRing :: Manager -> ByteString -> Network.Socket -> IO ()
-onRing manager folder listener = do
+onRing :: Manager -> Buffers -> ByteString -> Network.Socket -> IO ()
+onRing manager buffers folder listener = do
   made <- Ring.adopt listener
   Ring.withAccepted manager made 64 $ \connection -> do
     Network.setSocketOption connection Network.NoDelay 1
     let name path = folder <> "/" <> path
-    serve (Ring.recv manager connection 4096) (Ring.sendAll manager connection) (File.readFile manager . name)
+    Ring.withReceiver manager buffers connection 8 $ \receive ->
+      serve receive (Ring.sendAll manager connection) (File.readFile manager . name)
 
 -- | The server on GHC's event manager.
 eventManager :: String -> Network.Socket -> IO ()

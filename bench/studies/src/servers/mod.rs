@@ -3,6 +3,7 @@
 //! `taskset` sets the CPUs before the program starts, so that every thread inherits them. `setpriv` lets the kernel end the
 //! server if this program is killed first. Both replace themselves by the program, so the child is the server.
 
+pub(crate) mod haskell;
 pub(crate) mod http;
 pub(crate) mod tunnel;
 

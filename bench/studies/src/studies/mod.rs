@@ -6,6 +6,7 @@ pub(crate) mod counter;
 pub(crate) mod disk;
 pub(crate) mod drivers;
 pub(crate) mod echo;
+pub(crate) mod haskell;
 pub(crate) mod http;
 pub(crate) mod idle;
 pub(crate) mod memory;

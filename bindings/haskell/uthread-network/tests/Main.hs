@@ -36,6 +36,7 @@ tests :: [(String, Manager -> Assertion)]
 tests =
   [ ("messages go both ways", messagesGoBothWays)
   , ("more than the socket holds is sent and received", muchIsSent)
+  , ("pieces are received one by one", piecesAreReceived)
   , ("a thread serves each connection", eachConnectionIsServed)
   , ("a refused connection has its error", refusedConnections)
   , ("files are written and read", filesAreWrittenAndRead)
@@ -84,6 +85,19 @@ muchIsSent manager = withBuffers 16 4096 $ \buffers -> withListener $ \listener 
   takeMVar sent
   received <- ByteString.concat . reverse <$> readIORef pieces
   assertBool "the same bytes" (received == bytes)
+  close server
+
+-- | More of them than there are buffers, and than may wait.
+piecesAreReceived :: Manager -> Assertion
+piecesAreReceived manager = withBuffers 8 16 $ \buffers -> withListener $ \listener address -> do
+  let bytes = ByteString.concat (replicate 1000 "0123456789abcdef")
+  sent <- begin (withClient manager address (\client -> sendAll manager client bytes))
+  (server, _) <- accept manager listener
+  received <- withReceiver manager buffers server 4 $ \receive ->
+    let loop before = receive >>= \piece -> if ByteString.null piece then pure before else loop (piece : before)
+     in loop []
+  takeMVar sent
+  assertBool "the same bytes" (ByteString.concat (reverse received) == bytes)
   close server
 
 eachConnectionIsServed :: Manager -> Assertion

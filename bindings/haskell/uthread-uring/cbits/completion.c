@@ -64,6 +64,8 @@ struct uthread_hs_stream {
     pthread_mutex_t lock;
     /* The items that were not taken: `count` from `first` on, in a ring of `capacity`. */
     uint32_t capacity, first, count;
+    /* The items that were taken since credit was last given for them. */
+    uint32_t taken;
     int ended;
     int32_t result;
     int waits;
@@ -118,7 +120,8 @@ struct uthread_hs_stream *uthread_hs_stream_start(const uthread_manager *manager
 }
 
 int uthread_hs_stream_take(struct uthread_hs_stream *stream, struct uthread_hs_item *item, int32_t capability, HsStablePtr waiter) {
-    int taken = UTHREAD_HS_WAIT;
+    int found = UTHREAD_HS_WAIT;
+    uint32_t credit = 0;
     /* Of a thread that was interrupted while it waited. */
     HsStablePtr before = NULL;
     pthread_mutex_lock(&stream->lock);
@@ -126,10 +129,15 @@ int uthread_hs_stream_take(struct uthread_hs_stream *stream, struct uthread_hs_i
         *item = stream->items[stream->first];
         stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
-        taken = UTHREAD_HS_ITEM;
+        found = UTHREAD_HS_ITEM;
+        /* Each credit is a message to the manager. */
+        if (++stream->taken > stream->capacity / 2) {
+            credit = stream->taken;
+            stream->taken = 0;
+        }
     } else if (stream->ended) {
         item->result = stream->result;
-        taken = UTHREAD_HS_END;
+        found = UTHREAD_HS_END;
     } else {
         if (stream->waits) before = stream->waiter;
         stream->waits = 1;
@@ -138,8 +146,8 @@ int uthread_hs_stream_take(struct uthread_hs_stream *stream, struct uthread_hs_i
     }
     pthread_mutex_unlock(&stream->lock);
     if (before != NULL) hs_free_stable_ptr(before);
-    if (taken == UTHREAD_HS_ITEM) uthread_credit(stream->manager, stream->number, 1);
-    return taken;
+    if (credit > 0) uthread_credit(stream->manager, stream->number, credit);
+    return found;
 }
 
 void uthread_hs_stream_cancel(struct uthread_hs_stream *stream) {

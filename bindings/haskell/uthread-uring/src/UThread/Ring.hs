@@ -48,9 +48,9 @@ import UThread.Ring.Manager
 import UThread.Ring.Request (Request (..))
 import UThread.Ring.Stream
 
--- | io_uring if the kernel permits it, without kernel polling.
+-- | io_uring if the kernel permits it, without kernel polling. Requests gather.
 defaultOptions :: Options
-defaultOptions = Options {driver = Default, kernelPollingMs = Nothing}
+defaultOptions = Options {driver = Default, kernelPollingMs = Nothing, gathers = True}
 
 foreign import ccall unsafe "uthread_hs_submit"
   c_submit :: Ptr CManager -> Ptr () -> IO Word64

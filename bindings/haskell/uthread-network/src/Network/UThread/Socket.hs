@@ -23,6 +23,7 @@ module Network.UThread.Socket
   , sendAll
   , withAccepted
   , withReceived
+  , withReceiver
 
     -- * What does not
   , socket
@@ -44,7 +45,7 @@ import qualified Network.Socket as Network
 import Network.Socket.Address (pokeSocketAddress)
 import System.Posix.Types (Fd (..))
 
-import UThread.Ring (Buffers, Manager, accepting, next, receiving, submitBlocking, withMultishot)
+import UThread.Ring (Buffers, Manager, accepting, next, receiving, receivingCopies, submitBlocking, withMultishot)
 import qualified UThread.Ring.Request as Request
 
 foreign import ccall unsafe "fcntl"
@@ -122,3 +123,10 @@ withReceived manager buffers made waiting action = withFd made $ \fd ->
   withMultishot manager (receiving fd buffers) waiting loop
   where
     loop pieces = next pieces >>= mapM_ (\piece -> action piece >> loop pieces)
+
+-- | Calls an action with a 'recv' of its own, which returns what has arrived, and nothing when the peer has shut down: by one request for all of them.
+-- At most so many pieces wait to be taken.
+withReceiver :: Manager -> Buffers -> Socket -> Word32 -> (IO ByteString -> IO a) -> IO a
+withReceiver manager buffers made waiting action = withFd made $ \fd ->
+  withMultishot manager (receivingCopies fd buffers) waiting $ \pieces ->
+    action (maybe ByteString.empty id <$> next pieces)

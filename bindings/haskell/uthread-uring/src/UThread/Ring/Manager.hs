@@ -41,6 +41,9 @@ data Options = Options
   { driver :: Driver
   , -- | A thread of the kernel polls for submissions, until it has been idle for so many milliseconds.
     kernelPollingMs :: Maybe Word32
+  , -- | The manager's thread does not interrupt the Haskell threads, so that requests gather while these use its CPU. Where all CPUs compute for long, turn it
+    -- off: a request may wait for some milliseconds behind them.
+    gathers :: Bool
   }
 
 foreign import ccall safe "uthread_manager_create"
@@ -62,10 +65,11 @@ foreign import ccall unsafe "uthread_manager_has_ring"
 withManager :: Options -> (Manager -> IO a) -> IO a
 withManager options = bracket create (\(Manager manager) -> c_close manager)
   where
-    create = allocaBytes 8 $ \memory -> alloca $ \made -> do
+    create = allocaBytes 12 $ \memory -> alloca $ \made -> do
       poke made nullPtr
       pokeByteOff memory 0 (fromIntegral (fromEnum (driver options)) :: Word32)
       pokeByteOff memory 4 (maybe 0 id (kernelPollingMs options) :: Word32)
+      pokeByteOff memory 8 (fromIntegral (fromEnum (gathers options)) :: Word32)
       result <- c_create memory made
       when (result < 0) . ioError $
         errnoToIOError "uthread_manager_create" (Errno (fromIntegral (negate result))) Nothing Nothing

@@ -6,6 +6,7 @@ module UThread.Ring.Stream
   , Multishot
   , accepting
   , receiving
+  , receivingCopies
   , polling
   , Buffers
   , withBuffers
@@ -22,6 +23,7 @@ import Foreign.C.Error (Errno (..), eINVAL, eNOMEM, errnoToIOError)
 import Foreign.C.Types (CInt (..), CSize (..))
 import Foreign.ForeignPtr (FinalizerEnvPtr, newForeignPtrEnv)
 import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Marshal.Utils (copyBytes)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.StablePtr (StablePtr, freeStablePtr)
 import Foreign.Storable (peekByteOff)
@@ -78,6 +80,15 @@ receiving fd (Buffers buffers) =
         memory <- newForeignPtrEnv c_release chunk bytes
         pure (Internal.fromForeignPtr memory 0 (fromIntegral size))
     , discard = \(Item _ _ chunk) -> c_releaseNow chunk
+    }
+
+-- | The same with a copy of what arrives, whose buffer is the kernel's again at once: cheaper for short messages.
+receivingCopies :: Fd -> Buffers -> Multishot ByteString
+receivingCopies fd buffers =
+  (receiving fd buffers)
+    { decode = \(Item size bytes chunk) -> do
+        copy <- Internal.create (fromIntegral size) $ \memory -> copyBytes memory bytes (fromIntegral size)
+        copy <$ c_releaseNow chunk
     }
 
 -- | These @POLL*@ events of a descriptor, at least one.
